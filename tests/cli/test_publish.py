@@ -13,7 +13,8 @@ import pytest
 import sqlalchemy as sa
 
 from counton import PureDP, Stream
-from counton.jobs import Job, export, publish, run
+from counton.jobs import Job, export, methods, publish, recalled, run
+from counton.jobs.writing import Outputs
 from counton.strategies import Binary
 
 Contents = Callable[[], dict[str, bytes]]
@@ -251,3 +252,46 @@ def test_old_copies_are_read_with_a_word_of_warning(place: Any) -> None:
     done = place("publish", "--state", state, "--to", out)
     assert (done.code, "nothing was published: stream 'events' is at step" in done.err) == (3, True)
     assert not Path(out).exists()
+
+
+@pytest.mark.parametrize("within", [True, False])
+def test_what_is_shown_of_a_statistic_is_what_is_published(tmp_path: Path, within: bool) -> None:
+    """Over, shares and level are those of the run's own table, also where they are said anew."""
+    rows_of = {"time": [f"2024-03-0{day}T09:00" for day in range(1, 6)], "paid": range(5)}
+    events, out = tmp_path / "e.csv", tmp_path / "t.parquet"
+    pl.DataFrame(rows_of).write_csv(events)
+    state = tmp_path / "s.db"
+    to = None if within else tmp_path / "dashboards.db"
+
+    def job(until: str, **shown: Any) -> None:
+        again = {} if state.exists() else {
+            "value": "paid", "edges": "0,2,4", "time": "time", "every": "1d", "steps": 30,
+            "start": "2024-03-01", "epsilon": 1,
+        }  # fmt: skip
+        asked = recalled(Job("quantiles", events, state, until=until, out=out, **again, **shown))
+        outputs = Outputs.of(asked)
+        with run(asked, approve=outputs.approve) as outcome:
+            outputs.write(outcome)
+        publish(state, to)
+
+    def published_is_written() -> None:
+        table = pl.read_parquet(out)
+        times = [pl.col(name).dt.to_string("%Y-%m-%dT%H:%M:%SZ") for name in COLUMNS[1:3]]
+        told = table.with_columns(*times, pl.col("share").cast(pl.String))
+        columns = ["step", "window_start", "window_end", "share", "value", "lower", "upper"]
+        query = (
+            'SELECT step, window_start, window_end, "group", estimate, lower, upper '
+            "FROM counton_releases ORDER BY step, 4"
+        )
+        assert rows(to or state, query) == told.select(columns).sort("step", "share").rows()
+
+    job("2024-03-05", over=2, shares="0.5", level=0.8)
+    published_is_written()
+    assert rows(to or state, "SELECT DISTINCT level FROM counton_releases") == [(0.8,)]
+    assert rows(to or state, "SELECT min(step) FROM counton_releases") == [(2,)]
+    assert "with a probability of 80% or more" in methods(state)["statistic"]
+    job("2024-03-06")  # nothing is said of it
+    published_is_written()
+    job("2024-03-06", over=0, shares="0.25,0.75")
+    published_is_written()
+    assert rows(to or state, "SELECT count(*) FROM counton_releases") == [(10,)]

@@ -330,7 +330,9 @@ class MethodsOptions(_OneState):
     """Options of ``methods``."""
 
     name: str | None = option(None, "of one stream or table; default: all")
-    level: float = option(0.95, "probability that an interval holds the true number")
+    level: float | None = option(
+        None, "probability that an interval holds the true number; default: as the files have it"
+    )
     json: bool = _json()
 
 

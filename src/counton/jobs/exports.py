@@ -27,7 +27,7 @@ from counton.jobs.outputs import (
     write_table,
 )
 from counton.jobs.publishing import Published, publish_new
-from counton.jobs.released import read_cells, read_released
+from counton.jobs.released import level_of, read_cells, read_released
 from counton.jobs.tables import ContingencyOutcome, Fit, HierarchyOutcome, line_table
 from counton.mechanisms import Releases
 from counton.mechanisms.hierarchy import HierarchyRelease
@@ -289,14 +289,14 @@ def released_in(
 
 
 def methods(
-    state: str | os.PathLike[str], name: str | None = None, *, level: float = 0.95
+    state: str | os.PathLike[str], name: str | None = None, *, level: float | None = None
 ) -> dict[str, str]:
     """The paragraph that a publication needs, of each release of a state: see `Released.methods`.
 
     Args:
         state: path of a SQLite file, or a database URL.
         name: of one stream or table; None: all that have released something.
-        level: of the intervals of which it tells.
+        level: of the intervals of which it tells; None: as the stream's own files have it.
 
     Returns:
         Paragraphs by the names of releases.
@@ -315,6 +315,7 @@ def methods(
     'visits' is the running total, released after every step
     >>> folder.cleanup()
     """
+    level = None if level is None else check_level(level)
     with Store(state) as store:
         if name is None:
             started = [one for one in store.streams if store.reader(one).step]
@@ -327,13 +328,13 @@ def methods(
             one: (
                 store.table(one).methods()
                 if one in store.tables
-                else _methods_of(store.reader(one), check_level(level))
+                else _methods_of(store.reader(one), level)
             )
             for one in names
         }
 
 
-def _methods_of(reader: Reader, level: float) -> str:
+def _methods_of(reader: Reader, level: float | None) -> str:
     """The paragraph about a stream; of groups that nobody declared it names none."""
     if not reader.step or "discovery" not in reader.details:
         return _of_stream(reader, None, None, None, None, level).methods()
@@ -343,7 +344,7 @@ def _methods_of(reader: Reader, level: float) -> str:
         Definition.reopen(reader.terms, reader.details, discovering=True),
         reader.terms,
     )
-    steps = range(1, reader.step + 1)
+    steps, level = range(1, reader.step + 1), level_of(definition) if level is None else level
     half = halfwidths(terms.strategy, terms.law, steps, level) * float(terms.resolution)
     noise = Series(np.zeros((len(steps), 1)), np.asarray(terms.std(steps), np.float64), half)
     return methods_of(definition, terms, len(steps), [error_in_words(noise, "total", level)])
@@ -469,7 +470,8 @@ def publish(
         to: another database: a SQLite file, made if missing, or a URL; None: that of the state.
             Whoever may read a SQLite state reads exact sums in it: publish to a file of its own.
         name: of the stream; needed where the state has several.
-        level: probability with which each interval holds; None: as before, at first 0.95.
+        level: probability with which each interval holds; None: as before, at first as the
+            stream's own files have it. What is shown of a statistic is what they show.
         remove: take the stream's rows away instead.
         key: where the key is kept, if not beside the state; its witness says how new the state is.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,8 @@ import numpy as np
 
 from counton.errors import InvalidInput, field
 from counton.jobs.definition import Definition
+from counton.jobs.released import level_of, shown_of
+from counton.results.shown import ReleasedStatistic, Shown
 from counton.store import Stream, published
 from counton.store.store import Reader
 from counton.windows import moment
@@ -52,7 +55,7 @@ def publish_new(
     Args:
         source: the stream to read from.
         place: the database to publish in.
-        level: of the intervals; None: as before, at first 0.95.
+        level: of the intervals; None: as before, at first that of the stream's files.
         read: what gives all that a stream has released (`read_cells`).
 
     Raises:
@@ -68,7 +71,8 @@ def publish_new(
     terms = source.terms
     with place.transaction(write=True) as connection:
         known = published.found(connection, terms.name)
-        kept = 0.95 if known is None else float(known.level)
+        kept = level_of(definition) if known is None else float(known.level)
+        readings = Shown() if definition.plain else shown_of(definition.remembered)
         shown = published.Shown(
             terms.name,
             source.key_fingerprint,
@@ -76,11 +80,12 @@ def publish_new(
             str(terms.guarantee),
             repr(terms.strategy),
             level or kept,
+            None if readings == Shown() else json.dumps(readings.to_dict()),
             definition.groups if definition.plain else (),
         )
         stream_id, before = published.begin(connection, shown, source.step)
     if source.step > before and not definition.plain:
-        _publish_readings(source, definition, place, stream_id, before, shown.level)
+        _publish_readings(source, definition, place, stream_id, before, shown.level, readings)
     elif source.step > before:
         released = read(source, definition, shown.level)
         size = max(1, _CHUNK // len(released.groups))
@@ -98,10 +103,9 @@ def _publish_readings(
     stream_id: int,
     before: int,
     level: float,
+    readings: Shown,
 ) -> None:
     """Add the readings of a statistic: what its table says, a row a number."""
-    from counton.results.shown import ReleasedStatistic
-
     if definition.statistic.on_demand or definition.cut is None:
         why = "has no windows of time"
         if definition.statistic.on_demand:
@@ -109,7 +113,8 @@ def _publish_readings(
         raise InvalidInput(
             f"stream {source.terms.name!r} {why}; write its table with {field('out')} instead"
         )
-    released, cut = ReleasedStatistic.read(source, definition, level), definition.cut
+    released, cut = ReleasedStatistic.read(source, definition, level, readings), definition.cut
+    begun = cut.starts(range(1, source.step + 1))  # of what is read, `over` windows before its end
     size = max(1, _CHUNK // max(1, released.last.height))
     for first in range(before + 1, source.step + 1, size):
         steps = range(first, min(first + size, source.step + 1))
@@ -119,7 +124,11 @@ def _publish_readings(
         if numbers[0] is None and "value" in there:
             numbers[0] = "value"
         aside = {"step", "window_start", "window_end", *(name for name in numbers if name)}
-        aside |= {"running_total", "running_total_std"}  # of a line: sums of what is published
+        aside |= {
+            "over",
+            "running_total",
+            "running_total_std",
+        }  # of a line: sums of what is published
         labels = [name for name in table.columns if name not in aside]
         rows = []
         counts: dict[int, int] = {}
@@ -128,10 +137,11 @@ def _publish_readings(
             said = _label({name: row[name] for name in labels}, definition.what)
             found = [None if name is None else _finite(row[name]) for name in numbers]
             rows.append((row["step"], number, said, *found))
+        of = np.maximum(np.asarray(steps) - (readings.over or 1), 0)
         with place.transaction(write=True) as connection:
             begins, ends = (
                 published.moments(connection, [moment(int(us)) for us in times])
-                for times in (cut.starts(steps), cut.ends(steps))
+                for times in (begun[of], cut.ends(steps))
             )
             nothing = [None] * len(steps)
             windows = zip(steps, begins, ends, nothing, nothing, nothing, nothing, strict=True)

@@ -41,6 +41,7 @@ streams = sa.Table(
     sa.Column("strategy", sa.Text, nullable=False),
     sa.Column("level", _NUMBER, nullable=False),
     sa.Column("step", sa.BigInteger, nullable=False),  # the last that is published
+    sa.Column("shown", sa.Text),  # JSON: what is shown of readings; null: what shows by itself
 )
 
 
@@ -116,6 +117,7 @@ class Shown(NamedTuple):
     guarantee: str
     strategy: str
     level: float
+    shown: str | None
     groups: Sequence[str]
 
 
@@ -205,7 +207,11 @@ def found(connection: Connection, stream: str) -> Row[Any] | None:
     """The row of a published stream; None if it is not published."""
     if not sa.inspect(connection).has_table(streams.name):
         return None
-    return connection.execute(sa.select(streams).where(streams.c.stream == stream)).first()
+    present = {column["name"] for column in sa.inspect(connection).get_columns(streams.name)}
+    columns = [
+        column if column.name in present else sa.null().label(column.name) for column in streams.c
+    ]
+    return connection.execute(sa.select(*columns).where(streams.c.stream == stream)).first()
 
 
 def begin(connection: Connection, shown: Shown, last: int) -> tuple[int, int]:
@@ -226,6 +232,9 @@ def begin(connection: Connection, shown: Shown, last: int) -> tuple[int, int]:
         metadata.create_all(connection)
         connection.exec_driver_sql("DROP VIEW counton_releases")
         connection.exec_driver_sql(_VIEW)
+    present = {column["name"] for column in sa.inspect(connection).get_columns(streams.name)}
+    if streams.c.shown.name not in present:  # published before it was remembered
+        connection.exec_driver_sql(f"ALTER TABLE {streams.name} ADD COLUMN shown TEXT")
     row = found(connection, shown.stream)
     facts = {name: value for name, value in shown._asdict().items() if name != "groups"}
     if row is not None and row.key_fingerprint != shown.key_fingerprint:
@@ -242,8 +251,9 @@ def begin(connection: Connection, shown: Shown, last: int) -> tuple[int, int]:
         known = connection.execute(
             sa.select(sa.func.count()).select_from(groups).where(groups.c.stream_id == row.id)
         ).scalar_one()
-        if row.level != shown.level or known != len(shown.groups):
-            remove(connection, shown.stream)  # all intervals, or all steps of a group, are new
+        same = row.level == shown.level and row.shown == shown.shown
+        if not same or known != len(shown.groups):
+            remove(connection, shown.stream)  # all readings, or all steps of a group, are new
             row = None
     if row is None:
         connection.execute(streams.insert().values(**facts, step=0))
