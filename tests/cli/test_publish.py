@@ -264,7 +264,7 @@ def test_what_is_shown_of_a_statistic_is_what_is_published(tmp_path: Path, withi
     to = None if within else tmp_path / "dashboards.db"
 
     def job(until: str, **shown: Any) -> None:
-        again = {} if state.exists() else {
+        again: dict[str, Any] = {} if state.exists() else {
             "value": "paid", "edges": "0,2,4", "time": "time", "every": "1d", "steps": 30,
             "start": "2024-03-01", "epsilon": 1,
         }  # fmt: skip
