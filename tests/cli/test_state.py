@@ -278,7 +278,7 @@ def test_what_was_left_open_and_what_changed_is_shown(place: Any) -> None:
     for told in (
         "publishes totals and windows",
         "other rows of groups that are not declared count as 'rest'",
-        "named 'x', since step 3",
+        "named 'x', since step 4",
         "spare 1 groups without a name yet",
         "renamed the column 'time' to 'at', since step 3",
         "ended at step 3",
