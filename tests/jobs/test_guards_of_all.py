@@ -48,7 +48,7 @@ def folder(tmp_path: Path) -> Path:
 def test_an_event_in_the_future(folder: Path, job: Callable[..., int]) -> None:
     """It would release thousands of windows before they end."""
     (folder / "visits.csv").write_text(f"{ROWS}2931-07-01T00:00,a,x,y\n")
-    asked = {**NEW, "steps": 400_000}
+    asked = {**NEW, "steps": 400_000, "strategy": "binary"}
     with pytest.raises(InvalidInput, match=r"newest event \(2931.* lies in the future"):
         job(folder, **asked, until="newest")
     assert not (folder / "s.db").exists()

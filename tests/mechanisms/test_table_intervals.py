@@ -192,16 +192,16 @@ def test_weights_without_a_lattice(law: Law, weights: list[float]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("level", [0.88, 0.9, 0.906, 0.907, 0.908, 0.92, 0.95, 0.999])
-def test_wide_noise_is_covered_by_the_smooth_rule(level: Any) -> None:
+def test_wide_noise_is_covered_by_the_smooth_rule() -> None:
     laws: list[Law] = [DiscreteLaplace(Fraction(20)), DiscreteLaplace(Fraction(3000))]
     for law in [*laws, DiscreteGaussian(Fraction(400))]:
         assert not is_narrow(law)
         for weights in ([1], [1, 1], [1] * 3, [1] * 8, [2, 1], [3, 2], [3, 1, 1], [4, 3, 2, 1]):
             chance, _ = inside(law, [Fraction(weight) for weight in weights])
             std = math.sqrt(law.variance * sum(weight**2 for weight in weights))
-            half = float(smooth_halfwidth(std, law, float(level)))
-            assert chance[math.floor(half)] >= level - 1e-9, (law, weights)
+            for level in (0.88, 0.9, 0.906, 0.907, 0.908, 0.92, 0.95, 0.999):
+                half = float(smooth_halfwidth(std, law, level))
+                assert chance[math.floor(half)] >= level - 1e-9, (law, weights, level)
 
 
 @pytest.mark.parametrize("scale", ["1/8", "1/3", "1", "4", "13"])

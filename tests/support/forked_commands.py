@@ -7,6 +7,7 @@ words, folder, environment, limit and open files to a process which forks, and e
 
 from __future__ import annotations
 
+import gc
 import io
 import json
 import os
@@ -137,4 +138,6 @@ def _run(client: socket.socket) -> None:
 if __name__ == "__main__":
     for module in _HEAVY:
         import_module(module)
+    gc.freeze()  # else each child's first collection copies all that the parent holds
+    gc.freeze()  # else each child's first collection copies all that the parent holds
     _serve(sys.argv[1])
