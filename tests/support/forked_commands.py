@@ -19,6 +19,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
@@ -138,6 +139,14 @@ def _run(client: socket.socket) -> None:
 if __name__ == "__main__":
     for module in _HEAVY:
         import_module(module)
+    import typer.main
+
+    from counton.cli import app, statistic
+
+    # Commands are built once, and not by each child.
+    setattr(typer.main, "get_command", cache(typer.main.get_command))  # noqa: B010
+    for group in (app.app, statistic.commands()):
+        typer.main.get_command(group)
     gc.freeze()  # else each child's first collection copies all that the parent holds
     gc.freeze()  # else each child's first collection copies all that the parent holds
     _serve(sys.argv[1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import fields, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _REFUSED: Any = typer.BadParameter.__base__
 
 
+@cache
 def commands() -> typer.Typer:
     """All statistics as commands."""
     app = typer.Typer(
