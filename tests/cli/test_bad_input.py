@@ -354,7 +354,7 @@ def test_a_count_cannot_be_continued_as_a_sum(place: Any, contents: Contents) ->
     before = contents()
     done = place("sum", events, *place.again)
     assert done.code == 3
-    assert "is a count and cannot be continued as a sum" in done.err
+    assert "is of 'count' and cannot be continued as 'sum'" in done.err
     assert contents() == before
 
 

@@ -89,7 +89,7 @@ def test_windows_of_a_statistic_are_released_once(place: Any, events: str) -> No
     done = place(*TOP, events, "--by", "to", "--top", "0", *newest(place))
     assert (done.code, "--top 0 shows nothing" in done.err) == (2, True)
     done = place("count", events, *windows(place), "--name", "statistic")
-    assert (done.code, "is a top-k and cannot be continued as a count" in done.err) == (3, True)
+    assert (done.code, "is of 'top-k' and cannot be continued as 'count'" in done.err) == (3, True)
     place.write("e.csv", [*ROWS, "05:00,EWR,cy,1,0"], HEADER)
     done = place(*words, "--out", str(out), "--plot", str(plot))
     assert "Released 2 new windows (steps 4 to 5 of 6)." in done.out

@@ -51,3 +51,19 @@ def test_a_dictionary_of_a_stream_has_a_type(tmp_path: Path) -> None:
     assert (
         release("count", FRAME, state=tmp_path / "a.db", guarantee=PureDP(1), **stream).after == 0
     )
+
+
+@pytest.mark.parametrize(
+    ("asked", "meant"), [("mean", "average"), ("median", "quantiles"), ("averge", "average")]
+)
+def test_other_words_for_a_statistic_are_known(asked: str, meant: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=f"what is '{asked}'; did you mean '{meant}'"):
+        release(asked, FRAME, state=tmp_path / "a.db", epsilon=1, time="time")
+
+
+def test_what_a_statistic_lacks_is_named_before_where_it_may_be(tmp_path: Path) -> None:
+    stream: JobFields = {"time": "time", "every": "1d", "start": "2024-03-01", "steps": 9}
+    with pytest.raises(InvalidInput) as refused:
+        release("average", FRAME, state=tmp_path / "a.db", guarantee=PureDP(1), **stream)
+    words = "average needs value, lower, upper, resolution: choose what is missing"
+    assert str(refused.value).startswith(words), refused.value

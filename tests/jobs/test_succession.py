@@ -274,7 +274,7 @@ def test_the_limit_counts_both(request_: Job) -> None:
     [
         ({"continues": "visits"}, "has no stream 'visits'; it has 'events'"),
         ({"start": "2013-01-01"}, "start=2013-01-01 does not go with continues=events, where"),
-        ({"what": "sum"}, "is a count and cannot be continued as a sum"),
+        ({"what": "sum"}, "is of 'count' and cannot be continued as 'sum'"),
     ],
 )
 def test_what_cannot_be_continued(request_: Job, more: dict[str, Any], words: str) -> None:

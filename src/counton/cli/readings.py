@@ -50,7 +50,9 @@ def show_rows(
     if definition.cut is not None:
         ended = str(released.ended(after).astype("datetime64[s]"))
         when = f" ({ended.replace('T', ' ')}, {definition.cut.timezone})"
-    which = "after" if job.over is None else f"in the {job.over:,} steps up to"
+    which = "after" if job.over is None else "in"
+    if job.over is not None and job.over > 1:
+        which = f"in the {job.over:,} steps up to"
     at_once = ""
     if definition.discovery is not None:
         at_once = f" for all of up to {job.room or ROOM:,} groups at once"

@@ -98,7 +98,8 @@ def _aside(new: int, now: int) -> str:
 #: Whom every guarantee holds against.
 _AGAINST = (
     "against",
-    "who chooses all other input, and the steps and cells of the unit, by earlier releases",
+    "anyone who knows or chooses all other rows, and who decides from earlier releases in which "
+    "steps and cells the unit counts",
 )
 
 
@@ -129,7 +130,7 @@ def protection(outcome: Outcome) -> list[tuple[str, str]]:
             ),
         ]
     else:
-        lines = [("protected", f"{unit}; whose events they are says {columns.user!r}")]
+        lines = [("protected", f"{unit}; column {columns.user!r} says whose events they are")]
     lines += [
         ("guarantee", f"{definition.guarantee}, {definition.guarantee.scope}"),
         ("", definition.guarantee.meaning_for(definition.unit)),
@@ -198,9 +199,9 @@ def _discovered(definition: Definition, discovery: Discovery) -> str:
     margin = float(Fraction(discovery.margin))
     return (
         f"found in the events; each is shown from the first window on in which its estimate "
-        f"reaches {discovery.change:,} and {margin:.2f} standard deviations; one that one "
-        f"{definition.unit} alone brings is, in all releases together, with probability below "
-        f"delta = {float(Fraction(discovery.delta)):g}"
+        f"reaches {discovery.change:,} and {margin:.2f} standard deviations; a group "
+        f"that one {definition.unit} alone brings is shown with probability below "
+        f"delta = {float(Fraction(discovery.delta)):g}, in all releases together"
     )
 
 

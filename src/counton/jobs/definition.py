@@ -384,8 +384,8 @@ def _lacking(request: Job) -> list[str]:
 def _lacks(lacking: Sequence[str]) -> InvalidInput:
     several = f"{', '.join(lacking[:-1])} and {lacking[-1]}"
     return InvalidInput(
-        f"a new stream needs {several}; give them, chosen without looking at the data, or correct "
-        f"{field('state')} and {field('name')} to go on with a stream that exists"
+        f"a new stream needs {several}; give them, chosen without looking at the data, or, to go "
+        f"on with a stream that exists, correct {field('state')} or {field('name')}"
     )
 
 
@@ -1107,8 +1107,8 @@ def check(definition: Definition, asked: Asked) -> None:
     what = kinds.name_of(request.what)
     if what != definition.what:
         raise StateError(
-            f"stream {request.name!r} is a {definition.what} and cannot be continued as a "
-            f"{what}; use {field('what', definition.what)} or another {field('name')}"
+            f"stream {request.name!r} is of {definition.what!r} and cannot be continued as "
+            f"{what!r}; use {field('what', definition.what)} or another {field('name')}"
         )
     growth, guarantee = None, asked.guarantee
     if asked.endless is not None:

@@ -51,6 +51,19 @@ class Kind:
     shows: tuple[str, ...] = ("over",)
 
 
+#: What else statistics are called.
+_OTHER_WORDS = {
+    **dict.fromkeys(("mean", "avg"), "average"),
+    **dict.fromkeys(("median", "quantile", "percentile", "percentiles"), "quantiles"),
+    **dict.fromkeys(("total", "totals"), "sum"),
+    **dict.fromkeys(("number", "events", "rows", "histogram"), "count"),
+    **dict.fromkeys(("unique", "uniques", "users", "visitors"), "distinct"),
+    **dict.fromkeys(("top", "topk", "top_k", "largest"), "top-k"),
+    **dict.fromkeys(("variance", "var", "std", "correlation"), "moments"),
+    **dict.fromkeys(("crosstab", "table"), "contingency"),
+}
+
+
 def kind_named(name: str) -> Kind:
     """The statistic of a name.
 
@@ -61,7 +74,13 @@ def kind_named(name: str) -> Kind:
     ('value', 'lower', 'upper', 'resolution', 'number')
     """
     if name not in KINDS:
-        raise InvalidInput(f"{field('what')} is {name!r}; use one of {', '.join(KINDS)}")
+        from difflib import get_close_matches
+
+        near = [_OTHER_WORDS[name]] if name in _OTHER_WORDS else get_close_matches(name, KINDS, 1)
+        meant = f"; did you mean {near[0]!r}?" if near else ""
+        raise InvalidInput(
+            f"{field('what')} is {name!r}{meant or ''}; use one of {', '.join(KINDS)}"
+        )
     return KINDS[name]
 
 
@@ -192,9 +211,9 @@ def _needed(job: Job, *names: str) -> list[Any]:
     absent = [name for name in names if getattr(job, name) is None]
     if absent:
         raise Missing(
-            f"{job.what} needs {', '.join(map(field, absent))}; choose what it says without "
-            f"looking at the data, or correct {field('state')} and {field('name')} to go on with a "
-            f"stream",
+            f"{job.what} needs {', '.join(map(field, absent))}: choose what is missing without "
+            f"looking at the data; or, to go on with a stream that exists, correct "
+            f"{field('state')} or {field('name')}",
             absent,
         )
     return [getattr(job, name) for name in names]

@@ -80,10 +80,10 @@ def _asked(told: Mapping[str, Any]) -> tuple[Any, ...] | None:
     """What is asked of a statistic's readings: shares, words, or sets of nodes."""
     if (given := told.get("shares")) is not None:
         shares = _shares(given)
+        words = given if isinstance(given, str) else ",".join(map(str, shares))
         if not all(0 < share < 1 for share in shares):
             raise InvalidInput(
-                f"{field('shares', ','.join(map(str, shares)))} must each be above 0 and below 1; "
-                f"try 0.5, the median"
+                f"{field('shares', words)} must each be above 0 and below 1; try 0.5, the median"
             )
         return tuple(dict.fromkeys(shares))
     if (given := told.get("ask")) is not None:

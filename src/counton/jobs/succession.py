@@ -137,8 +137,8 @@ def succeed(request: Job, store: Store | None) -> tuple[Job, Definition, End]:
         )
     if request.what != before.what:
         raise InvalidInput(
-            f"{field('continues', request.continues)} is a {before.what} and cannot be continued "
-            f"as a {request.what}; use {field('what', before.what)}"
+            f"{field('continues', request.continues)} is of {before.what!r} and cannot be "
+            f"continued as {request.what!r}; use {field('what', before.what)}"
         )
     step = reader.step if before.ended is None else before.ended
     waiting = waiting_in(reader)

@@ -139,8 +139,8 @@ class Key:
             text = file.read_text(encoding="ascii")
         except (OSError, UnicodeDecodeError) as error:
             raise WrongKey(
-                f"key file {file} cannot be read ({type(error).__name__}): give the path of a file "
-                f"written by Key.save"
+                f"key file {file} cannot be read ({type(error).__name__}): give the path of the "
+                f"key file that was made with the state"
             ) from None
         mode = stat.S_IMODE(found.st_mode)
         if found.st_nlink > 1:

@@ -678,7 +678,9 @@ def _of_largest_errors(plan: Plan) -> Iterator[LowerBound]:
         yield LowerBound(all_errors, None, None, too_few, expiration)
     least = least_error_on_coin_flips(horizon, guarantee.epsilon) * unit
     printed = least_error_on_coin_flips(horizon, guarantee.epsilon, printed=True) * unit
-    constants = "" if printed else " (as printed vacuous below 3.8e41 steps)"
+    constants = (
+        "" if printed else "; with the constants of the paper it says nothing below 3.8e41 steps"
+    )
     if max(least, printed):
         who = f"any mechanism, probability 3/4{constants}"
         achieved = plan.largest_error(best, _RANDOM_PROBABILITY)

@@ -291,8 +291,8 @@ class Contribution:
             InvalidInput: ``most`` is no integer from 1 to 2^40, or the unit is no word.
 
         >>> print(Contribution.events(3, unit="visitor"))
-        one visitor, whose up to 3 events count in any cells and steps, each by at most 1, added or
-        removed
+        one visitor, of whose events at most 3 count, each by at most 1, in any cells and steps,
+        added or removed
         """
         one = cls.add_remove() if bounds is None else bounds
         return replace(one, most=most, once=once, unit=unit)
@@ -371,7 +371,6 @@ class Contribution:
 
     def _events_in_words(self) -> str:
         one = self.most == 1
-        events = "one event" if one else f"up to {self.most:,} events"
         if one:
             where = "in one cell of one step"
         elif self.once == "group":
@@ -382,8 +381,10 @@ class Contribution:
         if self.resolution is not None and self.lower is not None and self.upper is not None:
             bounds = f"[{text(self.lower)}, {text(self.upper)}]"
             how = f"with values clipped to {bounds} in steps of {text(self.resolution)}"
-        each = "" if one or self.resolution is not None else "each "
-        return f"whose {events} count{'s' * one} {where}, {each}{how}"
+        if one:
+            return f"whose one event counts {where}, {how}"
+        each = "" if self.resolution is not None else "each "
+        return f"of whose events at most {self.most:,} count, {each}{how}, {where}"
 
     def _steps_in_words(self) -> str:
         if self.every is not None:

@@ -155,7 +155,9 @@ def times_in_words(
     """
     cut = definition.cut
     if cut is None:
-        return "after each row" if over is None else f"in the last {over:,} rows up to each"
+        if over is None:
+            return "after each row"
+        return "in each row" if over == 1 else f"in the last {over:,} rows up to each"
     every = cut.every if every is None else every
     if over == 1:
         return f"in each {PERIODS.get(every, f'window of {every}')}"

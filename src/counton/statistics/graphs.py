@@ -425,7 +425,7 @@ class Graph(Exact):
         edge = tuple(self._nodes.label(end) for end in ends)
         degree = self._statistic.degree
         raise InvalidInput(
-            f"edge {quoted(edge)} is one more than {field('degree')}, {degree}, of node "
+            f"edge {_edge_in_words(edge)} is one more than {field('degree')}, {degree}, of node "
             f"{quoted(self._nodes.label(node))}: start with a larger one, or with "
             f"{field('beyond', 'drop')}, which leaves such edges out"
         )
@@ -494,7 +494,7 @@ class Graph(Exact):
                 return
             edge = tuple(self._nodes.label(end) for end in (one, other))
             raise InvalidInput(
-                f"edge {quoted(edge)} comes or goes more often than {field('changes')}, "
+                f"edge {_edge_in_words(edge)} comes or goes more often than {field('changes')}, "
                 f"{statistic.changes}: start with more, or with {field('beyond', 'drop')}, which "
                 f"leaves such changes out"
             )
@@ -618,3 +618,7 @@ def _whether(comes: Any) -> bool:
     raise InvalidInput(
         f"whether an edge comes is {quoted(comes)}; it must be True (comes) or False (goes)"
     )
+
+
+def _edge_in_words(ends: Iterable[object]) -> str:
+    return f"({', '.join(map(quoted, ends))})"

@@ -105,7 +105,7 @@ class Words(Statistic):
             if place is None:
                 raise InvalidInput(
                     f"word is {quoted(name)}, and {quoted(letter)} is no letter of the alphabet "
-                    f"{quoted(self.alphabet)}"
+                    f"{self._letters()}"
                 )
             code = code * len(self.letters) + place
         if not 1 <= len(word) <= self.longest:
@@ -184,10 +184,13 @@ class Words(Statistic):
         table[points] = np.arange(len(points))
         return table
 
+    def _letters(self) -> str:
+        return quoted(self.alphabet if isinstance(self.alphabet, str) else ", ".join(self.alphabet))
+
     def _refuse(self, place: int, events: Sequence[Any]) -> None:
         raise InvalidInput(
             f"letter {place + 1} is {quoted(events[place])}, which is not in the alphabet "
-            f"{quoted(self.alphabet)}: leave it out, or put one letter in the alphabet for all "
+            f"{self._letters()}: leave it out, or put one letter in the alphabet for all "
             f"others"
         )
 
