@@ -23,7 +23,10 @@ def test_without_a_user_the_output_says_that_people_are_not_protected(
     said = " ".join(place.count(events).out.split())
     assert "people are not protected: one with 100 events has 100 times the epsilon" in said
     assert "--user COLUMN --most N" in said
-    assert "against anyone who knows or chooses all other rows, and who decides from earlier releases" in said
+    assert (
+        "against anyone who knows or chooses all other rows, and who decides from earlier releases"
+        in said
+    )
 
 
 LINE = (
@@ -108,7 +111,10 @@ def test_what_is_protected_is_said_in_words_and_what_is_dropped_to_the_operator(
     done = place.count(events, *bounds)
     assert done.code == 0, done.err
     said = " ".join(done.out.split())
-    assert "one visitor's day, of whose events at most 2 count, each by at most 1, in any cells" in said
+    assert (
+        "one visitor's day, of whose events at most 2 count, each by at most 1, in any cells"
+        in said
+    )
     assert "people are not" not in said
     assert "rows beyond what may count of their user, counted nowhere: 2" in done.err
     report = json.loads(place("count", events, *place.again, "--json").out)
