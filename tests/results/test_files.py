@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -193,6 +194,37 @@ def test_rows_that_people_cut_or_shuffled_are_answered_and_others_said(tmp_path:
         found.difference("home", "shop", steps="1:4")
 
 
+@pytest.mark.parametrize("name", ["count by group", "both", "windows"])
+def test_a_chart_has_no_number_where_a_row_was_left_out(name: str, tmp_path: Path) -> None:
+    out = tmp_path / "t.csv"
+    own = released(made(name, tmp_path, out=out))
+    rows = pl.read_csv(out)
+    rows.filter((pl.col("step") != 4) | (pl.col("group") != "shop")).write_csv(out)
+    found = read(out)
+    assert isinstance(found, Released)
+    drawn = [] if name == "windows" else [(found.curves(), own.curves())]
+    if name != "count by group":
+        drawn.append((found.window_curves()[0], own.window_curves()[0]))
+    for cut, whole in drawn:
+        for one in ("estimates", "lower", "upper"):
+            given = getattr(cut, one)
+            assert np.argwhere(np.isnan(given)).tolist() == [[3, 1]]
+            assert np.array_equal(np.delete(given, 3, 0), np.delete(getattr(whole, one), 3, 0))
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_file_in_which_no_group_is_shown_yet_says_how_far_it_is(
+    ending: str, tmp_path: Path
+) -> None:
+    out = tmp_path / f"t.{ending}"
+    own = released(made("found", tmp_path, out=out, epsilon=1, delta="1e-300"))
+    assert not own.table().height
+    found = read(out)
+    assert found.steps == own.steps == range(1, 11)
+    assert found.describe() == own.describe()
+    assert not found.table().height
+
+
 def test_several_files_of_one_stream_are_one_release(tmp_path: Path) -> None:
     own = released(made("both", tmp_path))
     export(tmp_path / "s.db", tmp_path / "2024-1.parquet", steps="1:4")
@@ -240,7 +272,8 @@ def test_a_description_holds_nothing_exact(name: str, tmp_path: Path) -> None:
     released(made(name, tmp_path, out=out))
     described = json.loads(pl.read_parquet_metadata(out)["counton"])["description"]
     known = {"format", "terms", "what", "by", "value", "windows", "groups", "unit", "people",
-             "release", "metric", "discovery", "level", "since", "shown", "cells"}  # fmt: skip
+             "release", "metric", "discovery", "level", "since", "steps", "shown",
+             "cells"}  # fmt: skip
     assert set(described) <= known
     text = json.dumps(described)
     assert str(tmp_path) not in text

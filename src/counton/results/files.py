@@ -45,6 +45,8 @@ TABLES = {
     ".feather": "arrow",
     ".xlsx": "xlsx",
 }
+#: Columns of a table in which nothing is shown yet, where a format keeps none without rows.
+_NOTHING = {"step": pl.Int64, "group": pl.String, "estimate": pl.Int64, "window_estimate": pl.Int64}
 #: Version of the description in a file.
 _FORMAT = 1
 #: What stands before names that came with the events where a spreadsheet would read a formula.
@@ -199,8 +201,12 @@ def _opened(path: Path) -> _File:
             rows = pl.read_csv(path, schema_overrides=texts, infer_schema_length=None)
         elif kind == "json":
             rows = pl.read_json(path, infer_schema_length=None)
-        else:
+        elif path.stat().st_size:
             rows = pl.read_ndjson(path, infer_schema_length=None)
+        else:
+            rows = pl.DataFrame()
+        if not rows.width and facts is not None:  # nothing is shown yet
+            rows = pl.DataFrame(schema=_NOTHING)
     except (pl.exceptions.PolarsError, OSError, ValueError) as error:
         raise InvalidInput(f"{str(path)!r} cannot be read as a table: {error}") from error
     described = None if facts is None else facts.get("description")
@@ -255,7 +261,7 @@ def _cells(
     groups = definition.groups if since is None else tuple(since)
     place = {group: number for number, group in enumerate(groups)}
     name = "window_estimate" if definition.release == "windows" else "estimate"
-    last = max(_File.last(one) for one in files)
+    last = max(_File.last(one) for one in files) or int(described["steps"])
     whole = terms.contribution.resolution is None and not terms.strategy.fraction_bits
     values: Any = np.zeros((last, len(groups)), np.int64 if whole else np.float64)
     both = definition.release == "both"

@@ -643,12 +643,13 @@ class Released(Release):
         estimates, lower, upper = (
             np.asarray(a, np.float64)[shown] for a in (series.estimates, series.lower, series.upper)
         )
+        hidden = np.zeros(estimates.shape, np.bool_)
         if self.since is not None:
             steps = np.asarray(self.steps)[shown]
-            hidden = steps[:, None] < np.array([self.since[group] for group in self.groups])
-            estimates, lower, upper = (
-                np.where(hidden, np.nan, a) for a in (estimates, lower, upper)
-            )
+            hidden |= steps[:, None] < np.array([self.since[group] for group in self.groups])
+        if self.there is not None and len(self.there) == len(series.estimates):  # not of periods
+            hidden |= ~self.there[shown]
+        estimates, lower, upper = (np.where(hidden, np.nan, a) for a in (estimates, lower, upper))
         known = self.definition.groups if self.since is None else tuple(self.since)
         place = {group: number for number, group in enumerate(known)}
         places = [place[group] for group in self.groups]
@@ -735,7 +736,7 @@ class Released(Release):
 
     def described(self) -> dict[str, Any]:
         """See `Release.described`."""
-        found: dict[str, Any] = {}
+        found: dict[str, Any] = {"steps": self.steps.stop - 1}
         if self.carried is not None:
             found["carried"] = {"groups": list(self.groups), **self.carried.to_dict()}
         if self.since is not None:
