@@ -199,7 +199,7 @@ pytest: $(READY)
 	$(PYTEST)
 
 .PHONY: quick
-quick: $(READY) ## the tests that take no figures, pages, kills and servers: under 90 seconds
+quick: $(READY) ## the tests that take no figures, pages, kills and servers: a few minutes
 	$(PYTEST) -m 'not slow'
 
 # Examples of each statistic; one takes about a sixth of a second of CPU, and there are 13.

@@ -112,15 +112,16 @@ class RestartedCounter:
 @lru_cache(maxsize=4096)
 def _uses(window: int, age: int) -> tuple[tuple[int, int], ...]:
     """(nodes released, later rounds begun) for an item of this age; the most nodes by rounds."""
-    place = np.arange(1, window + 1)
-    rounds = (place - 1 + age) // window
-    last = np.minimum(place + age, window)
-    nodes = np.zeros(window, np.int64)
+    place = np.arange(1, window + 1, dtype=np.int32)  # a window has at most 2^22 steps
+    last = np.minimum(place + min(age, window), window)
+    nodes = np.zeros(window, np.int8)
     for level in range(window.bit_length()):
         number = -(-place >> level)  # rounded up: which node of this level holds the item
         nodes += (number & 1 == 1) & (number << level <= last)
-    found = {int(r): int(nodes[rounds == r].max()) for r in (rounds[0], rounds[-1])}
-    return tuple((most, later) for later, most in found.items())
+    first, past = divmod(age, window)
+    # In round `first` of those after its own are the first items of a window, the rest in the next.
+    parts = ((first, nodes[: window - past]), (first + 1, nodes[window - past :]))
+    return tuple((int(some.max()), later) for later, some in parts if len(some))
 
 
 def variance_parts(window: int, steps: int, gaussian: bool = False) -> tuple[float, float]:
