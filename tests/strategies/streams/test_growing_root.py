@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy.signal import fftconvolve
 
+from counton.arrays import Floats
 from counton.errors import HorizonExceeded, InvalidInput
 from counton.laws import DiscreteGaussian, DiscreteLaplace
 from counton.strategies import GrowingSquareRoot
@@ -185,6 +188,45 @@ def test_noise_is_the_same_however_far_a_stream_is_planned() -> None:
     field = HashedNoise(spread=2**30)
     short = root.noise(field, range(1, 900))
     assert np.array_equal(GrowingSquareRoot().noise(field, range(1, 3000))[:899], short)
+
+
+def mean_variance_with(q: Callable[[Floats], Floats], steps: int) -> float:
+    """Of the root whose node s has variance q(s), computed apart: rows of A D L^-1, sum by sum."""
+    near = 2**18  # squared weights beyond are 1 / (pi k), and q is looked at on a logarithmic axis
+    k = np.arange(1, near)
+    root = np.concatenate([[1.0], np.cumprod((2 * k - 1) / (2 * k))])
+    inverse = np.concatenate([[1.0], np.cumprod((k[:steps] - 1.5) / k[:steps])])
+    far = np.exp(np.log(near) + np.arange(0.005, 400, 0.01))
+    inverses = 1 / q(np.arange(1.0, steps + near + 1))
+    norms = fftconvolve(inverses, (root**2)[::-1], mode="valid")[:steps]
+    divisors = np.sqrt(norms + (0.01 / np.pi / q(far)).sum())
+    variances = np.zeros(steps)
+    for node, variance in enumerate(q(np.arange(1.0, steps + 1))):
+        row = np.cumsum(divisors[node:] * inverse[: steps - node])
+        variances[node:] += variance * row**2
+    return float(variances.mean())
+
+
+def test_how_much_less_another_growth_errs_over_a_thousand_steps() -> None:
+    """The module's sentence, which once said 3 percent, and then a tenth or so."""
+    own = GrowingSquareRoot().variance(range(1, 1025)).mean()
+
+    def shipped(s: Floats) -> Floats:
+        return (12 / 11) ** np.maximum(0, np.floor(4 * np.log2(s) + 1e-9) - 12)
+
+    assert mean_variance_with(shipped, 1024) == pytest.approx(own, rel=1e-3)
+    longer = mean_variance_with(lambda s: np.maximum(1, s / 256), 1024)
+    assert longer / own == pytest.approx(0.88, abs=0.005)
+    for power in (0.4, 0.5, 0.6, 0.7):
+        assert mean_variance_with(lambda s, a=power: s**a, 1024) > 1.01 * own
+
+
+@pytest.mark.slow
+def test_how_much_less_another_growth_errs_over_thousands_of_steps() -> None:
+    own = GrowingSquareRoot().variance(range(1, 8193)).mean()
+    longer = mean_variance_with(lambda s: np.maximum(1, s / 4096), 8192)
+    assert longer / own == pytest.approx(0.87, abs=0.005)
+    assert mean_variance_with(np.sqrt, 8192) > 1.01 * own
 
 
 def test_what_it_cannot_serve_is_refused() -> None:

@@ -17,8 +17,9 @@ as many of each kind as of the one before; within a block a square root of its o
 An item in a block costs 3/4 in the one and 1/4 in the other.
 
 This mechanism is counton's own; that any positive q with sum 1 / (k q(k)) finite will do is easily
-seen. This one is made for ends of any size; over the first thousands of steps alone other q err
-less, by a tenth or so.
+seen. This one is made for ends of any size. Over the first thousands of steps alone a q that stays
+1 for longer errs less: max(1, s / 256) by 12% of the mean variance over 1,024 steps, max(1, s /
+4096) by 13% over 8,192. Plain powers of s err more, by 1% at least.
 """
 
 from __future__ import annotations
