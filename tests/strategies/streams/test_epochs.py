@@ -11,6 +11,7 @@ import pytest
 from counton.errors import HorizonExceeded, InvalidInput
 from counton.laws import DiscreteGaussian, DiscreteLaplace
 from counton.mechanisms.calibration import law_for
+from counton.plans import plan
 from counton.privacy import Contribution, PureDP
 from counton.strategies import Epochs
 from counton.testing import HashedNoise, ShiftedNoise
@@ -33,6 +34,18 @@ MEANS = {
 def test_mean_variances_are_the_known_ones() -> None:
     for steps, mean in MEANS.items():
         assert 8 * Epochs().mean_variance(steps) == pytest.approx(mean, abs=1e-6)
+
+
+def test_how_many_times_the_best_for_a_known_end_it_errs() -> None:
+    """The docstring's sentence, which once said 2.1 at most."""
+    ratios = {
+        steps: 8 * Epochs().mean_variance(steps) / plan(steps, PureDP(1)).best.mean_std ** 2
+        for steps in (24, 64, 256, 700, 1024, 8760, 2**20, 2 * 10**7)
+    }
+    assert all(1.5 < ratio < 2.2 for ratio in ratios.values()), ratios
+    assert ratios[64] > 2.19
+    assert ratios[1024] > 2.07
+    assert ratios[2 * 10**7] < 1.52
 
 
 @pytest.mark.parametrize("radix", [3, 5, 16])
