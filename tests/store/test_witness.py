@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
+from states_put_back import Server
 
 from counton import PureDP, Stream, release_ranges
 from counton.errors import StateError, WrongKey
 from counton.noise import Key
-from counton.store import key_path, schema, verify
-from counton.store.database import database_url
+from counton.store import key_path, verify
 from counton.store.watching import note_seen
 from counton.strategies import Binary
 
@@ -28,34 +27,6 @@ def create(state: Any, key: Any = None, name: str = "a") -> None:
 def go_on(state: Any, key: Any, value: int = 3, name: str = "a") -> None:
     with Stream.open(state, name, key=key) as stream:
         stream.release(value)
-
-
-class Server:
-    """A PostgreSQL database, whose tables can be kept and put back as from a dump."""
-
-    def __init__(self, url: str) -> None:
-        self.url = url
-
-    def dump(self) -> Any:
-        engine = sa.create_engine(database_url(self.url))
-        with engine.begin() as connection:
-            tables = schema.metadata.sorted_tables
-            rows = [
-                (table, [dict(row._mapping) for row in connection.execute(sa.select(table))])
-                for table in tables
-            ]
-        engine.dispose()
-        return rows
-
-    def restore(self, dump: Any) -> None:
-        engine = sa.create_engine(database_url(self.url))
-        with engine.begin() as connection:
-            for table in reversed(schema.metadata.sorted_tables):
-                connection.execute(table.delete())
-            for table, rows in dump:
-                if rows:
-                    connection.execute(table.insert(), rows)
-        engine.dispose()
 
 
 def linked(key: Path, folder: str) -> Path:
@@ -110,9 +81,9 @@ def test_a_linked_key_of_a_server(postgres: str, tmp_path: Path) -> None:
     Key.generate().save(key)
     link = linked(key, "one")
     create(postgres, key)
-    dump = server.dump()
+    dump = server.saved()
     go_on(postgres, link)
-    server.restore(dump)
+    server.put_back(dump)
     for name in (link, key, Key.load(key)):
         with pytest.raises(StateError, match="restored from an old copy"):
             go_on(postgres, name, 10)
@@ -225,13 +196,13 @@ def test_a_server_that_watches_notices_an_old_dump(postgres: str, tmp_path: Path
     shutil.copy2(keys[0], keys[1])
     create(postgres, keys[0])
     go_on(postgres, keys[1])
-    dump = server.dump()
+    dump = server.saved()
     go_on(postgres, keys[1])
     note_seen(postgres, keys[0])
     with Stream.open(postgres, "a", key=keys[1]) as stream:
         note_seen(postgres, keys[0], ["a", "not there yet"])
         stream.release(8)  # it goes on to write
-    server.restore(dump)
+    server.put_back(dump)
     with pytest.raises(StateError, match="restored from an old copy"):
         note_seen(postgres, keys[0])
     for key in keys:

@@ -1,0 +1,301 @@
+"""Random histories of states, keys and copies: no address of noise is shown with two inputs.
+
+Each history is a seed. `HISTORIES` says how many are tried (default 3). With a defect put back that
+let old copies pass, a history of a known seed finds two released values under one noise.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from states_put_back import Files, Place, Server
+
+from counton import PureDP, Stream
+from counton.errors import CountonError
+from counton.noise import Key
+from counton.store import keyfile, state_summary
+from counton.store.keyfile import Witness
+from counton.store.watching import note_seen
+from counton.strategies import Binary
+
+MANY = int(os.environ.get("HISTORIES", "3"))
+MOVES = 30
+
+
+class TwoInputs(AssertionError):
+    """One noise was shown on different data."""
+
+
+class Killed(BaseException):
+    """The process ended here."""
+
+
+class History:
+    """Streams of one key in one or several places, and what an attacker was shown of them."""
+
+    def __init__(self, seed: int, folder: Path, places: list[Place]) -> None:
+        self.draw = random.Random(seed)
+        self.folder, self.places = folder, places
+        key = folder / "my.key"
+        Key.generate().save(key)
+        self.names = [key]  # by which the key is known to machines that share its folder
+        self.copies: list[Path] = []  # of machines with a key file of their own
+        #: What each stream of a place has counted, as far as its state knows.
+        self.counted: dict[int, dict[str, list[int]]] = {n: {} for n in range(len(places))}
+        self.saved: list[tuple[Any, dict[str, list[int]]]] = []
+        self.held: list[tuple[int, str, Stream]] = []
+        self.shown: dict[tuple[str, str, int, int], tuple[int, ...]] = {}
+        self.went: dict[str, int] = {}
+
+    def run(self) -> None:
+        """Make the moves; raises as soon as an address has two inputs."""
+        self.create(0)
+        moves: list[tuple[Callable[[int], None], int]] = [
+            *((self.release, 9), (self.save, 3), (self.restore, 3), (self.link, 1)),
+            *((self.hard_link, 1), (self.copy_key, 1), (self.hold, 1), (self.go_on_held, 2)),
+            *((self.unwritable, 2), (self.note_fails, 1), (self.killed, 2), (self.late, 1)),
+            *((self.create, 1), (self.watch, 1)),
+        ]
+        chosen = [move for move, weight in moves for _ in range(weight)]
+        try:
+            for _ in range(MOVES):
+                move = self.draw.choice(chosen)
+                place = self.draw.randrange(len(self.places))
+                with suppress(CountonError):
+                    move(place)
+                    self.went[move.__name__] = self.went.get(move.__name__, 0) + 1
+                self.learn(place)
+        finally:
+            for *_, stream in self.held:
+                stream.close()
+
+    def key(self) -> Path:
+        """By a name that somebody may use: a copied key knows nothing of states elsewhere."""
+        return self.draw.choice(self.names + (self.copies if len(self.places) == 1 else []))
+
+    def stream(self, place: int) -> str:
+        return self.draw.choice(sorted(self.counted[place]) or ["a"])
+
+    def learn(self, place: int) -> None:
+        """What is in a state by now may be read by anybody who may read it with its key."""
+        if not self.counted[place]:
+            return
+        for one in state_summary(self.places[place].address)["streams"]:
+            counted = self.counted[place].setdefault(one["name"], [])
+            assert one["step"] == len(counted), (one, counted)
+
+    def show(self, place: int, stream: Stream) -> None:
+        """All that a stream has released is shown; each node that a release adds is an address."""
+        counted = self.counted[place][stream.name]
+        for step in range(1, stream.step + 1):
+            stop = step
+            while stop:
+                start = stop & (stop - 1)
+                address = (stream.key_fingerprint, stream.name, start, stop)
+                data = tuple(counted[start:stop])
+                if self.shown.setdefault(address, data) != data:
+                    raise TwoInputs(f"{address}: {self.shown[address]} and {data}")
+                stop = start
+
+    def create(self, place: int) -> None:
+        name = "abcdefgh"[self.draw.randrange(8)]
+        state = self.places[place].address
+        with Stream.create(state, name, Binary(256), PureDP(1), key=self.key()):
+            self.counted[place][name] = []
+
+    def values(self) -> list[int]:
+        return [self.draw.randrange(100) for _ in range(self.draw.randint(1, 3))]
+
+    def release(self, place: int, stream: Stream | None = None) -> None:
+        opened = stream or Stream.open(
+            self.places[place].address, self.stream(place), key=self.key()
+        )
+        try:
+            values, before = self.values(), opened.step
+            counted = self.counted[place].get(opened.name, [])
+            try:
+                opened.release_many(values)
+            finally:  # committed, though nobody was shown it
+                known = state_summary(self.places[place].address)["streams"]
+                now = {one["name"]: one["step"] for one in known}.get(opened.name, 0)
+                if now == before + len(values) and len(counted) == before:
+                    counted += values
+            self.show(place, opened)
+            if self.places[place].is_server:  # servers that wait for their turn look on
+                for key in [self.names[0], *self.copies]:
+                    note_seen(self.places[place].address, key)
+        finally:
+            if stream is None:
+                opened.close()
+
+    def save(self, place: int) -> None:
+        counted = {name: [*values] for name, values in self.counted[place].items()}
+        self.saved.append((self.places[place].saved(), counted))
+
+    def restore(self, place: int) -> None:
+        if self.saved:
+            saved, counted = self.draw.choice(self.saved)
+            self.places[place].put_back(saved)
+            self.counted[place] = {name: [*values] for name, values in counted.items()}
+
+    def link(self, _place: int) -> None:
+        link = self.folder / f"links {len(self.names)}" / "link.key"
+        link.parent.mkdir()
+        link.symlink_to(self.draw.choice(self.names))
+        self.names.append(link)
+
+    def hard_link(self, place: int) -> None:
+        other = self.folder / "hard.key"
+        os.link(self.names[0], other)
+        try:
+            Stream.open(self.places[place].address, self.stream(place), key=other).close()
+            raise TwoInputs("a key with two names was taken")
+        finally:
+            other.unlink()
+
+    def copy_key(self, _place: int) -> None:
+        copy = self.folder / f"copy {len(self.copies)}.key"
+        shutil.copy2(self.names[0], copy)
+        for place in self.places:
+            if place.is_server:
+                note_seen(place.address, copy)  # the newest one, or its witness is copied too
+        with suppress(FileNotFoundError):  # nothing is released yet
+            shutil.copy2(f"{self.names[0]}.witness", f"{copy}.witness")
+        self.copies.append(copy)
+
+    def hold(self, place: int) -> None:
+        name = self.stream(place)
+        stream = Stream.open(self.places[place].address, name, key=self.key())
+        self.held.append((place, name, stream))
+
+    def go_on_held(self, _place: int) -> None:
+        if self.held:
+            place, _, stream = self.draw.choice(self.held)
+            self.release(place, stream)
+
+    def unwritable(self, place: int) -> None:
+        """As of files that are immutable, or on a disk that is full or read only."""
+        plain = os.open
+
+        def opened(path: Any, flags: int, *more: Any, **others: Any) -> int:
+            if flags & (os.O_RDWR | os.O_WRONLY) and ".witness" in str(path):
+                raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), str(path))
+            return plain(path, flags, *more, **others)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(os, "open", opened)
+            self.release(place)
+
+    def note_fails(self, place: int) -> None:
+        def full(*_: Any) -> None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("counton.store.keyfile.note_in", full)
+            self.release(place)
+
+    def killed(self, place: int) -> None:
+        """Before the commit, or between the commit and the note."""
+
+        def end(*_: Any) -> None:
+            raise Killed
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Witness, self.draw.choice(["reserve", "note"]), end)
+            with suppress(Killed):
+                self.release(place)
+
+    def late(self, place: int) -> None:
+        name = self.stream(place)
+        with Stream.open(self.places[place].address, name, key=self.key()) as stream:
+            stream.observe({stream.step + 1: 7})
+
+    def watch(self, place: int) -> None:
+        for key in [*self.names, *self.copies]:
+            note_seen(self.places[place].address, key)
+
+
+def histories(
+    folder: Path, many: int, places: Callable[[Path], list[Place]], first: int = 0
+) -> dict[str, int]:
+    """Try so many histories, from a first seed on; how often each move came through."""
+    went: dict[str, int] = {}
+    for seed in range(first, first + many):
+        place = folder / str(seed)
+        place.mkdir()
+        history = History(seed, place, places(place))
+        history.run()
+        for move, times in history.went.items():
+            went[move] = went.get(move, 0) + times
+    return went
+
+
+def one_file(folder: Path) -> list[Place]:
+    return [Files(folder / "state.db")]
+
+
+def two_files(folder: Path) -> list[Place]:
+    return [Files(folder / "state.db"), Files(folder / "elsewhere.db")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("places", [one_file, two_files])
+def test_no_address_has_two_inputs(tmp_path: Path, places: Any) -> None:
+    went = histories(tmp_path, MANY, places)
+    assert went["release"] > 2 * MANY, went  # it is not for want of trying
+
+
+@pytest.mark.slow
+def test_no_address_has_two_inputs_on_a_server(postgres: str, tmp_path: Path) -> None:
+    server = Server(postgres)
+
+    def places(_: Path) -> list[Place]:
+        server.clear()
+        return [server]
+
+    histories(tmp_path, max(2, MANY // 3), places)
+
+
+def _in_silence(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Witness, "reserve", lambda *_: None)
+    patch.setattr(Witness, "_needed", lambda *_: False)
+
+
+def _by_every_name(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(keyfile, "witness_of", lambda file: Path(f"{file}.witness"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("defect", "seed"), [(_in_silence, 6), (_by_every_name, 12)])
+def test_histories_find_each_defect(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, defect: Any, seed: int
+) -> None:
+    (right := tmp_path / "right").mkdir()
+    (wrong := tmp_path / "wrong").mkdir()
+    histories(right, 1, two_files, seed)
+    defect(monkeypatch)
+    with pytest.raises(TwoInputs):
+        histories(wrong, 1, two_files, seed)
+
+
+@pytest.mark.slow
+def test_histories_find_servers_that_do_not_look_on(
+    postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"{__name__}.note_seen", lambda *_: None)
+    server = Server(postgres)
+
+    def places(_: Path) -> list[Place]:
+        server.clear()
+        return [server]
+
+    with pytest.raises(TwoInputs):
+        histories(tmp_path, 1, places, 2)
