@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import errno
 import multiprocessing
+import os
 import pickle
 import threading
 from contextlib import suppress
@@ -116,6 +118,30 @@ def test_a_key_whose_folder_cannot_be_written_still_trains(
 
     monkeypatch.setattr(witness, "note_in", full)
     noise_of(STRATEGIES[0], Key.load(path)).add(1, ZEROS)
+
+
+def test_a_witness_that_stands_and_cannot_be_written_stops_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "training.key"
+    Key.generate().save(path)
+    noise_of(STRATEGIES[0], Key.load(path), name="first").add(1, ZEROS)
+    before = witness.witness_of(path).read_bytes()
+    monkeypatch.setattr(witness, "_known", {})  # another process
+    plain = os.open
+
+    def opened(file: Any, flags: int, *more: Any, **others: Any) -> int:
+        if flags & os.O_RDWR and ".witness" in str(file):
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), str(file))
+        return plain(file, flags, *more, **others)
+
+    with monkeypatch.context() as immutable:
+        immutable.setattr(os, "open", opened)
+        for name in ("first", "second"):
+            with pytest.raises(StateError, match="cannot be written"):
+                noise_of(STRATEGIES[0], Key.load(path), name=name).add(1, ZEROS)
+    assert witness.witness_of(path).read_bytes() == before
+    noise_of(STRATEGIES[0], Key.load(path), name="second").add(1, ZEROS)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda s: s.name)

@@ -42,7 +42,9 @@ def identity_of(key: Key, name: str, identity: str) -> str:
     """Remember under which identity a key gives noise by this name, or say which was before.
 
     It is remembered in this process, and in the witness of a key that has a file. A witness that
-    cannot be written remembers nothing, as where the folder of the key is read only.
+    stands there has to be written. Where there is none and none can be made, as in a folder that is
+    read only, nothing is remembered: two identities have two noises all the same, since each is
+    part of the addresses under it.
 
     Args:
         key: the secret; of one that somebody chose nothing is remembered.
@@ -53,7 +55,7 @@ def identity_of(key: Key, name: str, identity: str) -> str:
         The identity that was remembered first: another one where the name has been used.
 
     Raises:
-        StateError: the witness is there and cannot be read.
+        StateError: the witness is there and cannot be read or written.
 
     >>> key = Key.generate()
     >>> identity_of(key, "run", "1" * 32) == identity_of(key, "run", "2" * 32) == "1" * 32
@@ -97,8 +99,13 @@ def _identity_in(path: Path, fingerprint: str, name: str, identity: str) -> str:
 
     try:
         note_in(path, entry, agrees)
-    except OSError:
-        pass
+    except OSError as error:
+        if os.path.lexists(path):
+            raise StateError(
+                f"the witness {path} of a key cannot be written ({error.strerror}), so the use of "
+                f"{name!r} would be forgotten: let it be written (its mode, the space left), or "
+                f"take another key"
+            ) from None
     except ValueError:
         raise StateError(
             f"the witness {path} of a key cannot be read (it was altered, or written in part), so "
