@@ -78,6 +78,15 @@ def test_delta_by_convolution(strategy: StreamStrategy, delta: Fraction) -> None
     assert short.groups * chance(short, strategy, law) > delta
 
 
+def test_noise_without_a_variance_is_refused() -> None:
+    """Its standard deviation is 0 as a float, so that no number of them is ever enough."""
+    unit, delta = Contribution.add_remove(), Fraction(1, 10**9)
+    found = Discovery.of(Binary(7), DiscreteLaplace(Fraction(1, 699)), 7, unit, delta)
+    assert Fraction(found.margin) > 0
+    with pytest.raises(InvalidInput, match=r"has the scale 0\.00143; above .*: give less epsilon"):
+        Discovery.of(Binary(7), DiscreteLaplace(Fraction(1, 700)), 7, unit, delta)
+
+
 def test_what_one_unit_can_bring() -> None:
     law, strategy, delta = DiscreteLaplace(Fraction(3)), Binary(7), Fraction(1, 1000)
 

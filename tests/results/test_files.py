@@ -280,6 +280,20 @@ def test_a_description_holds_nothing_exact(name: str, tmp_path: Path) -> None:
     assert "user" not in text.replace("per_user", "") or name == "people"
 
 
+@pytest.mark.parametrize("name", ["sum, noise of floats", "count by group"])
+def test_noise_is_told_in_data_units(name: str, tmp_path: Path) -> None:
+    """The law of one draw is in units of its own, which say nothing to who reads the facts."""
+    out = tmp_path / "t.parquet"
+    released(made(name, tmp_path, out=out))
+    facts = json.loads(pl.read_parquet_metadata(out)["counton"])
+    rows = pl.read_parquet(out)
+    last = rows.filter(pl.col("step") == rows["step"].max())
+    assert facts["noise"]["step"] == last["step"][0]
+    assert facts["noise"]["std"] == last["std"][0]
+    assert set(facts["noise"]) == {"family", "std", "step"}
+    assert facts["terms"]["law"] == facts["description"]["terms"]["law"]
+
+
 # --------------------------------------------------------------------------- what was shown
 
 

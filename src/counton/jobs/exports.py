@@ -424,8 +424,8 @@ def _of_stream(
                     f"from events: leave it out"
                 )
         if reader.details.get("kind") != KIND:
-            facts = about(reader.terms, level or 0.95)
             chosen = steps_between(steps, reader.step)
+            facts = about(reader.terms, level or 0.95, steps=chosen)
             return Exported(facts, chosen, reader.releases(chosen.start, chosen.stop))
     definition = Definition.reopen(reader.terms, reader.details)
     timed = definition.cut is not None

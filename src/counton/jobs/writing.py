@@ -191,7 +191,7 @@ class Outputs:
         table = rankings(released, top, room, self.level)
         if self.out is not None:
             people = released.definition.unprotected
-            facts = about(released.terms, self.level, people)
+            facts = about(released.terms, self.level, people, released.steps)
             write_table(table, self.out, facts, found=True)
         failed = None
         if self.plot is not None and table.height:

@@ -69,8 +69,13 @@ class Discovery(NamedTuple):
         """The least margin for which no more than delta is spent.
 
         Raises:
-            InvalidInput: too many releases.
+            InvalidInput: too many releases, or noise so small that none is ever drawn.
         """
+        if law.variance == 0:
+            raise InvalidInput(
+                f"noise of groups that nobody declared has the scale {float(law.scale):.3g}; above "
+                f"{1 / 700:.3g} a threshold can be found: give less epsilon"
+            )
         groups = contribution.most or contribution.cells
         once = contribution.once == "group" or contribution.most is None
         change = 1 if once else groups

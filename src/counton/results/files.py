@@ -54,7 +54,10 @@ _NO_FORMULA = r"^'('*[=+\-@\t\r\uFF1D\uFF0B\uFF0D\uFF20])"
 
 
 def about(
-    terms: StreamTerms | TableTerms, level: float, people: str | None = None
+    terms: StreamTerms | TableTerms,
+    level: float,
+    people: str | None = None,
+    steps: Sequence[int] = (),
 ) -> dict[str, Any]:
     """What a released table promises, as JSON values: public, like the table itself.
 
@@ -63,6 +66,7 @@ def about(
         level: probability with which each interval of the table holds.
         people: what is said of people, of a stream where they are not protected; of a table that is
             released once they never are.
+        steps: of a stream, in the table: how large the noise is, is told of the last of them.
 
     >>> from counton import Key, ZCDP, release_ranges
     >>> release = release_ranges([3, 1, 4], guarantee=ZCDP(0.5), key=Key.generate())
@@ -80,17 +84,30 @@ def about(
         **({} if people is None else {"people": people}),
         "guarantee": str(guarantee),
         "meaning": guarantee.meaning_for(unit.unit, unit.relation),
-        "terms": {"guarantee": guarantee.to_dict(), "contribution": unit.to_dict()},
+        "terms": {
+            "guarantee": guarantee.to_dict(),
+            "contribution": unit.to_dict(),
+            "law": law_to_dict(terms.law),
+        },
         "strategy": repr(terms.strategy) if isinstance(terms, StreamTerms) else terms.measured,
-        "noise": law_to_dict(terms.law),
+        "noise": _noise(terms, steps),
         "level": level,
         "written_by": f"counton {version('counton')}",
     }
 
 
+def _noise(terms: StreamTerms | TableTerms, steps: Sequence[int]) -> dict[str, Any]:
+    """How much noise there is in data units; the law of one draw is in units of its own."""
+    noise: dict[str, Any] = {"family": law_to_dict(terms.law)["law"]}
+    if not isinstance(terms, StreamTerms) or not len(steps):
+        return noise
+    return noise | {"std": terms.std(int(steps[-1])), "step": int(steps[-1])}
+
+
 def facts_of(released: Release) -> dict[str, Any]:
     """What a file of these numbers carries, as JSON values: what it promises, and all to answer."""
-    facts = about(released.terms, released.level, released.definition.unprotected)
+    people = released.definition.unprotected
+    facts = about(released.terms, released.level, people, released.steps)
     described = {
         "format": _FORMAT,
         "terms": released.terms.to_dict(),
