@@ -46,3 +46,12 @@ def test_a_server_has_no_place_for_a_key(on_server: Any) -> None:
     assert done.code == 6
     assert "say where the key is kept, --key" in done.err
     assert "stream" not in on_server("show", *on_server.again).out
+
+
+def test_verify_says_where_no_witness_can_be(on_server: Any) -> None:
+    key = str(on_server.folder / "the.key")
+    assert on_server.count(on_server.write("e.csv", ROWS), "--key", key).code == 0
+    printed = on_server("verify", on_server.state, "--key", f"command:cat {key}")
+    assert printed.code == 0, printed.err
+    assert "no witness: the state is on a server" in printed.err
+    assert "no witness" not in on_server("verify", on_server.state, "--key", key).err

@@ -410,8 +410,15 @@ def _living(details: dict[str, Any]) -> Iterable[tuple[str, str]]:
 def print_verification(options: VerifyOptions) -> None:
     """What was computed again, and what differs; ends with the exit code that says so."""
     from counton.store import verify
+    from counton.store.keyfile import witness_beside
 
     found = verify(options.state, options.name, key=options.key)
+    if not witness_beside(options.state, options.key).paths:
+        print_line(
+            Console(stderr=True),
+            "no witness: the state is on a server and no key file is named, so an old copy of it "
+            "would be taken for the newest; keep the key in a file",
+        )
     wrong = any(one.problems for one in found)
     skipped = any(one.skipped for one in found)
     if options.json:
