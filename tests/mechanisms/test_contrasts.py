@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,10 @@ from keys import chosen_key
 
 from counton import ZCDP, Contribution, Counter, PureDP, release_hierarchy
 from counton.errors import InvalidInput
+from counton.laws import DiscreteLaplace
 from counton.mechanisms import Releases
 from counton.mechanisms.contrasts import Answer, Part, combined, ratio
+from counton.mechanisms.intervals import interval_halfwidth
 from counton.privacy.guarantees import Guarantee
 from counton.strategies import (
     HonakerOnline,
@@ -148,3 +151,24 @@ def test_signs_of_a_hierarchy_are_not_ignored() -> None:
     for wrong in (True, "1", math.inf):
         with pytest.raises(InvalidInput, match="the weight of 'a'"):
             release.sum_of({"a": wrong})
+
+
+def test_how_far_the_level_of_wide_laplace_noise_falls_short() -> None:
+    """The docstring of `Answer` says a ten-thousandth: two draws of unequal weights, exactly.
+
+    An interval takes the larger of the quantiles of a normal law and of the heaviest node alone;
+    where both are equal, near 0.9075, a sum of two nodes of weights 1 and w is beyond either.
+    """
+    law = DiscreteLaplace(10**6)
+    short = {}
+    for level in (0.5, 0.8, 0.9, 0.905, 0.9075, 0.91, 0.92, 0.95, 0.99, 0.999):
+        alone = interval_halfwidth(law, 1, level) / law.std
+        quantile = max(NormalDist().inv_cdf((1 + level) / 2), alone)
+        for weight in (0.1, 0.3, 0.5, 0.7, 0.9, 0.98):
+            half = quantile * math.sqrt(2 * (1 + weight**2))  # scale 1, variance 2
+            beyond = math.exp(-half) - weight**2 * math.exp(-half / weight)
+            short[level, weight] = beyond / (1 - weight**2) - (1 - level)
+    worst = max(short, key=short.__getitem__)
+    assert worst == (0.9075, 0.98)
+    assert short[worst] == pytest.approx(9e-5, abs=1e-6)
+    assert short[0.95, 0.98] < 0

@@ -83,8 +83,9 @@ class Choice:
         kind: of strategies it is the best of.
         strategy: to be given to ``Counter``.
         calibration: its noise law, and which other laws were considered.
-        mean_std, max_std: standard deviation of a released cell in data units, root of the mean
-            and of the largest variance over all numbers that are released.
+        mean_std, max_std: standard deviation of what is released in data units, root of the mean
+            and of the largest variance over all numbers: of a cell, and of a statistic whose errors
+            are not those of a cell (`Statistic.error_of`) of the statistic. `std` is of a cell.
         why: in words.
         planning_seconds: how long finding it and weighing it took; no part of a comparison.
         held: numbers that a running stream keeps beside its sums, all cells together.
