@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from statistics import NormalDist
 from typing import Any
 
@@ -159,7 +160,7 @@ def test_how_far_the_level_of_wide_laplace_noise_falls_short() -> None:
     An interval takes the larger of the quantiles of a normal law and of the heaviest node alone;
     where both are equal, near 0.9075, a sum of two nodes of weights 1 and w is beyond either.
     """
-    law = DiscreteLaplace(10**6)
+    law = DiscreteLaplace(Fraction(10**6))
     short = {}
     for level in (0.5, 0.8, 0.9, 0.905, 0.9075, 0.91, 0.92, 0.95, 0.99, 0.999):
         alone = interval_halfwidth(law, 1, level) / law.std
