@@ -16,7 +16,7 @@ from counton.errors import InvalidInput, field
 from counton.jobs.exports import released_in
 from counton.mechanisms.contrasts import Answer
 from counton.results.choosing import groups_named, steps_between, steps_within
-from counton.results.files import TABLES, read
+from counton.results.files import ADDRESSES, TABLES, read
 from counton.results.release import Release
 
 #: Rows that the screen shows.
@@ -64,6 +64,8 @@ def _steps(given: str | None, released: Release) -> range:
 
 
 def _released(options: AnswerOptions) -> Release:
+    if options.source.startswith(ADDRESSES):
+        return read(options.source, level=options.level)
     names = [options.source]
     if not Path(options.source).exists() and "://" not in options.source:
         names = [name.strip() for name in options.source.split(",")]

@@ -7,8 +7,12 @@ result as the run did, with the same intervals, differences and sums over period
 from __future__ import annotations
 
 import glob
+import http.client
 import json
 import os
+import urllib.error
+import urllib.parse
+import urllib.request
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -47,6 +51,10 @@ TABLES = {
 }
 #: Columns of a table in which nothing is shown yet, where a format keeps none without rows.
 _NOTHING = {"step": pl.Int64, "group": pl.String, "estimate": pl.Int64, "window_estimate": pl.Int64}
+#: How the address of a service begins.
+ADDRESSES = ("http://", "https://")
+#: Seconds that a service has for each part of its answer.
+_TIME_OUT = 60
 #: Version of the description in a file.
 _FORMAT = 1
 #: What stands before names that came with the events where a spreadsheet would read a formula.
@@ -135,8 +143,9 @@ def read(
     source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,
     level: float | None = None,
+    token: str | None = None,
 ) -> Release:
-    """What was released, from its file alone: no state, no key.
+    """What was released, from its file or a service's address alone: no state, no key.
 
     Rows that were left out or put in another order since are not missed until they are asked for.
     Values that were changed cannot be noticed.
@@ -144,11 +153,14 @@ def read(
     Args:
         source: a table that a run or an export wrote: Parquet, or CSV, JSON, JSON lines or Arrow
             with the description beside it (``visits.csv.json``); a pattern such as
-            ``2024-*.parquet``, or several, of one stream.
+            ``2024-*.parquet``, or several, of one stream. Or the address of a stream of a service:
+            ``https://counts.example/v1/streams/visits``.
         level: probability with which each interval holds; None: as the file has it.
+        token: that a service asks for; None: what the environment has as COUNTON_TOKEN.
 
     Raises:
-        InvalidInput: no such file, one without a description, or files of several streams.
+        InvalidInput: no such file or stream, one without a description, files of several streams,
+            or a token that the service refuses.
         StateError: another version of counton wrote the file, in a form that this one does not
             know.
 
@@ -166,7 +178,10 @@ def read(
     True
     >>> folder.cleanup()
     """
-    files = [_opened(path) for path in _paths(source)]
+    if isinstance(source, str) and source.startswith(ADDRESSES):
+        files = [_fetched(source, token)]
+    else:
+        files = [_opened(path) for path in _paths(source)]
     newest = max(files, key=_File.last)
     described = newest.described
     for one in files:
@@ -226,22 +241,92 @@ def _opened(path: Path) -> _File:
             rows = pl.DataFrame(schema=_NOTHING)
     except (pl.exceptions.PolarsError, OSError, ValueError) as error:
         raise InvalidInput(f"{str(path)!r} cannot be read as a table: {error}") from error
-    described = None if facts is None else facts.get("description")
-    if described is None:
+    if facts is None or facts.get("description") is None:
         where = "its metadata" if kind == "parquet" else f"{path.name}.json beside it"
         raise InvalidInput(
             f"{str(path)!r} carries no description of its stream in {where}: keep both together, "
             f"or write the table again with this version, by export"
         )
+    return _file(str(path), rows, facts)
+
+
+def _file(label: str, rows: pl.DataFrame, facts: Mapping[str, Any]) -> _File:
+    described = facts["description"]
     if described.get("format") != _FORMAT:
         raise StateError(
-            f"{str(path)!r} has a description of format {described.get('format')!r}; this version "
+            f"{label!r} has a description of format {described.get('format')!r}; this version "
             f"reads format {_FORMAT}: read it with the version of counton that wrote it "
-            f"({facts.get('written_by') if facts else 'unknown'})"
+            f"({facts.get('written_by')})"
         )
     if "step" not in rows.columns:
-        raise InvalidInput(f"{str(path)!r} has lost its column 'step': keep it")
-    return _File(str(path), rows.with_columns(pl.col("step").cast(pl.Int64)), described)
+        raise InvalidInput(f"{label!r} has lost its column 'step': keep it")
+    return _File(label, rows.with_columns(pl.col("step").cast(pl.Int64)), described)
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """A token goes to the address that was given, and nowhere else."""
+
+    def redirect_request(self, *_: Any) -> None:
+        """Not followed: the answer is the redirect itself."""
+
+
+def _fetched(address: str, token: str | None) -> _File:
+    """A stream of a service."""
+    parts = urllib.parse.urlsplit(address)
+    if parts.query or parts.fragment or "/v1/streams/" not in parts.path:
+        raise InvalidInput(
+            f"{address!r} is no stream of a service; its address ends with /v1/streams/NAME"
+        )
+    token = os.environ.get("COUNTON_TOKEN") if token is None else token
+    if token is not None and not (token.isascii() and token.isprintable()):
+        raise InvalidInput("token holds characters that no token has: give it as it was made")
+    headers = {"Accept": "application/json", "User-Agent": "counton"}
+    if token:
+        headers["Authorization"] = f"Bearer {token}"
+    try:
+        asked = urllib.request.Request(f"{address.rstrip('/')}/release", headers=headers)
+        with urllib.request.build_opener(_NoRedirect).open(asked, timeout=_TIME_OUT) as answer:
+            facts = json.load(answer)
+        rows = pl.DataFrame(
+            facts["rows"],
+            schema_overrides={"group": pl.String} if "group" in (facts["rows"] or [{}])[0] else {},
+            infer_schema_length=None,
+        )
+        if facts["description"] is None:
+            raise LookupError("description")
+    except urllib.error.HTTPError as error:
+        raise _refused(address, error) from None
+    except (OSError, http.client.HTTPException) as error:
+        reason = getattr(error, "reason", error)
+        raise InvalidInput(f"{address!r} does not answer ({reason}): is it served?") from error
+    except (ValueError, LookupError, TypeError, AttributeError, pl.exceptions.PolarsError):
+        raise InvalidInput(
+            f"{address!r} answers with no release: give the address of a stream of a service of "
+            f"counton"
+        ) from None
+    return _file(address, rows if rows.width else pl.DataFrame(schema=_NOTHING), facts)
+
+
+def _refused(address: str, error: urllib.error.HTTPError) -> InvalidInput | StateError:
+    remedies = {
+        401: "needs a token for reading, or does not know this one: give token, or COUNTON_TOKEN",
+        403: "takes this token for something else: give one for reading",
+        404: "is no stream of that service: its address ends with /v1/streams/NAME",
+    }
+    if error.code in remedies:
+        return InvalidInput(f"{address!r} {remedies[error.code]}")
+    if 300 <= error.code < 400:
+        return InvalidInput(
+            f"{address!r} sends elsewhere, which is not followed since a token would go there: "
+            f"give the address that it leads to"
+        )
+    if error.code == 503:
+        return StateError(f"{address!r} cannot be read now: its state is not ready; try later")
+    try:
+        detail = json.load(error)["detail"]
+    except (ValueError, LookupError, TypeError, OSError):
+        detail = error.reason
+    return InvalidInput(f"{address!r} refuses with {error.code}: {detail}")
 
 
 def _facts(path: Path, kind: str | None) -> dict[str, Any] | None:

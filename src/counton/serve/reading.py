@@ -82,6 +82,16 @@ class SeriesRows(BaseModel):
     rows: list[dict[str, Any]]
 
 
+class WholeRelease(BaseModel):
+    """What a file carries: the promise in words, the description that answers, and the rows."""
+
+    name: str
+    level: float
+    description: dict[str, Any]
+    rows: list[dict[str, Any]]
+    model_config = {"extra": "allow"}
+
+
 class Difference(BaseModel):
     """What happened between two moments. Both are ends of windows."""
 
@@ -187,6 +197,12 @@ def router(journals: dict[str, Journal], feeds: dict[str, Feed], access: Access)
         """Released steps with their intervals, by window and group."""
         found = of(name).series(group or (), start, until, of_, level, last)
         answer = _written(found, format or _accepted(request.headers.get("accept", "")))
+        return _compressed(answer, request.headers.get("accept-encoding", ""))
+
+    @paths.get("/{name}/release", response_model=WholeRelease)
+    def release(request: Request, name: Name) -> Response:
+        """All that is released, with what a file of it carries: what `counton.read` reads."""
+        answer = JSONResponse(of(name).whole())
         return _compressed(answer, request.headers.get("accept-encoding", ""))
 
     @paths.get("/{name}/difference", response_model=Difference)

@@ -20,8 +20,9 @@ from counton.jobs.clock import length_of
 from counton.jobs.definition import Definition
 from counton.jobs.job import Job
 from counton.jobs.kinds import KINDS
-from counton.jobs.released import read_released
+from counton.jobs.released import level_of, read_released
 from counton.mechanisms.intervals import check_level
+from counton.results.files import facts_of
 from counton.results.release import Release
 from counton.results.released import Released
 from counton.store import Store
@@ -362,6 +363,22 @@ class Journal:
             "lower": found.lower[0, 0].item(),
             "upper": found.upper[0, 0].item(),
         }
+
+    def whole(self) -> dict[str, Any]:
+        """What a file of the stream carries, and its rows: what `counton.read` reads.
+
+        Raises:
+            InvalidInput: nothing is released yet, or too many rows.
+        """
+        released = self.released(level_of(self.definition))
+        if isinstance(released, Released):
+            size = len(released.steps) * len(released.groups)
+            if size > MOST_ROWS:
+                raise InvalidInput(
+                    f"that would be {size:,} rows; the most is {MOST_ROWS:,}: export the stream "
+                    f"to a file"
+                )
+        return {**facts_of(released), "rows": json_rows(released.table())}
 
     def methods(self) -> str:
         """The paragraph that a publication needs.
