@@ -123,7 +123,7 @@ def test_contradictions_and_vanished_rows_are_refused(request_: Job) -> None:
     run(request_).close()
     with pytest.raises(StateError, match="the guarantee is"):
         run(replace(request_, epsilon=2))
-    with pytest.raises(StateError, match="is a count"):
+    with pytest.raises(StateError, match="is of 'count'"):
         run(Job("sum", request_.events, request_.state))
     with pytest.raises(InvalidInput, match="use one of count, sum"):
         run(replace(request_, what="mean"))
