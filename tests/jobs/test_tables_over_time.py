@@ -278,6 +278,30 @@ def test_counts_that_cannot_be_added_up_are_refused_before_anything(tmp_path: Pa
     assert not (tmp_path / "s.db").exists()
 
 
+@pytest.mark.parametrize("what", ["hierarchy", "contingency"])
+def test_counts_that_could_not_be_read_are_refused_before_anything(
+    what: str, tmp_path: Path
+) -> None:
+    many = ["2024-01-09,N,a,u1,4294967296"] * 12
+    table = {"levels": None, "columns": "region,who", "domain": "region=N,S;who=u1,u2,u3"}
+
+    def job(rows: list[str], until: str) -> Job:
+        made = months(tmp_path, rows, append=True, value="number", epsilon=1e6, until=until)
+        kind = {"what": what, "name": what, **(table if what == "contingency" else {})}
+        return replace_of(made, **kind)
+
+    with pytest.raises(SumOverflow, match=r"can be read up to .*: count in larger units"):
+        run(job([*ROWS, *many * 3], "2024-03-01"))
+    assert not (tmp_path / "s.db").exists()
+    with run(job([*ROWS[:3], *many], "2024-02-01")) as outcome:
+        before = outcome.shown().table()
+    later = [row.replace("01-09", "02-09") for row in many]
+    with pytest.raises(SumOverflow, match="with this noise"):
+        run(job(later * 2, "2024-03-01"))
+    with run(job(later[:2], "2024-03-01")) as outcome:
+        assert outcome.shown().table().head(len(before)).equals(before)
+
+
 def test_tables_are_published_by_the_names_of_their_cells(tmp_path: Path) -> None:
     line = {"label": "number", "domain": "1,2,3,4,5"}
     table = {"columns": "region,who", "domain": "region=N,S;who=u1,u2,u3"}

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from keys import chosen_key
 from numpy.typing import NDArray
 
 from counton import Contribution, Counter, PureDP
-from counton.errors import InvalidInput
+from counton.errors import InvalidInput, SumOverflow
 from counton.laws import DiscreteGaussian, DiscreteLaplace, Law
 from counton.mechanisms.calibration import law_for
 from counton.mechanisms.state import Progress
@@ -31,6 +32,7 @@ from counton.statistics import (
     Edges,
     Forest,
     Grouped,
+    Hierarchy,
     Moments,
     Quantiles,
     Ranges,
@@ -38,7 +40,8 @@ from counton.statistics import (
     Sum,
     TopK,
 )
-from counton.statistics.running import counter_of
+from counton.statistics.running import Running, counter_of
+from counton.statistics.tallied import Tallied
 from counton.strategies import (
     Binary,
     Epochs,
@@ -50,6 +53,7 @@ from counton.strategies import (
     public_strategies,
 )
 from counton.strategies.lines import least_squares
+from counton.strategies.trees import Tree
 from counton.testing import HashedNoise
 
 #: Strategies that draw all nodes before the last release are looked at up to here.
@@ -239,3 +243,57 @@ def test_a_stream_that_cannot_be_is_refused_before_it_begins() -> None:
     for wide, budget in ((strategy, "0.0000001"), (Epochs(), "0.00000000001")):
         with pytest.raises(InvalidInput, match=r"raise (epsilon|the budget)"):
             Counter(wide, PureDP(budget), key=key, name="wide", contribution=bound)
+
+
+REGIONS = Tree.from_leaves({"region": ["N", "N", "S"], "city": ["a", "b", "c"]}, ["region", "city"])
+TABLES: tuple[tuple[Tallied, Any], ...] = (
+    (Ranges(["a", "b", "c", "d"], counts=True), "d"),
+    (Ranges(["a", "b", "c", "d"], line="haar", counts=True), "a"),
+    (Contingency({"a": ["x", "y"], "b": ["u", "v", "w"]}, counts=True), ("y", "w")),
+    (Hierarchy(REGIONS, counts=True), ("N", "b")),
+    (Grouped(Ranges(["a", "b"], counts=True), ["n", "s"]), "b"),
+)
+
+
+def events_of(statistic: Tallied, cell: Any, whole: int) -> list[Any]:
+    """Rows of one cell that count so often together."""
+    each = [2**32] * (whole // 2**32) + [whole % 2**32]
+    rows = [(cell, count) for count in each]
+    return [("s", row) for row in rows] if isinstance(statistic, Grouped) else rows
+
+
+def check_readable(statistic: Tallied, cell: Any, guarantee: Guarantee) -> None:
+    """What is accepted can be read at the last step; what cannot be is refused, and not counted."""
+    this = statistic.settled(guarantee, 4)
+    strategy = this.plan(4, guarantee).best.strategy
+    key = chosen_key()
+    counter = Running.start(this, strategy, guarantee, key=key, name="read", batched=True)
+    most = 2 ** math.floor(math.log2(2.0**53 / 2**16))
+    accepted = 0
+    for part in (most // 4, most // 8, most // 2, most // 2):
+        try:
+            reading = counter.release_batch(events_of(statistic, cell, part))
+        except SumOverflow:
+            break
+        accepted += part
+        assert len(reading.table_columns()["estimate"])
+    assert accepted >= most // 4
+    assert counter.step < 4
+
+
+@pytest.mark.parametrize(("statistic", "cell"), TABLES, ids=lambda one: type(one).__name__)
+def test_tables_can_be_read_at_their_last_step(statistic: Tallied, cell: Any) -> None:
+    for guarantee in (PureDP(1000), ZCDP(1)):
+        check_readable(statistic, cell, guarantee)
+
+
+class Boundless(Ranges):
+    """Takes any counts, whether or not they can be read."""
+
+    def most_counted(self, first: float, last: float) -> float:
+        return math.inf
+
+
+def test_a_table_that_takes_what_it_cannot_read_is_found() -> None:
+    with pytest.raises(SumOverflow, match="private sums reach"):
+        check_readable(Boundless(["a", "b", "c", "d"], counts=True), "d", PureDP(1000))

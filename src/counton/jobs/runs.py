@@ -475,8 +475,8 @@ def _run(
                 request.append,
                 labels,
             )
-            taken = stream.largest_taken
-            refuse_overflow(definition, intake.largest_sum, intake.whole_sum, taken)
+            taken = stream.largest_taken, stream.whole_taken
+            refuse_overflow(definition, intake.largest_sum, intake.whole_sum, *taken)
         # Whether anything in a file counts must not decide whether it may come again.
         sources: tuple[str, ...] = ()
         if found.rows and not again:
@@ -809,7 +809,9 @@ def _places(definition: Definition) -> Sequence[str]:
     return [group for group in definition.cells for _ in range(definition.places)]
 
 
-def refuse_overflow(definition: Definition, largest: int, whole: float, taken: int = 0) -> None:
+def refuse_overflow(
+    definition: Definition, largest: int, whole: float, taken: int = 0, before: float = 0.0
+) -> None:
     """Refuse values whose sums would not be exact, at whichever step they are released.
 
     What a run keeps of windows that go on is released later, and could not be taken back then.
@@ -819,11 +821,19 @@ def refuse_overflow(definition: Definition, largest: int, whole: float, taken: i
         largest: a bound on what is added to any total, in grid units.
         whole: a bound on what is added to all totals together.
         taken: the largest running total that there is.
+        before: how much all places of a statistic have together.
 
     Raises:
         SumOverflow: naming the sum, the bound and the remedy.
     """
     bound, statistic = largest_sum(definition.strategy), definition.statistic
+    if isinstance(statistic, Tallied) and before + whole > statistic.most_counted(0.0, 0.0):
+        from counton.mechanisms.calibration import law_for
+
+        law = law_for(
+            definition.strategy, definition.guarantee, definition.contribution, definition.shape
+        ).law
+        statistic.refuse_unreadable(definition.strategy, law, before + whole)
     most, also = bound - taken, ", with what is counted already," if taken else ""
     if isinstance(statistic, Tallied) and statistic.largest_entry > 1:  # of what is measured
         if whole > most // statistic.largest_entry:

@@ -177,6 +177,11 @@ class Counter:
         return self.terms.shape
 
     @property
+    def taken(self) -> NDArray[np.int64]:
+        """Running totals of all that came in, in grid units; none of windows. Secret."""
+        return self._done.taken
+
+    @property
     def largest_taken(self) -> int:
         """The largest running total of any cell so far, in grid units; 0 of windows. Secret."""
         if not self._done.sums.size:  # a release is a window's own count: none is carried on

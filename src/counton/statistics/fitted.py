@@ -70,3 +70,20 @@ def refuse_inexact(sums: Integers, largest_entry: int) -> None:
             f"{LARGEST_MEASUREMENT / largest_entry:.3g} can be measured exactly: count in "
             f"larger units"
         )
+
+
+#: So many standard deviations noise stays within, and as much is left for what is rounded.
+_ROOM = 64
+
+
+def most_read(bits: int, std: float) -> float:
+    """How large counts may be whose sums are read on multiples of 2^-bits, in float64.
+
+    Args:
+        bits: behind the point.
+        std: of the widest noise that is read.
+
+    >>> most_read(16, 1.0) / 2**37
+    0.99...
+    """
+    return 2.0 ** (53 - bits) - _ROOM * max(std, 1.0)

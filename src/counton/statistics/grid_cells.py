@@ -31,7 +31,7 @@ from counton.mechanisms.tables import fraction_bits, shift_of_cells
 from counton.privacy import Contribution
 from counton.privacy.contribution import Relation
 from counton.statistics.base import Events, Statistic
-from counton.statistics.fitted import Fitted, refuse_inexact
+from counton.statistics.fitted import Fitted, most_read, refuse_inexact
 from counton.statistics.readings import Difference, Reading, combined_halfwidths, ends_of
 from counton.statistics.tallied import Part, X
 from counton.strategies.base import Norm
@@ -257,6 +257,31 @@ class GridCells(Fitted):
         rows = np.moveaxis(self.grid.measure(counts), -1, 0)
         return np.asarray(np.ascontiguousarray(rows), np.int64)
 
+    def _box_stds(self) -> tuple[float, float]:
+        """Of a cell or of all cells, whichever is less, and of all cells, if rows have 1."""
+        count = len(self.shape)
+        first, one = np.zeros((count, 1), np.int64), np.ones((count, 1), np.int64)
+        cell = float(self.grid.variance(first, one)[0])
+        whole = float(self.grid.variance(first, np.array(self.shape)[:, None])[0])
+        return math.sqrt(min(cell, whole)), math.sqrt(max(cell, whole))
+
+    def bits_read(self, first: float) -> int:
+        """Bits behind the point of what is read, for rows with this std at the first step.
+
+        All steps are on one grid, so that differences of them add up too.
+        """
+        return fraction_bits(first * self._box_stds()[0])
+
+    def most_counted(self, first: float, last: float) -> float:
+        """See `Tallied.most_counted`: running sums over cells stay below 2^53 units."""
+        return most_read(self.bits_read(first), last * self._box_stds()[1])
+
+    def counted(self, cells: Integers) -> Floats:
+        """See `Tallied.counted`."""
+        rows = np.moveaxis(cells.reshape(-1, *self.cells), 0, -1).astype(np.float64)
+        found = np.array(self.grid.estimate(rows))
+        return np.asarray(found.reshape(-1, found.shape[-1]).sum(axis=0), np.float64)
+
     def place_of(self, axis: int, label: Any) -> int:
         """Number of a label along an axis.
 
@@ -278,12 +303,7 @@ class GridReading(Reading):
 
     @cached_property
     def _bits(self) -> int:
-        """All steps are on one grid, so that differences of them add up too."""
-        shape = self.statistic.shape
-        ends = np.zeros((len(shape), 1), np.int64), np.array(shape)[:, None]
-        one = np.ones((len(shape), 1), np.int64)
-        least = min(float(self.statistic.grid.variance(ends[0], end)[0]) for end in (one, ends[1]))
-        return fraction_bits(float(self.release._terms.std(range(1, 2))[0]) * math.sqrt(least))
+        return self.statistic.bits_read(float(self.release._terms.std(range(1, 2))[0]))
 
     @cached_property
     def sums(self) -> Integers:

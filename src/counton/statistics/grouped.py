@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.arrays import Integers
+from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput
 from counton.exact import quoted
 from counton.mechanisms import Release
@@ -142,6 +142,15 @@ class Grouped(Tallied):
         steps, count = len(sums), len(self.groups)
         found = self.inner.measured(sums.reshape(steps * count, self.inner.places))
         return found.reshape(steps, count, *self.inner.cells)
+
+    def most_counted(self, first: float, last: float) -> float:
+        """See `Tallied.most_counted`: of each group."""
+        return self.inner.most_counted(first, last)
+
+    def counted(self, cells: Integers) -> Floats:
+        """See `Tallied.counted`."""
+        each = self.inner.counted(cells.reshape(-1, *self.inner.cells))
+        return np.asarray(each.reshape(len(cells), len(self.groups)).max(axis=1), np.float64)
 
     def read(self, release: Release) -> GroupedReading:
         """See `Statistic.read`."""

@@ -33,7 +33,7 @@ from counton.mechanisms.tables import fraction_bits, shift_of_cells
 from counton.privacy import Contribution
 from counton.privacy.contribution import Relation
 from counton.statistics.base import ErrorOf, Events, Statistic
-from counton.statistics.fitted import Fitted, refuse_inexact
+from counton.statistics.fitted import Fitted, most_read, refuse_inexact
 from counton.statistics.readings import Difference, Reading, combined_halfwidths, ends_of
 from counton.statistics.tallied import Part, X
 from counton.strategies.base import Norm
@@ -340,6 +340,24 @@ class Hierarchy(Fitted):
         refuse_inexact(sums, self.largest_entry)
         return self.measuring.cells(sums)
 
+    def bits_read(self, first: float) -> int:
+        """Bits behind the point of what is read, for cells with this std at the first step.
+
+        All steps are on one grid, so that differences of them add up too.
+        """
+        least = min(float(part.min()) for part in self.law.variances)
+        return fraction_bits(first * math.sqrt(least))
+
+    def most_counted(self, first: float, last: float) -> float:
+        """See `Tallied.most_counted`: nodes stay below 2^53 units, as does what makes them up."""
+        most = max(float(part.max()) for part in self.law.variances)
+        return most_read(self.bits_read(first) + 1, last * math.sqrt(most))
+
+    def counted(self, cells: Integers) -> Floats:
+        """See `Tallied.counted`."""
+        first = cells.reshape(len(cells), -1)[:, 0]
+        return np.asarray(first / self.measuring.strategy.total, np.float64)
+
     def read(self, release: Release) -> HierarchyReading:
         """See `Statistic.read`."""
         return HierarchyReading(self, release)
@@ -355,9 +373,7 @@ class HierarchyReading(Reading):
 
     @cached_property
     def _bits(self) -> int:
-        """All steps are on one grid, so that differences of them add up too."""
-        least = math.sqrt(min(float(part.min()) for part in self.statistic.law.variances))
-        return fraction_bits(float(self.release._terms.std(range(1, 2))[0]) * least)
+        return self.statistic.bits_read(float(self.release._terms.std(range(1, 2))[0]))
 
     @cached_property
     def nodes(self) -> tuple[Integers, ...]:

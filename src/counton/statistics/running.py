@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ from counton.strategies import StreamStrategy
 
 if TYPE_CHECKING:
     from counton.statistics.base import Events, Exact, Statistic
+    from counton.statistics.tallied import Tallied
 
 _FORMAT = "counton-statistic-1"
 
@@ -146,6 +147,9 @@ class Running(Machine):
             changes = self._taken(events, stops)
             try:
                 if counter is not None:
+                    if self.statistic.tallied:
+                        tallied = cast("Tallied", self.statistic)
+                        tallied.refuse_unreadable_cells(self.terms, counter.taken, changes)
                     in_data = self.terms.contribution.exact_from_grid(changes)
                     releases = counter.release_many(in_data)
                 readings = Readings(self.statistic, steps, releases, self)

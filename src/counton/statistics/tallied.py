@@ -7,15 +7,21 @@ added like all others, and of two equal rows it does not matter which one counts
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.arrays import Integers
+from counton.arrays import Floats, Integers
+from counton.errors import SumOverflow
+from counton.laws import Law
+from counton.mechanisms.terms import StreamTerms, std_at
 from counton.statistics.base import Events, Exact, Statistic
+from counton.strategies import StreamStrategy
 
 #: An array of integers, or an expression of a data frame: both know arithmetic.
 X = TypeVar("X", bound=Any)
@@ -102,6 +108,63 @@ class Tallied(Statistic):
             Shape ``(steps, *cells)``.
         """
         return sums.reshape(len(sums), *self.cells)
+
+    def most_counted(self, first: float, last: float) -> float:
+        """How much all places may have together so that every release of them can be read.
+
+        Args:
+            first, last: standard deviations of a released cell at the first and last step.
+        """
+        return math.inf
+
+    def counted(self, cells: Integers) -> Floats:
+        """How much all places have together, from exact cells: the inverse of `measured`.
+
+        Args:
+            cells: shape ``(steps, *cells)``.
+
+        Returns:
+            Shape ``(steps,)``; of several groups that of the largest.
+        """
+        return np.zeros(len(cells))
+
+    def refuse_unreadable(self, strategy: StreamStrategy, law: Law, whole: float) -> None:
+        """Refuse sums of which releases could not be read.
+
+        Args:
+            strategy, law: how the stream's noise is correlated, and the law of one node.
+            whole: of all places together.
+
+        Raises:
+            SumOverflow: naming the sum, the bound and the remedy.
+        """
+        stds = std_at(strategy, law, Fraction(1), [1, strategy.longest or 1])
+        most = self.most_counted(*stds.tolist())
+        if whole > most:
+            raise SumOverflow(
+                f"the counts add up to {whole:,.0f}; with this noise all that is released of "
+                f"{self!r} can be read up to {max(most, 0):,.0f}: count in larger units"
+            )
+
+    def refuse_unreadable_cells(
+        self, terms: StreamTerms, taken: Integers, changes: Integers
+    ) -> None:
+        """The same of exact cells: what was counted so far, and what the next steps add.
+
+        Args:
+            terms: of the stream.
+            taken: shape ``cells``; nothing where a release is a step's own count.
+            changes: shape ``(steps, *cells)``.
+        """
+        if math.isinf(least := self.most_counted(0.0, 0.0)):
+            return
+        added, whole = self.counted(changes), 0.0
+        if terms.strategy.workload == "totals":
+            whole = float(self.counted(taken[None])[0] + added.sum())
+        else:
+            whole = float(added.max(initial=0.0))
+        if whole > least:
+            self.refuse_unreadable(terms.strategy, terms.law, whole)
 
     def begin(self) -> Exact:
         """See `Statistic.begin`."""

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from counton.statistics.base import Events, Exact, Statistic
     from counton.statistics.machine import Machine
     from counton.statistics.readings import Reading, Readings
+    from counton.statistics.tallied import Tallied
     from counton.store.marks import Change, Part
     from counton.store.ordered import Ordered
 
@@ -72,6 +73,8 @@ class Stream(Closing):
         self._open_writer: Writer | None = writer
         self._name, self._details, self._step = writer.name, dict(details), writer.step
         self._machine = machine
+        if machine is not None and machine.statistic.tallied:
+            writer.tallied = cast("Tallied", machine.statistic)
         self._turn = OneAtATime(f"stream {self._name!r}", elsewhere="open it anew in each process")
         self._lock = threading.RLock()
 
@@ -378,6 +381,14 @@ class Stream(Closing):
     def largest_taken(self) -> int:
         """The largest running total of any cell, in grid units. Secret."""
         return self._counter().largest_taken
+
+    @property
+    def whole_taken(self) -> float:
+        """How much all places of its statistic have together so far; 0 of plain counts. Secret."""
+        tallied, taken = self._writer().tallied, self._counter().taken
+        if tallied is None or not taken.size:
+            return 0.0
+        return float(tallied.counted(taken[None])[0])
 
     def exact(self) -> Exact:
         """A copy of what its statistic knows of the events, to try some on. Secret."""

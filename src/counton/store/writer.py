@@ -18,6 +18,7 @@ from counton.store.database import Database
 from counton.strategies import StreamStrategy
 
 if TYPE_CHECKING:
+    from counton.statistics.tallied import Tallied
     from counton.store.marks import Change
 
 
@@ -43,6 +44,7 @@ class Writer:
         self.name: str = row.name
         self.step: int = row.step
         self._epoch: int = row.writer_epoch
+        self.tallied: Tallied | None = None  # what the cells are of, where rows add up
         self._std = 0.0
         self._last: tuple[int, str] | None = None  # step and digest, as the witness knows them
         self._key, self._strategy, self._witness = key, strategy, witness
@@ -180,6 +182,8 @@ class Writer:
             self._counter = None  # with more cells it is ahead of the journal
             counter.widen(xs.shape[1], self._key)
         try:
+            if self.tallied is not None:
+                self.tallied.refuse_unreadable_cells(counter.terms, counter.taken, grid)
             releases = counter.release_many(xs)
             std = counter.std_of(releases) if len(releases) else np.empty(0)
             rows = [*journal.release_rows(self.stream_id, releases, std, grid, self._digest)]
