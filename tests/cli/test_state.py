@@ -285,3 +285,23 @@ def test_what_was_left_open_and_what_changed_is_shown(place: Any) -> None:
         "continues 'events', which ended at step 3",
     ):
         assert told in words
+
+
+def test_a_stream_that_goes_on_under_another_key_is_verified_with_both(place: Any) -> None:
+    events, first, second = place.write("e.csv", EVENTS), "one.key", "two.key"
+    one, two = str(place.folder / first), str(place.folder / second)
+    until = ("--until", "2013-01-01T02:00")
+    assert place("count", events, *place.new(), "--key", one, *until).code == 0
+    more = ("--continues", "events", "--name", "next", "--key", two)
+    done = place("count", events, *place.again, *more, "--until", "2013-01-01T05:00", "--yes")
+    assert done.code == 0, done.err
+    state = str(place.state)
+    assert place("verify", state, "--key", one).code == 6
+    done = place("verify", state, "--key", one, "--key", two)
+    assert done.code == 0, done.out
+    lines = [" ".join(line.split()) for line in done.out.splitlines()]
+    for name, key in (("events", first), ("next", second)):
+        assert lines[lines.index(f"stream {name}") + 1].endswith(key)
+    assert "2 of 2 releases are right" in done.out
+    told = json.loads(place("verify", state, "--key", two, "--key", one, "--json").out)
+    assert {each["name"]: each["key"] for each in told["found"]} == {"events": one, "next": two}

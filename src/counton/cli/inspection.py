@@ -412,8 +412,9 @@ def print_verification(options: VerifyOptions) -> None:
     from counton.store import verify
     from counton.store.keyfile import witness_beside
 
-    found = verify(options.state, options.name, key=options.key)
-    if not witness_beside(options.state, options.key).paths:
+    keys: list[str | None] = [*options.key] if options.key else [None]
+    found = verify(options.state, options.name, key=keys)
+    if not any(witness_beside(options.state, key).paths for key in keys):
         print_line(
             Console(stderr=True),
             "no witness: the state is on a server and no key file is named, so an old copy of it "
@@ -428,6 +429,8 @@ def print_verification(options: VerifyOptions) -> None:
         console = Console()
         for one in found:
             print_line(console, f"{one.kind} {one.name}", bold=True)
+            if one.key is not None:
+                print_line(console, f"  key: {one.key}")
             for words in one.checks:
                 print_line(console, f"  holds: {words}")
             for words in one.problems:

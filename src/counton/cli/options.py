@@ -412,8 +412,10 @@ class VerifyOptions(_OneState):
     """Options of ``verify``."""
 
     name: str | None = option(None, "of one stream or table; default: all")
-    key: str | None = option(
-        None, "of the key: a file, env:NAME or command:...; default: STATE.key"
+    key: list[str] | None = option(
+        None,
+        "of the key: a file, env:NAME or command:...; default: STATE.key; repeat it for a state "
+        "with several keys: each release takes the one that fits",
     )
     json: bool = _json()
 

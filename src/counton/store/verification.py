@@ -13,7 +13,7 @@ import hmac
 import json
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -44,6 +44,7 @@ from counton.strategies.trees import Tree
 _CHUNK = 2**20
 #: Digits in which linear algebra may differ between machines, in units of the released grid.
 _ROUNDING = 4
+_ONE = (Key, str, os.PathLike)
 Table = RangesRelease | HierarchyRelease | ContingencyRelease
 
 
@@ -60,6 +61,8 @@ class Verified:
         problems: what does not; empty if all is well.
         skipped: why nothing could be computed again; None if it was.
         unchecked: what of such a release is computed again by nobody, in words; None if nothing.
+        key: which of several keys that were given fits: where it is kept, or its fingerprint; of
+            one key None.
 
     >>> Verified("visits", "stream", 24, ("all values are right",), ()).right
     True
@@ -72,6 +75,7 @@ class Verified:
     problems: tuple[str, ...]
     skipped: str | None = None
     unchecked: str | None = None
+    key: str | None = None
 
     @property
     def right(self) -> bool:
@@ -80,14 +84,18 @@ class Verified:
 
 
 def verify(
-    state: str | os.PathLike[str], name: str | None = None, *, key: keyfile.Kept = None
+    state: str | os.PathLike[str],
+    name: str | None = None,
+    *,
+    key: keyfile.Kept | Sequence[keyfile.Kept] = None,
 ) -> tuple[Verified, ...]:
     """Compute every released value of a state again, and compare. Changes nothing.
 
     Args:
         state: path of a SQLite file, or a database URL.
         name: of one stream or table; None: all.
-        key: the key, or where it is kept; None: ``STATE.key`` beside a SQLite file.
+        key: the key, or where it is kept; None: ``STATE.key`` beside a SQLite file. Of a state with
+            several keys a list of them: each release takes the one that fits.
 
     Returns:
         What was found, one for each release, by name.
@@ -108,9 +116,10 @@ def verify(
     (True, 3)
     >>> folder.cleanup()
     """
+    given: list[keyfile.Kept] = [key] if key is None or isinstance(key, _ONE) else [*key]
     database = Database(state)
     try:
-        witness = keyfile.witness_beside(database, key).held()
+        witnesses = [keyfile.witness_beside(database, one).held() for one in given]
         with database.transaction(write=False) as connection:
             rows: list[Row[Any]] = [
                 row
@@ -120,9 +129,11 @@ def verify(
             ]
             spent = {spend.name: spend for spend in books.entries(connection)}
             known = creation.released_names(connection)
-            keys = {row.name: _key_or_why(database, row, key) for row in rows}
+            keys = {row.name: _fitting(database, row, given) for row in rows}
             refused = {
-                row.name: _remembered(connection, row, witness, keys[row.name]) for row in rows
+                row.name: _remembered(connection, row, witnesses[place], held)
+                for row in rows
+                for held, place in [keys[row.name]]
             }
         if name is not None and not rows:
             raise StateError(
@@ -131,7 +142,7 @@ def verify(
             )
         found = []
         for row in rows:
-            held = keys[row.name]
+            held, place = keys[row.name]
             if isinstance(held, WrongKey):
                 if name is not None:
                     raise held
@@ -139,14 +150,16 @@ def verify(
                 continue
             check = _verify_stream if hasattr(row, "checkpoint") else _verify_table
             try:
-                found.append(check(database, row, held, spent.get(row.name)))
+                one = check(database, row, held, spent.get(row.name))
             except StateError as error:  # not even its terms can be read
-                found.append(Verified(row.name, _kind(row), 0, (), (str(error),)))
+                one = Verified(row.name, _kind(row), 0, (), (str(error),))
+            found.append(replace(one, key=_told(given[place], held) if len(given) > 1 else None))
         told = [
             replace(one, problems=tuple(dict.fromkeys(one.problems + refused[one.name])))
             for one in found
         ]
-        return (*told, *_forgotten(database, known, witness, name))
+        lost = [one for witness in witnesses for one in _forgotten(database, known, witness, name)]
+        return (*told, *dict.fromkeys(lost))
     finally:
         database.close()
 
@@ -195,12 +208,27 @@ def _forgotten(
         yield Verified(name, "forgotten", 0, (), (problem,))
 
 
-def _key_or_why(database: Database, row: Row[Any], key: keyfile.Kept) -> Key | WrongKey:
-    """The key of a release, or why there is none."""
-    try:
-        return _key_of(database, row, key)
-    except WrongKey as error:
-        return error
+def _fitting(
+    database: Database, row: Row[Any], given: Sequence[keyfile.Kept]
+) -> tuple[Key | WrongKey, int]:
+    """The key of a release, and which of those given it is; or why there is none."""
+    reasons = []
+    for place, key in enumerate(given):
+        try:
+            return _key_of(database, row, key), place
+        except WrongKey as error:
+            reasons.append(error)
+    if len(given) == 1:
+        return reasons[0], 0
+    why = "; ".join(dict.fromkeys(map(str, reasons)))
+    return WrongKey(f"none of the {len(given)} keys fits {row.name!r}: {why}"), 0
+
+
+def _told(given: keyfile.Kept, held: Key) -> str:
+    """Which key it is, for whoever gave several."""
+    if given is None or isinstance(given, Key):
+        return held.fingerprint if given is None else given.fingerprint
+    return os.fspath(given)
 
 
 def _key_of(database: Database, row: Row[Any], key: keyfile.Kept) -> Key:
