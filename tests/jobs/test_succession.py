@@ -196,9 +196,10 @@ def test_a_stream_that_was_to_end_goes_on_without_an_end(
 ) -> None:
     before = {"epsilon": None, "rho": None, **loss}
     run(replace(request_, **before, strategy="kary")).close()  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match="release=both does not go with around=1000"):
-        run(successor(request_, around=1000))
-    with run(successor(request_, around=1000, release="totals")) as outcome:
+    with pytest.raises(InvalidInput, match="release=windows does not go with around=1000"):
+        run(successor(request_, around=1000, release="windows"))
+    with run(successor(request_, around=1000)) as outcome:
+        assert outcome.definition.release == "both"
         found = outcome.released()
     carried, terms = found.carried, found.terms
     assert type(terms.strategy).__name__ == strategy
@@ -207,6 +208,11 @@ def test_a_stream_that_was_to_end_goes_on_without_an_end(
     assert carried is not None
     own = terms.strategy.noise_variance(terms.law, range(1, 4))
     assert found.totals.std == pytest.approx(np.sqrt(own + carried.variance))
+    alone = terms.strategy.window_noise_variance(terms.law, range(3), range(1, 4))
+    assert found.windows is not None
+    assert found.windows.std == pytest.approx(np.sqrt(alone))
+    sums = np.cumsum(found.windows.estimates, axis=0) + carried.estimates
+    assert found.totals.estimates == pytest.approx(sums)
     again = replace(successor(request_, hour=7), name="next", continues=None)
     assert len(released(again).totals.estimates) == 4  # type: ignore[union-attr]
     with pytest.raises(InvalidInput, match="stream without an end, which goes on by itself"):

@@ -744,9 +744,15 @@ def _cut(asked: Asked) -> Windows | None:
 
 def _refuse_beside_around(request: Job) -> None:
     """Refuse what a stream without a last step does not have."""
-    for name, usual in (("steps", None), ("expire", False), ("release", None), ("metric", None)):
+    usual: dict[str, tuple[Any, ...]] = {
+        "steps": (None,),
+        "expire": (False,),
+        "release": (None, "totals", "both"),
+        "metric": (None,),
+    }
+    for name, taken in usual.items():
         value = getattr(request, name)
-        if value not in (usual, "totals"):
+        if value not in taken:
             raise InvalidInput(
                 f"{field(name, value)} does not go with {field('around', request.around)}, by "
                 f"which a stream has no end and releases totals; leave one of them out"
@@ -1061,6 +1067,8 @@ def _choose(
             f"{field('release', release)}, which needs one draw of noise a window; leave one of "
             f"them out"
         )
+    if horizon is None and release == "both":
+        release = "totals"  # which are planned; a window is the difference of two
     metric = asked.metric or "mean"
     discovering = asked.request.unknown == "discover"
     ranked = plan(
