@@ -50,7 +50,7 @@ from counton.jobs.definition import (
 )
 from counton.jobs.intake import Intake, Observed, compare, refuse_known
 from counton.jobs.job import TABLES, Job, Progress, checked, silent
-from counton.jobs.released import SHOWN, read_cells, read_released
+from counton.jobs.released import SHOWN, level_of, read_cells, read_released
 from counton.mechanisms.terms import largest_sum
 from counton.privacy import Guarantee
 from counton.privacy.contribution import checked_unit
@@ -123,8 +123,11 @@ class Outcome(Closing):
         """
         return read_released(self.stream, self.definition, level, shown)
 
-    def released(self, level: float = 0.95) -> Released:
+    def released(self, level: float | None = None) -> Released:
         """The same of counts and sums, which know their windows, sums and differences.
+
+        Args:
+            level: probability with which each interval holds; None: that of the stream's files.
 
         Raises:
             InvalidInput: a level that is not above 0 or above 1 - 1e-9, or another statistic.
@@ -150,6 +153,7 @@ class Outcome(Closing):
                 f"stream {self.stream.name!r} holds readings of {self.definition.statistic!r}, and "
                 f"no plain counts or sums: ask for what is shown of them"
             )
+        level = level_of(self.definition) if level is None else level
         return read_cells(self.stream, self.definition, level)
 
     def close(self) -> None:

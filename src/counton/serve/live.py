@@ -67,6 +67,7 @@ class Feed:
             said = {
                 "name": self._journal.name,
                 "step": step,
+                "level": found.level,
                 "columns": rows.columns,
                 "rows": json_rows(rows),
             }

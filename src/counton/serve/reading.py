@@ -13,11 +13,17 @@ from pydantic import BaseModel
 from counton.jobs.outputs import no_formulas
 from counton.serve.access import Access
 from counton.serve.live import Feed
-from counton.serve.series import LEVEL, Answer, Journal
+from counton.serve.series import Answer, Journal
 
 Name = Annotated[str, Path(description="the stream", max_length=200)]
 Level = Annotated[
-    float, Query(gt=0, lt=1, description="probability with which each interval holds")
+    float | None,
+    Query(
+        gt=0,
+        lt=1,
+        description="probability with which each interval holds; that of the stream's files, "
+        "unless another is asked for",
+    ),
 ]
 Moment = Annotated[str | None, Query(max_length=64, description="a time, ISO 8601")]
 Groups = Annotated[
@@ -41,6 +47,7 @@ class StreamFacts(BaseModel):
     release: str
     every: str
     timezone: str
+    level: float
     group: str | None
     groups: list[str]
     steps: int
@@ -185,7 +192,7 @@ def router(journals: dict[str, Journal], feeds: dict[str, Feed], access: Access)
             Literal["totals", "windows"] | None,
             Query(alias="of", description="of counts and sums: totals, or each window alone"),
         ] = None,
-        level: Level = LEVEL,
+        level: Level = None,
         last: Annotated[
             int | None, Query(ge=1, le=2**31, description="only so many steps, the newest")
         ] = None,
@@ -211,7 +218,7 @@ def router(journals: dict[str, Journal], feeds: dict[str, Feed], access: Access)
         start: Annotated[str, Query(alias="from", max_length=64, description="a time, ISO 8601")],
         until: Annotated[str, Query(alias="to", max_length=64, description="a time, ISO 8601")],
         group: Annotated[str | None, Query(description="needed where there are several")] = None,
-        level: Level = LEVEL,
+        level: Level = None,
     ) -> dict[str, Any]:
         """What happened between two moments, with its interval."""
         return of(name).difference(start, until, group, level)

@@ -33,7 +33,6 @@ from counton.windows import Windows, microseconds, parse_time
 _KEPT = 8
 #: Rows of an answer at most.
 MOST_ROWS = 2_000_000
-LEVEL = 0.95
 _TOLD = ("step", "window_start", "window_end", "counted_until", "group")
 _NUMBERS = ("estimate", "std", "lower", "upper")
 
@@ -158,6 +157,7 @@ class Journal:
             "release": definition.release,
             "every": definition.windows.every,
             "timezone": definition.windows.timezone,
+            "level": self.level,
             "group": definition.columns.group,
             "groups": self.groups(),
             "steps": step,
@@ -171,7 +171,7 @@ class Journal:
         if not self.step and self.definition.discovery is not None:
             return []
         if self.definition.discovery is not None:
-            found = self.released(LEVEL)
+            found = self.released()
             return list(getattr(found, "groups", None) or ())
         return list(self.definition.groups)
 
@@ -217,14 +217,22 @@ class Journal:
                 return float(getattr(left, name)) / float(whole)
         return None
 
-    def released(self, level: float) -> Release:
-        """Everything that is released, with intervals of confidence ``level``.
+    @property
+    def level(self) -> float:
+        """Of the intervals, where nobody asks for another: that of the stream's files."""
+        return level_of(self.definition)
+
+    def released(self, level: float | None = None) -> Release:
+        """Everything that is released, with its intervals.
+
+        Args:
+            level: probability with which each interval holds; None: that of the stream's files.
 
         Raises:
             InvalidInput: a level outside what is allowed, or nothing is released yet.
             StateError: the state has forgotten releases.
         """
-        level = check_level(level)
+        level = check_level(self.level if level is None else level)
         found, definition = self._found
         if not found.step:
             due = self.due(1)
@@ -251,7 +259,7 @@ class Journal:
         start: str | None = None,
         until: str | None = None,
         of: str | None = None,
-        level: float = LEVEL,
+        level: float | None = None,
         last: int | None = None,
         since: int = 0,
     ) -> Answer:
@@ -261,15 +269,15 @@ class Journal:
             groups: only these; none named: all.
             start, until: only windows that begin at ``start`` or later, and end by ``until``.
             of: totals or windows; None: totals, where they are released.
-            level: of the intervals.
+            level: of the intervals; None: that of the stream's files.
             last: only so many steps, the newest.
             since: only steps after this one.
 
         Raises:
             InvalidInput: what the stream does not have, or too many rows.
         """
+        level = check_level(self.level if level is None else level)
         if not self.step:
-            level = check_level(level)
             return Answer(self.name, level, _nothing(self.definition.windows))
         released = self.released(level)
         steps = self._steps(len(released.steps), start, until, last, since)
@@ -313,7 +321,7 @@ class Journal:
         return range(first, max(first, stop))
 
     def difference(
-        self, start: str, until: str, group: str | None, level: float = LEVEL
+        self, start: str, until: str, group: str | None, level: float | None = None
     ) -> dict[str, Any]:
         """What happened between two moments, with its interval.
 
@@ -357,7 +365,7 @@ class Journal:
             "group": chosen.groups[0],
             "from": windows.at(int(ends[places[0]])),
             "to": windows.at(int(ends[places[1]])),
-            "level": level,
+            "level": released.level,
             "estimate": found.estimates[0, 0].item(),
             "std": float(found.std[0]),
             "lower": found.lower[0, 0].item(),
@@ -370,7 +378,7 @@ class Journal:
         Raises:
             InvalidInput: nothing is released yet, or too many rows.
         """
-        released = self.released(level_of(self.definition))
+        released = self.released()
         if isinstance(released, Released):
             size = len(released.steps) * len(released.groups)
             if size > MOST_ROWS:
@@ -386,7 +394,7 @@ class Journal:
         Raises:
             InvalidInput: nothing is released yet.
         """
-        return self.released(LEVEL).methods()
+        return self.released().methods()
 
 
 def _what(definition: Definition) -> str:

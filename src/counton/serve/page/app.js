@@ -16,6 +16,8 @@ const FIRST_SPAN = { totals: 500, windows: 60 };
 /** Milliseconds, at least, between two questions about the budget and what is public of a stream. */
 const REFRESH = 5000;
 const SPANS = [60, 500, 2000, 10000];
+/** Levels that are offered, besides the stream's own. */
+const LEVELS = [0.5, 0.9, 0.95, 0.99];
 
 class App {
   constructor() {
@@ -24,6 +26,7 @@ class App {
     this.difference = new Difference(page, (asked) => this.asked(asked));
     this.live = null;
     this.stream = null;
+    this.chosenLevel = null; // as the stream has it
     this.picked = new Map(); // from the name of a line to its colour
     this.stated = new URLSearchParams(location.hash.slice(1));
     this.listen();
@@ -35,7 +38,10 @@ class App {
       this.spanOptions();
       this.reload();
     });
-    find("#level").addEventListener("change", () => this.reload());
+    find("#level").addEventListener("change", () => {
+      this.chosenLevel = this.level;
+      this.reload();
+    });
     find("#span").addEventListener("change", (event) => {
       this.span[this.of] = event.target.value;
       this.reload();
@@ -119,6 +125,7 @@ class App {
     page.title = `${name} · counton`;
     this.clock = new Clock(this.stream.timezone, secondsOf(this.stream.every));
     if (this.stated.get("stream") === name) this.restore();
+    this.levelOptions();
     const { release } = this.stream;
     find("#of").hidden = !this.counts || release !== "both";
     if (this.counts && release !== "both") find(`input[name="of"][value="${release}"]`).checked = true;
@@ -136,16 +143,23 @@ class App {
     const { stated } = this;
     const of = stated.get("of") === "windows" ? "windows" : "totals";
     find(`input[name="of"][value="${of}"]`).checked = true;
-    if ([...find("#level").options].some(({ value }) => value === stated.get("level"))) {
-      find("#level").value = stated.get("level");
-    }
+    const level = Number(stated.get("level"));
+    if (level > 0 && level < 1) this.chosenLevel = level;
     this.wanted = stated.getAll("group");
+  }
+
+  /** Bands as the stream's files have them, unless the reader chose others. */
+  levelOptions() {
+    const level = this.chosenLevel ?? this.stream.level;
+    const offered = [...new Set([...LEVELS, this.stream.level, level])].sort((one, other) => one - other);
+    find("#level").replaceChildren(...offered.map((one) => new Option(percent(one), String(one))));
+    find("#level").value = String(level);
   }
 
   remember() {
     const stated = new URLSearchParams({ stream: this.stream.name });
     if (this.stepped) stated.set("of", "windows");
-    if (this.level !== 0.95) stated.set("level", String(this.level));
+    if (this.level !== this.stream.level) stated.set("level", String(this.level));
     for (const name of this.picked.keys()) stated.append("group", name);
     history.replaceState(null, "", `#${stated}`);
   }
@@ -260,7 +274,7 @@ class App {
     this.state("waiting", "connecting");
     let before = false;
     this.live = new Live(this.service, name, {
-      released: (rows) => this.released(name, rows),
+      released: (told) => this.released(name, told),
       connected: () => {
         this.state("live", "live");
         if (before) this.reload(); // what was released meanwhile
@@ -272,12 +286,12 @@ class App {
   }
 
   /** A window was released: its rows came with the news where they are what is shown. */
-  async released(name, rows) {
+  async released(name, { level, rows }) {
     if (name !== this.stream.name) return;
     const newest = Math.max(0, ...rows.map(({ step }) => step));
     this.stream.steps = Math.max(this.stream.steps ?? 0, newest);
     this.expect();
-    const usual = this.level === 0.95;
+    const usual = this.level === level;
     const shown = usual && (!this.counts || this.of === this.usual);
     if (!this.series.latest.size) {
       this.words(name);

@@ -178,7 +178,7 @@ export class Live {
       if (name === "data") data.push(value);
     }
     if (id !== null) this.last = id;
-    if (kind === "release" && data.length) this.released(JSON.parse(data.join("\n")).rows);
+    if (kind === "release" && data.length) this.released(JSON.parse(data.join("\n")));
   }
 }
 

@@ -1,0 +1,76 @@
+"""The probability of intervals, where a reader asks for none: that of the stream's files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from inside import Inside, inside, visit
+
+from counton.jobs.exports import export
+
+#: Moments between which two windows lie.
+BETWEEN = {"from": "2026-03-01T09:00", "to": "2026-03-01T09:02", "group": "home"}
+AVERAGE = {"statistic": "average", "value": "spent", "lower": 0, "upper": 10, "resolution": 0.5}
+
+
+def asked(service: Inside, path: str, **query: Any) -> dict[str, Any]:
+    answer = service("GET", f"/v1/streams/visits{path}", params=query)
+    assert answer.status_code == 200, answer.text
+    told: dict[str, Any] = answer.json()
+    return told
+
+
+def heard(service: Inside) -> dict[str, Any]:
+    """What the first release was to those who listened."""
+    feed = service.service.feeds["visits"]
+
+    async def first() -> dict[str, Any]:
+        await feed.look()
+        async for text in feed.listen(0):
+            if b"data: " in text:
+                told: dict[str, Any] = json.loads(text.partition(b"data: ")[2])
+                return told
+        raise AssertionError
+
+    return anyio.run(first)
+
+
+@pytest.mark.parametrize("job", [{}, AVERAGE], ids=["count", "average"])
+@pytest.mark.parametrize("level", [None, 0.8])
+def test_every_path_has_the_level_of_the_files(
+    tmp_path: Path, job: dict[str, Any], level: float | None
+) -> None:
+    stated = {} if level is None else {"level": level}
+    with inside(tmp_path, **job, **stated) as service:
+        service.post("a", [visit(0.5, spent=2.5), visit(1.5, "shop", spent=3.5)])
+        service.at(2)
+        level = 0.95 if level is None else level
+        export(str(tmp_path / "visits.db"), tmp_path / "visits.json")
+        written = json.loads((tmp_path / "visits.json").read_text())
+        whole, series, live = asked(service, "/release"), asked(service, "/series"), heard(service)
+        for told in (asked(service, ""), whole, series, live):
+            assert told["level"] == level
+        ends = [(row["lower"], row["upper"]) for row in written]
+        assert [(row["lower"], row["upper"]) for row in whole["rows"]] == ends
+        assert [(row["lower"], row["upper"]) for row in series["rows"]] == ends
+        assert live["rows"] == [row for row in series["rows"] if row["step"] == live["step"]]
+        assert f"{100 * level:g}%" in asked(service, "/methods")["text"]
+        wide = asked(service, "/series", level=0.99)
+        assert wide["level"] == 0.99
+        assert wide["rows"] != series["rows"]
+        if not job:
+            told = asked(service, "/difference", **BETWEEN)
+            assert told["level"] == level
+            assert told == asked(service, "/difference", **BETWEEN, level=level)
+
+
+def test_a_stream_that_has_released_nothing_says_the_level_that_it_will_have(
+    tmp_path: Path,
+) -> None:
+    with inside(tmp_path, level=0.8) as service:
+        assert asked(service, "/series")["level"] == 0.8
+        assert asked(service, "")["level"] == 0.8
