@@ -220,3 +220,57 @@ def test_what_was_exported_needs_its_state_no_more(tmp_path: Path) -> None:
     assert found.table().equals(shown)
     assert shown.height > 1
     assert not state.exists()
+
+
+def test_everything_is_exported_at_once(counted: Any) -> None:
+    folder, state = counted.folder, str(counted.state)
+    for name in ("b/c", "waits"):
+        stream = Stream.create(state, name, Binary(9), PureDP(1), key=folder / "k")
+        if name != "waits":  # has released nothing yet
+            stream.release_many([3, 0, 5])
+        stream.close()
+    asked = ("export", "--state", state)
+    done = counted(*asked)
+    assert "say which with --name" in done.err
+    done = counted(*asked, "--out", str(folder / "o-{name}.csv"))
+    assert done.code == 0, done.err
+    assert "2 releases written to" in done.out
+    written = sorted(path.name for path in folder.glob("o-*.csv"))
+    assert written == ["o-b_c.csv", "o-events.csv"]
+    counted(*asked, "--name", "events", "--out", str(folder / "alone.csv"))
+    assert (folder / "alone.csv").read_bytes() == (folder / "o-events.csv").read_bytes()
+    told = json.loads(counted(*asked, "--out", str(folder / "{name}.jsonl"), "--json").out)
+    assert {name: one["steps"] for name, one in told["releases"].items()} == {
+        "b/c": [1, 3],
+        "events": [1, 4],
+    }
+
+
+def test_the_releases_of_a_job_file_are_exported(counted: Any) -> None:
+    folder, other = counted.folder, counted.folder / "other.db"
+    with Stream.create(other, "b", Binary(9), PureDP(1), key=folder / "k") as stream:
+        stream.release_many([3, 0, 5])
+    jobs = folder / "jobs.toml"
+    places = {"events": counted.state.name, "b": "other.db", "c": "none.db"}
+    rows = [
+        f'[jobs.{name}]\nevents = "e.csv"\nstate = "{file}"\nname = "{name}"\n'
+        for name, file in places.items()
+    ]
+    jobs.write_text("".join(rows))
+    done = counted("export", "--state", str(jobs))
+    assert "give --out with {name}" in done.err
+    done = counted("export", "--state", str(jobs), "--out", str(folder / "o.csv"))
+    assert "write {name} where" in done.err
+    done = counted("export", "--state", str(jobs), "--out", str(folder / "{name}.csv"))
+    assert done.code == 0, done.err
+    assert (folder / "b.csv").exists()
+    assert (folder / "events.csv").exists()
+    for name in ("b c", "b_c"):
+        with Stream.create(folder / "two.db", name, Binary(9), PureDP(1), key=folder / "k") as one:
+            one.release_many([3])
+    before = set(folder.iterdir())
+    done = counted(
+        "export", "--state", str(folder / "two.db"), "--out", str(folder / "{name}.json")
+    )
+    assert "as another release" in done.err
+    assert set(folder.iterdir()) == before

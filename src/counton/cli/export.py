@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import asdict
+from typing import Any
 
 import polars as pl
 from rich.console import Console
@@ -19,7 +20,7 @@ from counton.cli.options import (
 from counton.cli.printing import print_json, print_line, print_table, print_words
 from counton.columns import readable
 from counton.errors import InvalidInput
-from counton.jobs.exports import Exported, export, methods, publish
+from counton.jobs.exports import NAMED, Exported, export, export_all, methods, publish
 from counton.jobs.outputs import PICTURES
 from counton.jobs.tables import Fit
 from counton.results.shown import LOOK
@@ -41,19 +42,21 @@ def perform(options: ExportOptions, fit: HierarchyFitOptions) -> None:
             raise InvalidInput(
                 f"--{given} belongs to a chart: give --out with .png, .svg or .pdf too"
             )
-    found = export(
-        options.state,
-        options.out,
-        name=options.name,
-        steps=options.steps,
-        start=options.start,
-        until=options.until,
-        groups=options.groups,
-        level=options.level,
-        panels=options.panels,
+    asked: dict[str, Any] = {
+        "name": options.name,
+        "steps": options.steps,
+        "start": options.start,
+        "until": options.until,
+        "groups": options.groups,
+        "level": options.level,
+        "panels": options.panels,
+        "fit": Fit(fit.integers, fit.nonnegative, fit.known),
         **look,
-        fit=Fit(fit.integers, fit.nonnegative, fit.known),
-    )
+    }
+    if options.state.lower().endswith(".toml") or NAMED in str(options.out or ""):
+        _perform_all(options, asked)
+        return
+    found = export(options.state, options.out, **asked)
     if options.json:
         _print_json(found, options)
         return
@@ -85,6 +88,41 @@ def perform(options: ExportOptions, fit: HierarchyFitOptions) -> None:
         )
 
 
+def _perform_all(options: ExportOptions, asked: dict[str, Any]) -> None:
+    """Write everything that has been released, a file each.
+
+    Raises:
+        CountonError: see `counton.jobs.export_all`.
+    """
+    if options.out is None:
+        raise InvalidInput(
+            f"{options.state} is a job file, whose releases are written to a file each: give --out "
+            f"with {NAMED} where the name of each is to stand, as in --out '{NAMED}.csv'"
+        )
+    found = export_all(options.state, options.out, **asked)
+    if options.json:
+        print_json(
+            {
+                "out": str(options.out),
+                "releases": {
+                    name: {"about": one.about, "steps": _reach(one)} for name, one in found.items()
+                },
+            }
+        )
+        return
+    console = Console()
+    for name, one in found.items():
+        print_line(console, f"{name}: {_what(one)}, {one.about['guarantee']}")
+        for note in one.about.get("notes", ()):
+            print_line(console, f"note: {note}")
+    count = "1 release" if len(found) == 1 else f"{len(found):,} releases"
+    print_line(console, f"{count} written to {options.out}")
+
+
+def _reach(found: Exported) -> list[int] | None:
+    return None if found.steps is None else [found.steps.start, found.steps.stop - 1]
+
+
 def _what(found: Exported) -> str:
     if found.steps is None:
         return f"{found.about['released']}, released at one go"
@@ -93,9 +131,7 @@ def _what(found: Exported) -> str:
 
 def _print_json(found: Exported, options: ExportOptions) -> None:
     """What is promised, and the rows unless a file has them."""
-    steps = found.steps
-    reach = None if steps is None else [steps.start, steps.stop - 1]
-    report = {"about": found.about, "steps": reach}
+    report = {"about": found.about, "steps": _reach(found)}
     if options.out is not None:
         print_json({**report, "out": str(options.out)})
         return

@@ -340,10 +340,14 @@ class MethodsOptions(_OneState):
 class ExportOptions:
     """Options of ``export``."""
 
-    state: str = option(..., "SQLite file or database URL that keeps the releases; secret")
+    state: str = option(
+        ..., "SQLite file or database URL that keeps the releases; secret; or a job file"
+    )
     name: str | None = option(None, "of the stream or table; needed where there are several")
     out: Path | None = option(
-        None, f"write a table ({_ENDINGS}) or a chart (.png, .svg, .pdf); default: print"
+        None,
+        f"write a table ({_ENDINGS}) or a chart (.png, .svg, .pdf); default: print; "
+        "'{name}.csv': a file for each of all releases",
     )
     steps: str | None = option(
         None, "steps of a stream, first and last: 25:48, 25: or :48, or days 2024-03-18:2024-03-24"

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from counton.jobs.definition import Definition as Definition
     from counton.jobs.exports import Exported as Exported
     from counton.jobs.exports import export as export
+    from counton.jobs.exports import export_all as export_all
     from counton.jobs.exports import methods as methods
     from counton.jobs.exports import publish as publish
     from counton.jobs.job import ContingencyRequest as ContingencyRequest
@@ -85,6 +86,7 @@ _HOME = {
     "Run": "counton.jobs.counting",
     "count_events": "counton.jobs.counting",
     "export": "counton.jobs.exports",
+    "export_all": "counton.jobs.exports",
     "methods": "counton.jobs.exports",
     "publish": "counton.jobs.exports",
     "recalled": "counton.jobs.runs",
@@ -116,6 +118,7 @@ __all__ = [
     "Shown",
     "count_events",
     "export",
+    "export_all",
     "methods",
     "publish",
     "recalled",

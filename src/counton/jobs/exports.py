@@ -6,6 +6,7 @@ It needs no key, no events and no permission to write; whoever writes the stream
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -37,7 +38,8 @@ from counton.results.choosing import groups_named, steps_between, steps_within
 from counton.results.files import about, facts_of
 from counton.results.release import Release
 from counton.results.released import Series, error_in_words
-from counton.store import Store, published
+from counton.results.shown import LOOK
+from counton.store import Store, published, state_file
 from counton.store.keyfile import state_files
 from counton.store.store import Reader
 from counton.store.table_journal import refuse_other_fit
@@ -263,6 +265,97 @@ def export(
     return found
 
 
+#: What stands in the name of a file for that of a release.
+NAMED = "{name}"
+
+
+def export_all(
+    state: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    name: str | None = None,
+    **asked: Any,
+) -> dict[str, Exported]:
+    """`export` of everything that a state, or the states of a job file, have released.
+
+    All is read before anything is written. What has released nothing yet is left out.
+
+    Args:
+        state: path of a SQLite file, a database URL, or a job file (.toml).
+        out: as of `export`, with ``{name}`` where the name of each release is to stand.
+        name: of one of them; None: all.
+        asked: all else, as of `export`.
+
+    Returns:
+        What was read, by the names of releases.
+
+    Raises:
+        StateError, InvalidInput, OSError: as `export`; or two releases whose files would be one.
+
+    >>> import tempfile
+    >>> from counton import PureDP, Stream
+    >>> from counton.strategies import Binary
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> for each in ("visits", "orders"):
+    ...     with Stream.create(folder.name + "/s.db", each, Binary(9), PureDP(1)) as stream:
+    ...         _ = stream.release_many([3, 0, 5])
+    >>> sorted(export_all(folder.name + "/s.db", folder.name + "/{name}.csv"))
+    ['orders', 'visits']
+    >>> sorted(path.name for path in Path(folder.name).glob("*.csv"))
+    ['orders.csv', 'visits.csv']
+    >>> folder.cleanup()
+    """
+    if NAMED not in Path(out).name:
+        raise InvalidInput(
+            f"{field('out', os.fspath(out))} names one file; several releases need one each: write "
+            f"{NAMED} where the name of each is to stand, as in {NAMED}.csv"
+        )
+    if Path(state).suffix.lower() == ".toml":
+        from counton.jobs.jobfile import load
+
+        jobs = [job for job in load(state).values() if name in (None, job.name)]
+        named = dict.fromkeys((str(job.state), job.name) for job in jobs)
+        places = [place for place in named if place[1] in _started(place[0], of_jobs=True)]
+    else:
+        places = [(os.fspath(state), each) for each in _started(state) if name in (None, each)]
+    if not places:
+        raise StateError(f"{os.fspath(state)} has released nothing yet: release first")
+    files: dict[tuple[str, str], Path] = {}
+    for place in places:
+        path = Path(out).with_name(Path(out).name.replace(NAMED, _as_file(place[1])))
+        path = _checked_file(path, place[0])
+        if path in files.values():
+            raise InvalidInput(
+                f"{place[1]!r} would be written to {path}, as another release: export each alone, "
+                f"{field('name')}"
+            )
+        files[place] = path
+    fits = {"fit": asked.pop("fit", None)}
+    look = {key: asked.pop(key) for key in (*LOOK, "panels") if key in asked}
+    found = {}
+    for of, each in places:
+        with Store(of) as store:
+            more = fits if each in store.tables else {}
+        found[of, each] = export(of, name=each, **asked, **more)
+    for place, path in files.items():
+        _write(found[place], path, **look)
+    several = len({each for _, each in places}) < len(places)
+    return {f"{each} of {of}" if several else each: one for (of, each), one in found.items()}
+
+
+def _started(state: str | os.PathLike[str], *, of_jobs: bool = False) -> list[str]:
+    """What has been released in a state, by name; nothing where it is still to be made."""
+    file = state_file(state)
+    if of_jobs and file is not None and not file.exists():
+        return []
+    with Store(state) as store:
+        return [*(one for one in store.streams if store.reader(one).step), *store.tables]
+
+
+def _as_file(name: str) -> str:
+    """A name as part of a file's name."""
+    return re.sub(r"[^\w.-]+", "_", name).lstrip(".") or "_"
+
+
 def released_in(
     state: str | os.PathLike[str], name: str | None = None, *, level: float | None = None
 ) -> Release:
@@ -365,9 +458,10 @@ def only_name(names: Sequence[str]) -> str:
         StateError: there is none, or several.
     """
     if len(names) != 1:
+        if not names:
+            raise StateError("the state has released nothing: release first")
         listed = ", ".join(map(repr, sorted(names)))
-        has = f"has {listed}" if names else "has released nothing"
-        raise StateError(f"the state {has}: say which with {field('name')}")
+        raise StateError(f"the state has {listed}: say which with {field('name')}")
     return names[0]
 
 
