@@ -37,6 +37,7 @@ from counton.strategies import (
     Binary,
     Expiring,
     HonakerOnline,
+    Independent,
     KAry,
     SmoothBinary,
     Solved,
@@ -203,6 +204,15 @@ def test_wrong_shapes_are_refused(shape: tuple[int, ...]) -> None:
     with pytest.raises(InvalidInput, match="shape"):
         stream.release_many(5)
     assert stream.step == 0
+
+
+@pytest.mark.parametrize("shape", [(), (2,), (2, 3)])
+def test_of_windows_alone_nothing_is_carried_on(shape: tuple[int, ...]) -> None:
+    """Whatever the shape: an export or a job of several groups asks for it too."""
+    counter = Counter(Independent(8), PureDP(1), key=KEY, name="own counts", shape=shape)
+    counter.release_many(np.ones((3, *shape), np.int64))
+    assert not counter.taken.size
+    assert counter.largest_taken == 0
 
 
 def test_truth_values_are_not_counts() -> None:

@@ -179,14 +179,14 @@ class Counter:
     @property
     def taken(self) -> NDArray[np.int64]:
         """Running totals of all that came in, in grid units; none of windows. Secret."""
+        if not self._done.sums.size:  # a release is a window's own count: none is carried on
+            return self._done.sums
         return self._done.taken
 
     @property
     def largest_taken(self) -> int:
         """The largest running total of any cell so far, in grid units; 0 of windows. Secret."""
-        if not self._done.sums.size:  # a release is a window's own count: none is carried on
-            return 0
-        return int(np.abs(self._done.taken).max(initial=0))
+        return int(np.abs(self.taken).max(initial=0))
 
     def release(self, x: Totals) -> Release:
         """Release one step.
