@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
+from inside import inside, visit
 from services import START, job_file
 from typer.testing import CliRunner
 
 from counton.cli.app import app
 from counton.errors import CountonError, InvalidInput
+from counton.jobs.succession import end_stream
 from counton.serve.service import Service
 from counton.serve.settings import Settings, address, settings_of
 from counton.serve.tokens import Tokens
@@ -206,3 +209,84 @@ def test_the_command_says_what_cannot_be_served(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["serve", str(file)])
     assert done.exit_code == 2
     assert "job 'visits'" in done.stderr
+
+
+def served_by(file: Path) -> Service:
+    return Service(file, clock=lambda: START)
+
+
+def test_a_job_whose_stream_has_ended_is_shown_and_said(tmp_path: Path) -> None:
+    jobs = {"visits": {}, "old": {"name": "older"}}
+    with inside(tmp_path, jobs=jobs) as service:
+        body = json.dumps(visit(0.5)).encode()
+        for name in ("visits", "older"):
+            url = f"/v1/streams/{name}/batches/a"
+            media = {"Content-Type": "application/x-ndjson"}
+            assert service("POST", url, "ingest", content=body, headers=media).status_code == 202
+        service.at(2)
+    end_stream(str(tmp_path / "visits.db"), "older")
+    with inside(tmp_path, jobs=jobs) as service:
+        (said,) = service.service.remarks
+        assert "job 'old': stream 'older' has ended at step 2" in said
+        service.at(4)
+        answer = service("GET", "/v1/streams/older/series")
+        assert [row["step"] for row in answer.json()["rows"]] == [1, 1, 2, 2]
+        assert service("GET", "/v1/streams/older").json()["next_release"] is None
+        again = service("POST", url, "ingest", content=body, headers=media)
+        assert again.status_code == 200  # it was counted
+        other = url.replace("batches/a", "batches/b")
+        assert service("POST", other, "ingest", content=body, headers=media).status_code == 410
+        assert service("GET", "/v1/streams/visits").json()["steps"] == 4
+        assert service.service.ready
+
+
+@pytest.mark.parametrize(
+    ("bad", "says"),
+    [
+        ({"epsilon": -1}, "epsilon"),
+        ({"watermark": "soon"}, "write a length such as 90s"),
+        ({"key": "/nowhere/key"}, "/nowhere"),
+        ({"state": "."}, "job 'bad'"),
+    ],
+)
+def test_a_job_that_cannot_run_is_said_and_stops_no_other(
+    tmp_path: Path, bad: dict[str, Any], says: str
+) -> None:
+    with inside(tmp_path, jobs={"visits": {}, "bad": bad}) as service:
+        (said,) = service.service.remarks
+        assert said.startswith("job 'bad': ")
+        assert says in said
+        service.at(2)
+        assert service("GET", "/v1/streams/visits").json()["steps"] == 2
+        for answer in (
+            service("GET", "/v1/streams/bad/series"),
+            service("GET", "/v1/streams/bad/release"),
+            service("POST", "/v1/streams/bad/batches/a", "ingest", content=b"{}"),
+        ):
+            assert answer.status_code == 503  # whoever sends rows keeps them
+            assert "cannot run" in answer.json()["detail"]
+            assert says not in answer.text
+        assert service("GET", "/metrics", "operate").status_code == 200
+        streams = service("GET", "/v1/streams").json()["streams"]
+        assert [one["name"] for one in streams] == ["visits"]
+
+
+def test_a_job_without_its_key_stops_no_other(tmp_path: Path) -> None:
+    jobs = {"visits": {}, "bad": {"key": "bad.key", "state": "bad.db"}}
+    served_by(job_file(tmp_path, jobs=jobs)).close()
+    (tmp_path / "bad.key").unlink()
+    service = served_by(job_file(tmp_path, jobs=jobs))
+    try:
+        assert [*service.served] == ["visits"]
+        assert "job 'bad'" in str(service.failed["bad"])
+        assert "key" in str(service.failed["bad"])
+    finally:
+        service.close()
+
+
+def test_of_jobs_none_of_which_can_run_all_are_said(tmp_path: Path) -> None:
+    file = job_file(tmp_path, jobs={"one": {"epsilon": -1}, "two": {"watermark": "soon"}})
+    message = refused(file)
+    assert "job 'one'" in message
+    assert "job 'two'" in message
+    assert not (tmp_path / "visits.db").exists()

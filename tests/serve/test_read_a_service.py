@@ -116,6 +116,14 @@ def test_an_address_gives_the_release_of_the_file(tmp_path: Path, job: dict[str,
 def test_a_token_is_needed_where_reading_is_not_public(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    def answered(*words: str) -> tuple[str, str]:
+        """What `counton answer` prints, and what it says besides."""
+        monkeypatch.setattr("sys.argv", ["counton", "answer", *words, "--json"])
+        with suppress(SystemExit):
+            main()
+        told = capsys.readouterr()
+        return told.out, " ".join(told.err.split())
+
     with inside(tmp_path, serve={"public": False}) as service, served(service) as url:
         service.at(1)
         monkeypatch.delenv("COUNTON_TOKEN", raising=False)
@@ -128,10 +136,27 @@ def test_a_token_is_needed_where_reading_is_not_public(
         assert read(url).table().equals(table)
         with pytest.raises(CountonError, match="is no stream of that service"):
             read(url.replace("visits", "others"))
-        monkeypatch.setattr("sys.argv", ["counton", "answer", url, "--json"])
-        with suppress(SystemExit):
-            main()
-        assert json.loads(capsys.readouterr().out)
+        assert json.loads(answered(url)[0])
+        monkeypatch.setenv("VAULT", service.tokens["read"])
+        monkeypatch.delenv("COUNTON_TOKEN")
+        for given in (service.tokens["read"], "env:VAULT"):
+            assert read(url, token=given).table().equals(table)
+            assert json.loads(answered(url, "--token", given)[0])
+        for given, says in (
+            (service.tokens["ingest"], "for something else"),
+            ("env:NOTHING", "--token names the environment variable 'NOTHING', which is not set"),
+            ("\u00e9", "--token holds characters that no token has"),
+        ):
+            out, said = answered(url, "--token", given)
+            assert not out
+            assert says in said
+            assert given in ("env:NOTHING", "\u00e9") or given not in said
+        out, said = answered(url)
+        assert not out
+        assert "give --token, or set COUNTON_TOKEN" in said
+        out, said = answered(str(tmp_path / "visits.db"), "--token", "env:VAULT")
+        assert not out
+        assert "is no address of one" in said
 
 
 def test_before_the_first_release_the_service_says_so(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The command ``answer``: questions to what was released, from a file of it or from a state."""
+"""The command ``answer``: questions to what was released: a file of it, a state or a service."""
 
 from __future__ import annotations
 
@@ -65,7 +65,12 @@ def _steps(given: str | None, released: Release) -> range:
 
 def _released(options: AnswerOptions) -> Release:
     if options.source.startswith(ADDRESSES):
-        return read(options.source, level=options.level)
+        return read(options.source, level=options.level, token=options.token)
+    if options.token is not None:
+        raise InvalidInput(
+            f"{field('token')} is for a service, and {options.source!r} is no address of one: "
+            f"leave it out"
+        )
     names = [options.source]
     if not Path(options.source).exists() and "://" not in options.source:
         names = [name.strip() for name in options.source.split(",")]

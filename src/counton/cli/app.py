@@ -256,9 +256,11 @@ def export(options: ExportOptions, fit: HierarchyFitOptions) -> None:
 @app.command()
 @takes(AnswerOptions)
 def answer(options: AnswerOptions) -> None:
-    """Ask a released table, or a state: differences, ratios, shares, sums over periods.
+    """Ask a released table, a state or a service: differences, ratios, shares, sums over periods.
 
-    A table that was written is enough: it carries what is public of its stream. Needs no key.
+    A table that was written is enough: it carries what is public of its stream. Needs no key. The
+    address of a stream of a service does as well; a token in an option is seen by all who list the
+    machine's processes, and one in the environment is not.
     """
     from counton.cli.answer import perform
 

@@ -372,8 +372,14 @@ class ExportOptions:
 class AnswerOptions:
     """Options of ``answer``."""
 
-    source: str = argument("a table that was written, several with commas between, or a state")
+    source: str = argument(
+        "a table that was written, several with commas between, a state, or a stream of a service: "
+        "https://counts.example/v1/streams/visits"
+    )
     name: str | None = option(None, "of the stream, where a state has several")
+    token: str | None = option(
+        None, "that the service asks for, or env:NAME; default: what COUNTON_TOKEN holds"
+    )
     difference: str | None = option(None, "how much more in one group than in another: A,B")
     ratio: str | None = option(None, "how many times as much in one group as in another: A,B")
     share: str | None = option(None, "which part of all groups these are: A, or A,B")

@@ -16,7 +16,7 @@ def perform(options: ServeOptions) -> None:
     """Serve until the process is told to end.
 
     Raises:
-        CountonError: what cannot be served, before anything is.
+        CountonError: nothing can be served; of single jobs that cannot it is said why.
     """
     for module in ("fastapi", "uvicorn", "zstandard", "swagger_ui_bundle"):
         require(module)
@@ -25,6 +25,9 @@ def perform(options: ServeOptions) -> None:
 
     only = [] if options.only is None else [name.strip() for name in options.only.split(",")]
     service = Service(options.file, tuple(only))
+
+    for remark in service.remarks:
+        print_line(Console(stderr=True), f"counton: {remark}")
 
     def began(url: str) -> None:
         print_line(Console(stderr=True), f"serving {', '.join(service.served)} at {url}")

@@ -156,7 +156,8 @@ def read(
             ``2024-*.parquet``, or several, of one stream. Or the address of a stream of a service:
             ``https://counts.example/v1/streams/visits``.
         level: probability with which each interval holds; None: as the file has it.
-        token: that a service asks for; None: what the environment has as COUNTON_TOKEN.
+        token: that a service asks for, or ``env:NAME``, the environment variable that holds it;
+            None: COUNTON_TOKEN, if there is one.
 
     Raises:
         InvalidInput: no such file or stream, one without a description, files of several streams,
@@ -263,6 +264,24 @@ def _file(label: str, rows: pl.DataFrame, facts: Mapping[str, Any]) -> _File:
     return _File(label, rows.with_columns(pl.col("step").cast(pl.Int64)), described)
 
 
+def _token(given: str | None) -> str | None:
+    """What is shown to a service, if anything; errors never say it."""
+    held = os.environ.get("COUNTON_TOKEN") if given is None else given
+    if given is not None and given.startswith("env:"):
+        name = given.removeprefix("env:")
+        held = os.environ.get(name)
+        if not held:
+            raise InvalidInput(
+                f"{field('token')} names the environment variable {name!r}, which is not set: set "
+                f"it to the token"
+            )
+    if held is not None and not (held.isascii() and held.isprintable()):
+        raise InvalidInput(
+            f"{field('token')} holds characters that no token has: give it as it was made"
+        )
+    return held
+
+
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
     """A token goes to the address that was given, and nowhere else."""
 
@@ -277,9 +296,7 @@ def _fetched(address: str, token: str | None) -> _File:
         raise InvalidInput(
             f"{address!r} is no stream of a service; its address ends with /v1/streams/NAME"
         )
-    token = os.environ.get("COUNTON_TOKEN") if token is None else token
-    if token is not None and not (token.isascii() and token.isprintable()):
-        raise InvalidInput("token holds characters that no token has: give it as it was made")
+    token = _token(token)
     headers = {"Accept": "application/json", "User-Agent": "counton"}
     if token:
         headers["Authorization"] = f"Bearer {token}"
@@ -309,7 +326,8 @@ def _fetched(address: str, token: str | None) -> _File:
 
 def _refused(address: str, error: urllib.error.HTTPError) -> InvalidInput | StateError:
     remedies = {
-        401: "needs a token for reading, or does not know this one: give token, or COUNTON_TOKEN",
+        401: f"needs a token for reading, or does not know this one: give {field('token')}, or set "
+        f"COUNTON_TOKEN",
         403: "takes this token for something else: give one for reading",
         404: "is no stream of that service: its address ends with /v1/streams/NAME",
     }

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
-from counton.errors import CountonError, InvalidInput, MissingExtra, field
+from counton.errors import CountonError, InvalidInput, MissingExtra, StateError, field
 from counton.events.files import EventFrame, Rows, Source
 from counton.events.policies import Policies
 from counton.events.tally import Reading
@@ -24,6 +24,7 @@ from counton.jobs.jobfile import chosen, for_all, load
 from counton.jobs.runs import reading_of, recalled, run
 from counton.jobs.sharing import keep_within, refuse_shared
 from counton.store import Store, state_file
+from counton.store.store import Found
 
 #: Fields of a job that say what a service does by itself.
 _NOT_SERVED = ("append", "confirmed", "out", "plot", "sums", "file_format")
@@ -111,32 +112,51 @@ def about(name: str) -> Iterator[None]:
         raise
     except CountonError as error:
         raise type(error)(f"job {name!r}: {told(error)}") from error
+    except OSError as error:
+        raise StateError(f"job {name!r}: {error}; see that it can be read and written") from error
 
 
-def prepare(path: str | Path, only: Sequence[str] = ()) -> dict[str, Served]:
-    """The jobs of a file, by name, if all of them can be served; changes nothing but a limit.
+class Prepared(NamedTuple):
+    """The jobs of a file, by name.
+
+    Attributes:
+        served: those that a service can carry out, or show where their stream has ended.
+        failed: why others cannot be, each a sentence that names its job, by the stream's name.
+    """
+
+    served: dict[str, Served]
+    failed: dict[str, CountonError]
+
+
+def prepare(path: str | Path, only: Sequence[str] = ()) -> Prepared:
+    """The jobs of a file, each looked at by itself; changes nothing but a limit.
 
     Args:
         path: of the job file.
         only: names of jobs; none: all.
 
     Raises:
-        InvalidInput: a job that cannot be served, naming job, value and remedy.
-        StateError: a state that does not fit its job.
+        InvalidInput: a file that cannot be read, or two jobs that cannot be beside each other.
+        CountonError: its limit is not that of a state.
     """
     nothing: Any = Source((no_rows(("time",)),), "the inbox")
     jobs = chosen(load(path, nothing), only)
-    found: dict[str, Served] = {}
+    found, failed = dict[str, Served](), dict[str, CountonError]()
     names: set[str] = set()
     for name, job in jobs.items():
-        with about(name):
-            found[name] = served(job)
-            if found[name].job.name in names:
-                raise InvalidInput(
-                    f"another job has a stream of the name {found[name].job.name!r}, by which "
-                    f"clients ask for it; serve one of them"
-                )
-        names.add(found[name].job.name)
+        if job.name in names:
+            raise InvalidInput(
+                f"job {name!r}: another job has a stream of the name {job.name!r}, by which "
+                f"clients ask for it; serve one of them"
+            )
+        names.add(job.name)
+        try:
+            with about(name):
+                found[name] = served(job)
+        except MissingExtra:
+            raise
+        except CountonError as error:
+            failed[job.name] = error
     refuse_shared({name: each.job for name, each in found.items()})
     shared = for_all(path)
     if shared.publish is not None:
@@ -145,11 +165,11 @@ def prepare(path: str | Path, only: Sequence[str] = ()) -> dict[str, Served]:
             f"itself: leave it out, or run counton publish beside it"
         )
     keep_within({name: each.job for name, each in found.items()}, shared.limit)
-    return found
+    return Prepared(found, failed)
 
 
 def served(job: Job) -> Served:
-    """A job as a service carries it out, if it can be.
+    """A job as a service carries it out, if it can be; or as it shows it, where its stream ended.
 
     Raises:
         InvalidInput: it cannot, naming value and remedy.
@@ -176,18 +196,20 @@ def served(job: Job) -> Served:
     )
     source: Any = Source((no_rows(columns or ("time",)),), "the inbox")
     job = replace(job, events=source, append=True, confirmed=True)
-    if isinstance(job.what, str) and job.time is None and not _exists(job):
+    if isinstance(job.what, str) and job.time is None and _known(job) is None:
         raise InvalidInput(
             f"it has no column of times ({field('time')}), so that it releases once, or a step for "
             f"each row; a service releases at the ends of windows: state {field('time')}, or use "
             f"counton run"
         )
-    try:
-        run(job, approve=_approve).close()
-    except _Approved as approved:
-        definition = approved.definition
-    else:  # pragma: no cover  # every run is approved
-        raise AssertionError
+    definition = _ended(job)
+    if definition is None:
+        try:
+            run(job, approve=_approve).close()
+        except _Approved as approved:
+            definition = approved.definition
+        else:  # pragma: no cover  # every run is approved
+            raise AssertionError
     if definition.ordered or definition.statistic.on_demand:
         raise InvalidInput(
             f"{definition.what} takes rows one after another, in their order, and a service gets "
@@ -200,13 +222,21 @@ def served(job: Job) -> Served:
     return Served(job, definition, reading, policies.quarantine)
 
 
-def _exists(job: Job) -> bool:
-    """Whether the state has the job's stream."""
+def _known(job: Job) -> Found | None:
+    """What the state says of the job's stream, if it has it."""
     place = state_file(job.state)
     if place is not None and not place.exists():
-        return False
+        return None
     with Store(job.state) as store:
-        return store.find(job.name) is not None
+        return store.find(job.name)
+
+
+def _ended(job: Job) -> Definition | None:
+    """What is known of the job's stream, where it has ended: no run goes on with it."""
+    known = _known(job)
+    if known is None or known.details.get("ended") is None:
+        return None
+    return Definition.reopen(known.terms, known.details, discovering=True)
 
 
 def packed(frame: pl.DataFrame) -> bytes:
@@ -229,4 +259,4 @@ def unpacked(bodies: Sequence[bytes], digest: str) -> list[Rows]:
     return parts
 
 
-__all__ = ["Served", "Waiting", "no_rows", "packed", "prepare", "served", "unpacked"]
+__all__ = ["Prepared", "Served", "Waiting", "no_rows", "packed", "prepare", "served", "unpacked"]

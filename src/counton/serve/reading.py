@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, HTTPException, Path, Query, Request
@@ -129,6 +130,11 @@ UNSURE = (
     "the state of this stream is an older copy than what was released, so nothing is taken and "
     "nothing is shown until the newest one is back; ask again later"
 )
+#: What is said of a stream whose job could not begin.
+FAILED = (
+    "the job of this stream cannot run, and its operator was told why when the service started; "
+    "ask again later"
+)
 #: What every path may answer besides.
 REFUSALS: dict[int | str, dict[str, Any]] = {
     status: {"model": Refusal, "description": says}
@@ -148,11 +154,17 @@ def as_json(status: int) -> dict[str, Any]:
     return {"description": REFUSALS[status]["description"], "content": content}
 
 
-def router(journals: dict[str, Journal], feeds: dict[str, Feed], access: Access) -> APIRouter:
+def router(
+    journals: Mapping[str, Journal],
+    feeds: Mapping[str, Feed],
+    failed: Collection[str],
+    access: Access,
+) -> APIRouter:
     """The paths, of the streams of a service.
 
     Args:
         journals, feeds: by the streams' names.
+        failed: names of streams whose jobs cannot run.
         access: who may read.
     """
     paths = APIRouter(
@@ -160,6 +172,8 @@ def router(journals: dict[str, Journal], feeds: dict[str, Feed], access: Access)
     )
 
     def of(name: str) -> Journal:
+        if name in failed:
+            raise HTTPException(503, FAILED, {"Retry-After": "60"})
         if name not in journals:
             raise HTTPException(404, "there is no such stream; GET /v1/streams lists them")
         if journals[name].refused:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 
 from polars.exceptions import PanicException
 
-from counton.errors import CountonError
+from counton.errors import CountonError, MissingExtra
 from counton.serve.access import Access
 from counton.serve.intake import Clock, Committer, UnderWay
 from counton.serve.jobs import Served, about, prepare
@@ -77,8 +77,8 @@ class Service:
         clock: what time it is.
 
     Raises:
-        InvalidInput: a setting or a job outside what is allowed.
-        CountonError: a state that cannot be used, or is served by another process.
+        InvalidInput: a setting outside what is allowed, or a file that cannot be read.
+        CountonError: none of the jobs can run, as where another process serves their state.
     """
 
     def __init__(self, file: str | Path, only: tuple[str, ...] = (), clock: Clock = clock) -> None:
@@ -88,9 +88,10 @@ class Service:
         self.access = Access(self.tokens, self.settings.public, warn)
         self.clock, self.began = clock, monotonic()
         self.under_way = UnderWay(clock)
-        self.served: Mapping[str, Served] = {
-            one.job.name: one for one in prepare(file, only).values()
-        }
+        found = prepare(file, only)
+        self._jobs = {one.job.name: name for name, one in found.served.items()}
+        self.served: dict[str, Served] = {one.job.name: one for one in found.served.values()}
+        self.failed: dict[str, CountonError] = dict(found.failed)
         self.states: dict[str, State] = {}
         self.releasers: dict[str, Releaser] = {}
         self.journals: dict[str, Journal] = {}
@@ -105,24 +106,55 @@ class Service:
             raise
 
     def _open(self) -> None:
-        for name, served in self.served.items():
-            with about(name):
-                begin(served)
-        for name, served in self.served.items():
-            address = str(served.job.state)
-            if address not in self.states:
-                keys = {
-                    one.job.name: one.job.key
-                    for one in self.served.values()
-                    if str(one.job.state) == address
-                }
-                self.states[address] = State(address, keys)
-            state = self.states[address]
-            self.releasers[name] = Releaser(
-                served, state.inbox, self.settings.fold_seconds, self.under_way
-            )
-            self.journals[name] = Journal(state.store, served.job)
-            self.feeds[name] = Feed(self.journals[name])
+        """Open what the jobs need; one that fails stops no other.
+
+        Raises:
+            CountonError: all of them fail.
+        """
+        self._each(begin)
+        self._each(self._open_stream)
+        if not self.served:
+            first, *more = self.failed.values()
+            raise type(first)("\n".join(map(str, (first, *more))))
+
+    def _each(self, work: Callable[[Served], None]) -> None:
+        """Do something for each job, and serve those no longer for which it fails."""
+        for name, served in list(self.served.items()):
+            try:
+                with about(self._jobs[name]):
+                    work(served)
+            except MissingExtra:
+                raise
+            except CountonError as error:
+                self.failed[name] = error
+                del self.served[name]
+
+    def _open_stream(self, served: Served) -> None:
+        name, address = served.job.name, str(served.job.state)
+        if address not in self.states:
+            keys = {
+                one.job.name: one.job.key
+                for one in self.served.values()
+                if str(one.job.state) == address
+            }
+            self.states[address] = State(address, keys)
+        state = self.states[address]
+        journal = Journal(state.store, served.job)
+        self.releasers[name] = Releaser(
+            served, state.inbox, self.settings.fold_seconds, self.under_way
+        )
+        self.journals[name], self.feeds[name] = journal, Feed(journal)
+
+    @property
+    def remarks(self) -> list[str]:
+        """What is to be said of jobs at the start: those that only show, and those that fail."""
+        ended = [
+            f"job {self._jobs[name]!r}: stream {name!r} has ended at step "
+            f"{journal.definition.ended:,}: what it released is shown, and it takes no rows"
+            for name, journal in self.journals.items()
+            if journal.definition.ended is not None
+        ]
+        return [*ended, *map(str, self.failed.values())]
 
     def state_of(self, name: str) -> State:
         """The state of a stream."""
@@ -170,6 +202,8 @@ class Service:
                 thread.start()
                 self._threads.append(thread)
         note("started", streams=sorted(self.served))
+        for name, error in sorted(self.failed.items()):
+            warn("a job cannot run", stream=name, error=type(error).__name__)
 
     def stop(self) -> None:
         """End what releases, when it has done what it is doing."""

@@ -17,7 +17,7 @@ from counton.errors import CountonError, InvalidInput
 from counton.serve.bodies import ARROW, ENCODINGS, JSON_LINES, TooLarge, decompressed
 from counton.serve.intake import Full, checked_batch, digest_of
 from counton.serve.jobs import told
-from counton.serve.reading import REFUSALS, UNSURE, Refusal
+from counton.serve.reading import FAILED, REFUSALS, UNSURE, Refusal
 from counton.serve.service import Service
 from counton.store.inbox import LONGEST_ID, Verdict
 
@@ -154,6 +154,8 @@ def router(service: Service, count: Callable[[str, str, int], None]) -> APIRoute
         ],
     ) -> JSONResponse:
         """Send rows. They are acknowledged when they are committed, and counted once."""
+        if name in service.failed:
+            raise later(503, FAILED, 60)
         if name not in service.served:
             raise HTTPException(404, "there is no such stream; GET /v1/streams lists them")
         if not _BATCH.fullmatch(batch):  # also where a newline ends it
