@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -269,3 +270,60 @@ def test_a_stream_of_a_statistic_given_as_such_is_gone_on_with_by_its_name(
     for wrong in ({"lower": 1}, {"value": "id"}):
         with pytest.raises(StateError):
             run(replace(later, **wrong))
+
+
+COLUMNS = ("time", "by", "value", "user", "label", "levels", "columns", "edge", "weight", "letter")
+
+
+def called_otherwise(text: Any) -> Any:
+    """All columns of a job, or of a file, by other names."""
+    if not isinstance(text, str):
+        return text
+    names = "|".join(HEADER.strip().split(","))
+    return re.sub(rf"(?<!\w)({names})(?!\w)", r"\1 2", text)
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.slow
+def test_every_column_may_be_called_otherwise(name: str, tmp_path: Path) -> None:
+    own = {**OWN, **TABLES}[name]
+    if name == "hierarchy":
+        (tmp_path / "p.csv").write_text("page,user\nhome,ann\nshop,bob\n")
+        own = {"levels": "page,user", "value": "paid", "domain": tmp_path / "p.csv"}
+    users = {"user": "user", "most": 2} if name in ("count", "top-k", "ranges") else {}
+    job = Job(**{**vars(made("count", tmp_path)), "what": name, **own, **users})
+    run(job).close()
+    written(tmp_path, [*ROWS, "03:30,shop,bob,2,u,v,1,b,4"])
+    file = tmp_path / "e.csv"
+    header, rows = file.read_text().split("\n", 1)
+    file.write_text(f"{called_otherwise(header)}\n{rows}")
+    used = {text for column in COLUMNS for text in str(getattr(job, column) or "").split(",")}
+    rename = ",".join(f"{column}={column} 2" for column in sorted(used - {""}))
+    later = Job(name, file, job.state, name="it", until="2024-03-01T04:00")
+    with pytest.raises(InvalidInput, match=r"'nowhere', which the stream does not use; it uses"):
+        run(replace(later, rename="nowhere=page 2"))
+    with run(replace(later, rename=rename)) as outcome:
+        assert outcome.after == 4
+        assert outcome.tally.rows == 4
+    night: dict[str, Any] = {"until": "2024-03-01T05:00", "rename": rename}
+    run(replace(job, **night)).close()  # typed as it was, and as it is called now
+    now = {column: called_otherwise(getattr(job, column)) for column in COLUMNS}
+    if name == "contingency":
+        now["domain"] = called_otherwise(job.domain)
+    run(replace(job, until="2024-03-01T06:00", **now)).close()
+
+
+@pytest.mark.parametrize("timed", [True, False])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_ranking_with_users_goes_on_by_itself(timed: bool, first: bool, tmp_path: Path) -> None:
+    asked: dict[str, Any] = {"user": "user", "most": 2, "first": first}
+    if not timed:
+        asked |= {"time": None, "every": None, "start": None, "until": None}
+    job = replace(made("top-k", tmp_path), **asked)
+    run(job).close()
+    written(tmp_path, [*ROWS, "03:30,shop,cy,2,u,v,1,b,4"])
+    until = "2024-03-01T04:00" if timed else None
+    for more in ({}, {"by": "page"}, {"top": 1}, asked):
+        again = Job("top-k", job.events, job.state, name="it")
+        with run(replace(again, **{**more, "until": until})) as outcome:
+            assert outcome.after == 4

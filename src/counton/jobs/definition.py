@@ -182,6 +182,18 @@ class Definition(Description):
             column = new if column == old else column
         return column
 
+    def called_once(self, column: str) -> str:
+        """What a column was called when the stream was created that is called so now."""
+        for old, new, _ in reversed(self.renamed):
+            column = old if column == new else column
+        return column
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """All columns, as they are called now."""
+        parts = (self.called(name) or name for name in self.parts.names)
+        return tuple(dict.fromkeys((*self.columns.names, *parts)))
+
     @cached_property
     def details(self) -> dict[str, Any]:
         """Public facts that are kept with the stream, as JSON values."""
@@ -489,9 +501,6 @@ def _statistic(
         of_domain = request.domain is not None and "domain" in kinds.kind_named(name).reads
         if says_nothing and not of_domain:
             return None, None
-        for column in _COLUMNS_OF:
-            if column in known:
-                known[column] = saved.called(known[column])
         if request.domain is None:
             kept = getattr(saved.statistic, _DOMAINS.get(name, ""), None)
             known["domain"] = kept if saved.domain is None else saved.domain
@@ -500,11 +509,47 @@ def _statistic(
         for given in ("by", "user"):
             if getattr(request, given) is None:
                 known[given] = getattr(saved.columns, {"by": "group"}.get(given, given))
+        most, first = _bound_of(saved)
+        known |= {"most": request.most or most, "first": request.first or first}
         request = replace(request, **known)
     elif request.columns is None and request.value is None and saved.parts.names:
-        names = [saved.called(column) or column for column in saved.parts.names]
-        request = replace(request, columns=names)
-    return kinds.settled(request)
+        request = replace(request, columns=list(saved.parts.names))
+    return kinds.settled(_as_created(request, saved))
+
+
+def _bound_of(saved: Definition) -> tuple[int | None, bool]:
+    """How much of a user counts, and whether once for ever, whoever bounds it."""
+    if saved.people is not None:
+        return saved.people.most, saved.people.first
+    stated = saved.inner.parameters if isinstance(saved.inner, TopK) else {}
+    return stated.get("most"), stated.get("once") is not None
+
+
+def _as_created(request: Job, saved: Definition) -> Job:
+    """A request that calls columns as they were called when its stream was created."""
+    if not saved.renamed:
+        return request
+
+    def once(name: Any) -> Any:
+        return saved.called_once(name.strip()) if isinstance(name, str) else name
+
+    def listed(given: Any) -> Any:
+        names = given.split(",") if isinstance(given, str) else given
+        return None if names is None else [once(name) for name in names]
+
+    def keyed(given: Any, between: str) -> Any:
+        """The same of names before values: a mapping, or a text of such pairs."""
+        if isinstance(given, Mapping):
+            return {once(name): value for name, value in given.items()}
+        if isinstance(given, str) and "=" in given:
+            pairs = (pair.partition("=") for pair in given.split(between))
+            return between.join(f"{once(name)}={value}" for name, _, value in pairs)
+        return given
+
+    changed: dict[str, Any] = {name: once(getattr(request, name)) for name in _COLUMNS_OF}
+    changed |= {name: listed(getattr(request, name)) for name in ("edge", "levels", "columns")}
+    changed |= {"domain": keyed(request.domain, ";"), "target": keyed(request.target, ",")}
+    return replace(request, **changed)
 
 
 def _said_by(saved: Definition, takes: tuple[str, ...]) -> dict[str, Any]:
@@ -521,8 +566,8 @@ def _said_by(saved: Definition, takes: tuple[str, ...]) -> dict[str, Any]:
 
 #: What a statistic keeps of what was declared, where this is no list of groups.
 _DOMAINS = {"hierarchy": "tree", "ranges": "labels", "contingency": "columns", "cuts": "nodes"}
-#: Columns that statistics read; they may be called otherwise some day.
-_COLUMNS_OF = ("value", "letter", "weight", "comes")
+#: Fields of one column that a statistic reads.
+_COLUMNS_OF = ("value", "letter", "weight", "comes", "label", "user", "by")
 
 
 def _people(request: Job, timezone: str) -> People | None:
@@ -1010,7 +1055,6 @@ def _unread(definition: Definition, released: int) -> int:
 
 
 def _renamed(definition: Definition, rename: str, step: int) -> Definition:
-    columns, done = definition.columns, list(definition.renamed)
     for pair in rename.split(","):
         old, equals, new = (part.strip() for part in pair.partition("="))
         if not (old and equals and new):
@@ -1018,26 +1062,27 @@ def _renamed(definition: Definition, rename: str, step: int) -> Definition:
                 f"{field('rename', rename)} is not understood at {pair!r}; write OLD=NEW, and "
                 f"commas between several"
             )
-        if old != new and {old, new} <= set(columns.names):
+        uses = definition.reads
+        if old != new and {old, new} <= set(uses):
             raise InvalidInput(
                 f"{field('rename', rename)} gives {old!r} the name of another column that the "
-                f"stream uses; it uses {', '.join(map(repr, columns.names))}"
+                f"stream uses; it uses {', '.join(map(repr, uses))}"
             )
-        if old in columns.names and old != new:
-            columns = columns.renamed(old, new)
-            done.append((old, new, step))
-        elif new not in columns.names:
+        if old in uses and old != new:
+            columns = definition.columns.renamed(old, new)
+            definition = replace(
+                definition,
+                columns=columns,
+                by=columns.group,
+                value=columns.value,
+                renamed=(*definition.renamed, (old, new, step)),
+            )
+        elif new not in uses:
             raise InvalidInput(
                 f"{field('rename', rename)} names the column {old!r}, which the stream does not "
-                f"use; it uses {', '.join(map(repr, columns.names))}"
+                f"use; it uses {', '.join(map(repr, uses))}"
             )
-    return replace(
-        definition,
-        columns=columns,
-        by=columns.group,
-        value=columns.value,
-        renamed=tuple(done),
-    )
+    return definition
 
 
 def _needed(value: _Given | None, name: str) -> _Given:
@@ -1150,10 +1195,10 @@ def check(definition: Definition, asked: Asked) -> None:
         (field("spare"), request.spare, definition.spare + len(definition.named)),
         (field("user"), definition.called(request.user), columns.user),
         (field("id"), definition.called(request.id), columns.id),
-        (field("most"), request.most, people and people.most),
+        (field("most"), request.most, _bound_of(definition)[0]),
         (field("per"), request.per, people and people.per),
         (field("distinct"), request.distinct or None, people and people.distinct),
-        (field("first"), request.first or None, people and people.first),
+        (field("first"), request.first or None, _bound_of(definition)[1]),
         (field("unit"), unit, definition.unit),
         (field("release"), request.release, definition.release),
         (field("strategy"), request.strategy, definition.choice),
@@ -1199,9 +1244,10 @@ def _check_statistic(definition: Definition, asked: Asked) -> None:
         )
     parts = definition.parts
     named = tuple(definition.called(name) or name for name in parts.names)
-    if asked.parts is not None and asked.parts.names and asked.parts.names != named:
+    if asked.parts is not None and asked.parts.names and asked.parts.names != parts.names:
+        given_names = (definition.called(name) or name for name in asked.parts.names)
         raise StateError(
-            f"the columns are {', '.join(asked.parts.names)}, but stream {asked.request.name!r} "
+            f"the columns are {', '.join(given_names)}, but stream {asked.request.name!r} "
             f"was created with {', '.join(named)}; leave them out to continue the stream, or start "
             f"another one with another {field('name')}"
         )
