@@ -51,42 +51,6 @@ def test_rows_that_come_before_the_first_window_ends_wait_in_the_state(tmp_path:
         assert service.rows(of="windows", group="home")[-1]["estimate"] == 1
 
 
-class Killed(Exception):
-    """What ends a run where a process would have been killed."""
-
-
-def _killed(*_given: object, **_more: object) -> None:
-    raise Killed
-
-
-def test_a_crash_between_counting_and_removing_counts_once(tmp_path: Path) -> None:
-    """The rows of a fold are given again to a run after a crash; the stream knows them."""
-    with inside(tmp_path, **EXACT) as service:
-        inbox = service.service.state_of("visits").inbox
-        service.post("a", [visit(0.5)])
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(inbox, "taken", _killed)
-            with pytest.raises(Killed):
-                service.at(0.6)
-        assert inbox.load().batches == 1
-        service.post("b", [visit(0.7)])
-        service.at(1)
-        assert inbox.load().batches == 0
-        assert service.rows(group="home")[0]["estimate"] == 2
-
-
-def test_a_crash_before_counting_loses_nothing(tmp_path: Path) -> None:
-    with inside(tmp_path, **EXACT) as service:
-        service.post("a", [visit(0.5)])
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("counton.serve.releasing.run", _killed)
-            with pytest.raises(Killed):
-                service.at(0.6)
-        service.post("b", [visit(0.7)])
-        service.at(1)
-        assert service.rows(group="home")[0]["estimate"] == 2
-
-
 def test_an_ended_stream_takes_nothing(tmp_path: Path) -> None:
     with inside(tmp_path, **EXACT, steps=3) as service:
         assert service.post("a", [visit(2.5)]).status_code == 202

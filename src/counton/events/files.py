@@ -905,6 +905,14 @@ class Source:
         """Whether rows that cannot be counted were told apart when they came: there are none."""
         return False
 
+    @property
+    def comes_once(self) -> bool:
+        """Whether its rows are removed where they lie in the transaction that counts them.
+
+        Then they cannot come again, and nothing is kept by which they would be known.
+        """
+        return False
+
     def digests(self, columns: Sequence[str]) -> tuple[str, ...]:
         """SHA-256 of each part: see `Rows.digest`."""
         return tuple(part.digest(columns) for part in self.parts)

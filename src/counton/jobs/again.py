@@ -3,7 +3,8 @@
 Rows without ids are counted as often as they come. So a file that was counted is known by its
 bytes, and by what its rows come to in any order and compression; and new events of which nearly all
 are late look like events that were counted. With ids rows are told one by one, and nothing is
-refused by its looks.
+refused by its looks. Rows that lie in the state itself are removed where they are counted, and
+cannot come again.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ def marks_of_all(source: Source, definition: Definition) -> list[Marks]:
     Raises:
         InvalidInput: two do, naming both.
     """
+    if source.comes_once:
+        return [()] * len(source.parts)
     found = [marks_of(part, definition) for part in source.parts]
     first: dict[Marks, Rows] = {}
     for part, (_, *rows) in zip(source.parts, found, strict=True):
@@ -58,7 +61,7 @@ def without_counted(source: Source, definition: Definition, counted: Counted) ->
     told one by one.
     """
     known_whole = len(source.parts) == 1 or isinstance(source, Spread)
-    if known_whole or definition.columns.id is not None:
+    if known_whole or source.comes_once or definition.columns.id is not None:
         return source
     known = [part for part in source.parts if any(map(counted, marks_of(part, definition)))]
     return source if len(known) == len(source.parts) else source.without(known)

@@ -220,7 +220,7 @@ class Definition(Description):
             "renamed": [list(column) for column in self.renamed],
             "continues": None if self.continues is None else self.continues._asdict(),
             "ended": self.ended,
-            "parts": self.parts._asdict(),
+            "parts": {name: list(columns) for name, columns in self.parts._asdict().items()},
             "stated": dict(self.stated),
             "remembered": dict(self.remembered),
             **({} if self.discovery is None else {"discovery": self.discovery._asdict()}),

@@ -64,6 +64,8 @@ from counton.store.units import Known, inherited
 from counton.windows import microseconds
 
 if TYPE_CHECKING:
+    from sqlalchemy.engine import Connection
+
     from counton.jobs.discovery import Found as FoundLabels
     from counton.jobs.people import Bounding, Chosen
     from counton.results.release import Release
@@ -166,7 +168,7 @@ def run(
     progress: Progress = silent,
     *,
     approve: Callable[[Definition], None] | None = None,
-    commit: Callable[[], None] | None = None,
+    commit: Callable[[Connection], None] | None = None,
     now: datetime | None = None,
 ) -> Outcome:
     """Read, check, release, and keep what was seen.
@@ -178,8 +180,9 @@ def run(
         request: what is asked.
         progress: told where the run is.
         approve: shown what defines the stream before events are read; what it raises ends the run.
-        commit: called when all is done that the run does to a stream that there is, and nothing is
-            committed yet: what it raises undoes all. Of runs over new events alone, in any order.
+        commit: called in the transaction of a run over new events, in any order, to a stream that
+            there is, before anything is committed: what it does is committed with the rest, and
+            what it raises undoes all. Called once, also where the rows change nothing.
         now: what the clock says, aware; None: that of this machine.
 
     Raises:
@@ -355,7 +358,7 @@ def _run(
     saved: Found | None,
     progress: Progress,
     approve: Callable[[Definition], None] | None,
-    commit: Callable[[], None] | None,
+    commit: Callable[[Connection], None] | None,
     now: datetime | None,
 ) -> Outcome:
     dropped = 0
@@ -862,18 +865,17 @@ def _release(
     remembered: Change | None,
     labels: tuple[int, Sequence[str]] | None,
     progress: Progress,
-    commit: Callable[[], None] | None,
+    commit: Callable[[Connection], None] | None,
 ) -> None:
     """Release the windows that have ended, and keep what was seen of all."""
-    also = None if commit is None else lambda _connection: commit()
     if intake.target == intake.released:
-        if sources or (append and intake.changed):
+        if sources or commit is not None or (append and intake.changed):
             stream.observe(
                 intake.pending(),
                 sources=sources,
                 remembered=remembered,
                 labels=labels,
-                also=also,
+                also=commit,
             )
         return
     # New events come in one transaction, because their file can be given only once; chosen rows
@@ -895,7 +897,7 @@ def _release(
             sources=sources if first else (),
             remembered=remembered,
             labels=labels if first else None,
-            also=also,
+            also=commit,
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -36,19 +35,11 @@ class Waiting(EventFrame):
     Args:
         frame: the rows.
         name: what messages call it.
-        digest: of all that it holds, in hexadecimal.
     """
 
-    def __init__(self, frame: pl.DataFrame, name: str, digest: str = "") -> None:
+    def __init__(self, frame: pl.DataFrame, name: str) -> None:
         super().__init__(frame)
-        self.name, self._digest = name, digest
-
-    def digest(self, columns: Sequence[str] = ()) -> str:
-        """See `Rows.digest`."""
-        return self._digest
-
-    def row_digest(self, columns: Sequence[str] = ()) -> None:
-        """Rows of an inbox are told by their batches, of which several may say the same."""
+        self.name = name
 
 
 class Accepted(Source):
@@ -59,11 +50,16 @@ class Accepted(Source):
         """See `counton.events.files.Source.checked`."""
         return True
 
+    @property
+    def comes_once(self) -> bool:
+        """See `counton.events.files.Source.comes_once`, and `counton.store.inbox.Inbox.take`."""
+        return True
+
 
 def no_rows(columns: Sequence[str]) -> Waiting:
     """A source's part without rows: windows end also where nothing happened."""
     frame = pl.DataFrame(schema=dict.fromkeys(columns, pl.String))
-    return Waiting(frame, "the inbox", hashlib.sha256(b"nothing").hexdigest())
+    return Waiting(frame, "the inbox")
 
 
 @dataclass(frozen=True)
@@ -246,17 +242,13 @@ def packed(frame: pl.DataFrame) -> bytes:
     return whole.getvalue()
 
 
-def unpacked(bodies: Sequence[bytes], digest: str) -> list[Rows]:
+def unpacked(bodies: Sequence[bytes]) -> list[Rows]:
     """Parts of a source from bytes of the inbox: one for each kind of columns."""
     kinds: dict[tuple[Any, ...], list[pl.DataFrame]] = {}
     for body in bodies:
         frame = pl.read_ipc_stream(io.BytesIO(body))
         kinds.setdefault(tuple(frame.schema.items()), []).append(frame)
-    parts: list[Rows] = []
-    for number, frames in enumerate(kinds.values()):
-        own = hashlib.sha256(f"{digest} {number}".encode()).hexdigest()
-        parts.append(Waiting(pl.concat(frames), "the inbox", own))
-    return parts
+    return [Waiting(pl.concat(frames), "the inbox") for frames in kinds.values()]
 
 
 __all__ = ["Prepared", "Served", "Waiting", "no_rows", "packed", "prepare", "served", "unpacked"]

@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
+from functools import partial
 from time import monotonic
-from typing import Any
 
 import polars as pl
+from sqlalchemy.engine import Connection
 
 from counton.errors import (
     BudgetExceeded,
@@ -122,6 +123,7 @@ class Releaser:
         self.counts = Counts()
         self._step: int | None = None
         self._over = False
+        self._unwritten = True  # a killed process may have left rows that are to be set aside
 
     @property
     def name(self) -> str:
@@ -135,7 +137,7 @@ class Releaser:
 
     def forget(self) -> None:
         """Another process may have released: look again."""
-        self._step = None
+        self._step, self._unwritten = None, True
 
     def work(self) -> bool:
         """Do what is due; whether something was released.
@@ -152,11 +154,13 @@ class Releaser:
                 raise
         why = "the stream has ended"
         while (fold := self._inbox.fold(self.name, self._cut, _FOREVER)) is not None:
-            self._leave_out(dict.fromkeys(fold.batches, why), why)
+            self._leave_out(fold, dict.fromkeys(fold.batches, why), why)
         self._over = True  # nothing is taken any more
         return False
 
     def _work(self) -> bool:
+        if self._unwritten:
+            self._set_aside()
         past, released = self._under_way.past(self.name), False
         while (fold := self._inbox.fold(self.name, self._cut, past)) is not None:
             # The last window waits until nothing more is taken, whatever is folded before.
@@ -186,12 +190,12 @@ class Releaser:
         except BaseException as error:
             if not _of_rows(error):
                 raise
-            self._leave_out(self._wrong(fold, us, error), type(error).__name__)
+            self._leave_out(fold, self._wrong(fold, us, error), type(error).__name__)
         return False  # what is left of the fold is the next one
 
-    def _leave_out(self, batches: dict[int, str], error: str) -> None:
+    def _leave_out(self, fold: Fold, batches: dict[int, str], error: str) -> None:
         """Take batches out of the inbox that no run can count, and say so."""
-        rows = self._inbox.leave_out(self.name, batches)
+        rows = self._inbox.leave_out(fold, batches)
         warn(
             "batches that no run can count are left out",
             stream=self.name,
@@ -237,9 +241,9 @@ class Releaser:
     def _tried(self, bodies: Sequence[bytes], us: int) -> str | None:
         """Why a run cannot count batches; None where it could. Nothing is counted."""
         try:
-            parts = unpacked(bodies, "tried")
+            parts = unpacked(bodies)
             with run(self._served.given(parts), commit=_undo, now=moment(us)):
-                return None  # there was nothing to do
+                raise AssertionError("every run is undone")  # pragma: no cover
         except _Undone:
             return None
         except BaseException as error:
@@ -249,23 +253,22 @@ class Releaser:
 
     def _run(self, fold: Fold | None, us: int) -> bool:
         began = monotonic()
-        parts = [] if fold is None else unpacked(fold.bodies, fold.digest)
-        known = bool(parts) and self._known(parts[0].digest())
-        with run(self._served.given([] if known else parts), now=moment(us)) as outcome:
+        parts = [] if fold is None else unpacked(fold.bodies)
+        taken = None if fold is None else partial(self._take_out, fold)
+        with run(self._served.given(parts), commit=taken, now=moment(us)) as outcome:
             self._step = outcome.after
             self._note(outcome, monotonic() - began)
-        if fold is not None:
-            self._inbox.taken(self.name, fold.number, self._set_aside(fold.aside))
+        if self._unwritten or (fold is not None and fold.aside):
+            self._set_aside()
         return outcome.after > outcome.before
+
+    def _take_out(self, fold: Fold, connection: Connection) -> None:
+        """Remove the rows of a fold, in the transaction that counts them."""
+        self._inbox.take(connection, fold, keep_aside=self._served.quarantine is not None)
 
     def _late(self) -> int:
         watermark = self._served.job.watermark
         return 0 if watermark is None else length_of(watermark)
-
-    def _known(self, digest: str) -> bool:
-        """Whether a fold is in the state: all of its parts are, or none."""
-        with Store(self._served.job.state) as store:
-            return store.has_source(self.name, f"sha256:{digest}")
 
     def _due(self, us: int) -> bool:
         """Whether a window has ended, with its watermark, that is not released."""
@@ -286,32 +289,33 @@ class Releaser:
             counts.late += outcome.late  # now they are counted
             note("released", stream=self.name, step=outcome.after, seconds=round(seconds, 3))
 
-    def _set_aside(self, rows: Sequence[Sequence[Any]]) -> str | None:
-        """Add rows to the file of those that are set aside; why that cannot be done.
+    def _set_aside(self) -> None:
+        """Add rows that are set aside to their file: of the last fold, and those left before.
 
         They say of which batch they are, and which row of it; after a crash some may be there
-        twice. Rows that could not be written before come first.
+        twice.
         """
         file = self._served.quarantine
-        before = [] if file is None else self._inbox.unwritten(self.name)
-        if file is None or not (rows or before):
-            return None
-        lines = [*(line for _, kept in before for line in kept), *rows]
+        kept = [] if file is None else self._inbox.unwritten(self.name)
+        self._unwritten = False
+        if file is None or not kept:
+            return
+        lines = [line for _, lines in kept for line in lines]
         try:
             add_aside(file, self._served.definition.columns.names, lines)
-        except InvalidInput as error:
+        except InvalidInput:
             self.counts.unwritten += 1
+            self._unwritten = True
             warn("rows could not be set aside in their file", stream=self.name, rows=len(lines))
-            return told(error)
-        self._inbox.written([number for number, _ in before])
-        return None
+        else:
+            self._inbox.written([number for number, _ in kept])
 
 
 class _Undone(Exception):
     """Ends a run before it commits."""
 
 
-def _undo() -> None:
+def _undo(_connection: Connection) -> None:
     raise _Undone
 
 

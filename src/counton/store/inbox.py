@@ -1,10 +1,10 @@
 """Rows that wait to be counted: batches as they were sent, committed before they are acknowledged.
 
 The inbox lies in the state's own database, and is as secret as it. What waits is put into a *fold*
-before a run is given it, so that a run that is killed is given the very same rows again: the stream
-keeps the digest of each fold that it has counted, in the transaction that counts it. Only then are
-the rows of the fold removed. Ids and digests of batches stay, so that a batch that is sent again is
-known.
+before a run is given it, so that a run that is killed is given the very same rows again. The rows
+of a fold are removed in the transaction that counts them: they are there until they are counted and
+never again, and nothing is kept of folds. Ids and digests of batches stay for a time, so that a
+batch that is sent again is known.
 
 Which batches are in a fold together hangs on the times alone at which they came, which are kept
 with them. A stream that is closed takes no batch any more: that is decided in the transaction that
@@ -16,13 +16,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from counton.errors import StateError
+from counton.errors import StateError, StreamConflict
 from counton.store import keyfile, schema
 from counton.store.database import Closing, Database
 from counton.store.statements import Prepared
@@ -55,8 +55,7 @@ waiting = sa.Table(
     sa.Column("rows", sa.BigInteger, nullable=False),
     sa.Column("body", sa.LargeBinary, nullable=False),
     sa.Column("aside", sa.Text, nullable=False),  # JSON: rows that are set aside
-    # Microseconds since 1970; 0 in an inbox that is older than this column.
-    sa.Column("arrived", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("arrived", sa.BigInteger, nullable=False),  # microseconds since 1970
 )
 #: Secret: batches that no run could count, and rows that could not be set aside in a file.
 left_out = sa.Table(
@@ -131,21 +130,21 @@ class Fold(NamedTuple):
     """Batches that are counted together. Secret.
 
     Attributes:
-        number: of the fold.
-        digest: of all that is in it, in hexadecimal.
+        stream: its name.
+        number: of the fold, which another one may have had before.
+        digest: of all that is in it.
         batches: their numbers in the inbox.
         bodies: rows, batch by batch.
         aside: rows to set aside.
-        again: it was begun before, by a process that may have been killed.
         first, last: when the first and the last of its batches came, microseconds since 1970.
     """
 
+    stream: str
     number: int
-    digest: str
+    digest: bytes
     batches: tuple[int, ...]
     bodies: tuple[bytes, ...]
     aside: tuple[Sequence[Any], ...]
-    again: bool
     first: int
     last: int
 
@@ -195,8 +194,9 @@ class Inbox(Closing):
     ...     batch = Batch("visits", "one", b"digest", 0, {"rows": 3}, 3, b"rows")
     ...     [verdict.what for verdict in inbox.put([batch]) + inbox.put([batch])]
     ...     fold = inbox.fold("visits", lambda arrived: arrived + 10, by=20)
-    ...     fold.bodies, inbox.fold("visits", lambda arrived: arrived + 10, by=20).again
-    ...     inbox.taken("visits", fold.number)
+    ...     fold.bodies, inbox.fold("visits", lambda arrived: arrived + 10, by=20) == fold
+    ...     with Stream.open(state, "visits") as stream:
+    ...         stream.observe({1: 3}, also=lambda connection: inbox.take(connection, fold))
     ...     inbox.fold("visits", lambda arrived: arrived + 10, by=20) is None
     ['accepted', 'known']
     ((b'rows',), True)
@@ -225,7 +225,7 @@ class Inbox(Closing):
             with self._database.transaction(write=True) as connection:
                 if not self._database.is_sqlite:
                     connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MAKING)))
-                _make(connection)
+                metadata.create_all(connection)
         except BaseException:
             self._database.close()
             raise
@@ -305,7 +305,6 @@ class Inbox(Closing):
             stream_id = self._stream(connection, stream)
             mine = table.stream_id == stream_id
             number = connection.execute(sa.select(sa.func.min(table.fold)).where(mine)).scalar()
-            again = number is not None
             if number is None:
                 none_yet = sa.and_(mine, table.fold.is_(None))
                 first = connection.execute(
@@ -323,16 +322,13 @@ class Inbox(Closing):
                 .where(mine, table.fold == number)
                 .order_by(table.id)
             ).all()
-        whole = hashlib.sha256(f"inbox {stream_id} {len(rows)}".encode())
-        for row in rows:
-            whole.update(row.digest)
         return Fold(
+            stream,
             int(number),
-            whole.hexdigest(),
+            _digest(row.digest for row in rows),
             tuple(int(row.id) for row in rows),
             tuple(bytes(row.body) for row in rows),
             tuple(line for row in rows for line in json.loads(row.aside)),
-            again,
             min(int(row.arrived) for row in rows),
             max(int(row.arrived) for row in rows),
         )
@@ -368,24 +364,38 @@ class Inbox(Closing):
             known = self._ended[stream_id] = epoch, json.loads(details).get("ended") is not None
         return known[1]
 
-    def taken(self, stream: str, number: int, unwritten: str | None = None) -> None:
-        """Remove the rows of a fold, which the stream has counted.
+    def take(self, connection: Connection, fold: Fold, *, keep_aside: bool = False) -> None:
+        """Remove the rows of a fold, in the transaction in which the stream counts them.
 
         Args:
-            stream: its name.
-            number: of the fold.
-            unwritten: why no file holds the rows that were to be set aside, which are then kept;
-                None: a file holds them.
+            connection: of that transaction.
+            fold: as `fold` gave it.
+            keep_aside: rows that are to be set aside are kept until a file holds them: see
+                `unwritten`.
+
+        Raises:
+            StreamConflict: it is not there any more, or not as it was; nothing is to be counted.
         """
-        with self._database.transaction(write=True) as connection:
-            mine = sa.and_(
-                waiting.c.stream_id == self._stream(connection, stream), waiting.c.fold == number
-            )
-            if unwritten is not None:
-                aside = sa.and_(mine, waiting.c.aside != _NONE)
-                for row in connection.execute(sa.select(waiting).where(aside)).all():
-                    self._keep(connection, row, 0, b"", str(row.aside), unwritten)
-            connection.execute(waiting.delete().where(mine))
+        mine = self._refuse_taken(connection, fold)
+        if keep_aside and fold.aside:
+            aside = sa.and_(mine, waiting.c.aside != _NONE)
+            for row in connection.execute(sa.select(waiting).where(aside)).all():
+                self._keep(connection, row, 0, b"", str(row.aside), "no file holds them yet")
+        if connection.execute(waiting.delete().where(mine)).rowcount != len(fold.batches):
+            raise _taken_by_another(fold)  # meanwhile
+
+    def _refuse_taken(self, connection: Connection, fold: Fold) -> sa.ColumnElement[bool]:
+        """Which rows are those of a fold, if it is there as it was.
+
+        Raises:
+            StreamConflict: another process has counted it, or left a batch out.
+        """
+        stream_id = self._stream(connection, fold.stream)
+        mine = sa.and_(waiting.c.stream_id == stream_id, waiting.c.fold == fold.number)
+        found = connection.execute(sa.select(waiting.c.digest).where(mine).order_by(waiting.c.id))
+        if _digest(found.scalars()) != fold.digest:
+            raise _taken_by_another(fold)
+        return mine
 
     def unwritten(self, stream: str) -> list[tuple[int, list[Sequence[Any]]]]:
         """Rows that are to be set aside and that no file holds yet, with their numbers. Secret."""
@@ -405,25 +415,30 @@ class Inbox(Closing):
                 connection.execute(left_out.update().where(this).values(aside=_NONE))
                 connection.execute(left_out.delete().where(this, left_out.c.rows == 0))
 
-    def leave_out(self, stream: str, why: Mapping[int, str]) -> int:
+    def leave_out(self, fold: Fold, why: Mapping[int, str]) -> int:
         """Take batches out of their fold that no run can count; they are kept for the operator.
 
         Args:
-            stream: its name.
+            fold: as `fold` gave it.
             why: by the batches' numbers in the inbox.
 
         Returns:
             How many rows they have.
+
+        Raises:
+            StreamConflict: the fold is not there any more, or not as it was.
         """
+        rows = 0
         with self._database.transaction(write=True) as connection:
-            stream_id, rows = self._stream(connection, stream), 0
+            mine = self._refuse_taken(connection, fold)
             for number, reason in why.items():
-                this = sa.and_(waiting.c.stream_id == stream_id, waiting.c.id == number)
+                this = sa.and_(mine, waiting.c.id == number)
                 row = connection.execute(sa.select(waiting).where(this)).first()
-                if row is None:  # pragma: no cover  # another server has done it
-                    continue
+                if row is None:  # pragma: no cover  # meanwhile
+                    raise _taken_by_another(fold)
                 self._keep(connection, row, int(row.rows), bytes(row.body), str(row.aside), reason)
-                connection.execute(waiting.delete().where(this))
+                if connection.execute(waiting.delete().where(this)).rowcount != 1:
+                    raise _taken_by_another(fold)  # meanwhile
                 rows += int(row.rows)
         return rows
 
@@ -507,16 +522,16 @@ _FOLDING = schema.APPLICATION_ID + 3
 _CLOSING = schema.APPLICATION_ID + 4
 
 
-def _make(connection: Connection) -> None:
-    """Make the tables that are missing, and the column that one of an earlier version lacks."""
-    found = sa.inspect(connection)
-    if found.has_table(waiting.name):
-        names = [column["name"] for column in found.get_columns(waiting.name)]
-        if "arrived" not in names:
-            connection.exec_driver_sql(
-                f"ALTER TABLE {waiting.name} ADD COLUMN arrived BIGINT NOT NULL DEFAULT 0"
-            )
-    metadata.create_all(connection)
+def _digest(batches: Iterable[bytes]) -> bytes:
+    """Digest of a fold, from those of its batches, which are all as long as each other."""
+    return hashlib.sha256(b"".join(map(bytes, batches))).digest()
+
+
+def _taken_by_another(fold: Fold) -> StreamConflict:
+    return StreamConflict(
+        f"another process has taken rows of stream {fold.stream!r} that this one was to count, so "
+        f"nothing was counted here: end one of the two"
+    )
 
 
 def _entry(stream: int, batch: Batch) -> dict[str, Any]:

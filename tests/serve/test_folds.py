@@ -1,0 +1,210 @@
+"""Folds: each is counted once, whenever its process is killed, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inside import EXACT, Inside, inside, visit
+from sqlalchemy import event
+from sqlalchemy.engine import Connection, Engine
+
+from counton.errors import StreamConflict
+from counton.serve.releasing import Releaser
+from counton.store.database import Database
+from counton.store.inbox import Fold
+
+pytestmark = pytest.mark.slow
+
+FOLDS = int(os.environ.get("COUNTON_FOLDS", "20"))
+
+
+class Killed(MemoryError):
+    """What ends a run where a process would have been killed: no fault of its rows."""
+
+
+class Places:
+    """The places at which a run can be killed: before and after each commit of a change.
+
+    All places within a transaction are one: what is not committed was never there.
+
+    Attributes:
+        passed: how many there were.
+    """
+
+    def __init__(self) -> None:
+        self.passed = self._deadly = 0
+
+    def __call__(self) -> None:
+        self.passed += 1
+        if self.passed == self._deadly:
+            raise Killed
+
+    @contextmanager
+    def deadly(self, place: int) -> Iterator[None]:
+        """Whoever passes so many places in this block is killed at the last one."""
+        self.passed, self._deadly = 0, place
+        transaction = Database.transaction
+
+        @contextmanager
+        def passing(database: Database, *, write: bool) -> Iterator[Connection]:
+            with transaction(database, write=write) as connection:
+                yield connection
+                if write:
+                    self()
+            if write:
+                self()
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Database, "transaction", passing)
+            yield
+
+
+def killed_everywhere(service: Inside, parts: tuple[int, ...]) -> tuple[list[int], list[int]]:
+    """Rows of each minute that are counted, and that are to be.
+
+    A fold is killed at one of its places, and a minute later another one at the next place. Then a
+    new process looks again. The first half of a minute is counted only, the second with a release.
+    """
+    (releaser,) = service.service.releasers.values()
+    places, deaths, sent = Places(), 0, []
+    for minute in count():
+        died, rows = deaths, [visit(minute + 0.1)] * (1 + minute % 3)
+        for part in parts:
+            answer = service.post(f"{minute}.{part}", rows)
+            assert answer.status_code == 202, answer.text
+            try:
+                with places.deadly(minute + 1):
+                    service.at(minute + part / 2)
+            except Killed:
+                deaths += 1
+                releaser.forget()
+        sent.append(len(parts) * len(rows))
+        if deaths == died:
+            break
+    assert deaths > 6 * len(parts)
+    service.at(minute + 1)
+    windows = service.rows(of="windows", group="home")
+    return [round(row["estimate"]) for row in windows], sent
+
+
+def test_a_fold_is_counted_once_wherever_it_is_killed(tmp_path: Path) -> None:
+    with inside(tmp_path, **EXACT) as service:
+        counted, sent = killed_everywhere(service, (1, 2))
+        assert counted == sent
+
+
+def _too_early(releaser: Releaser, fold: Fold, connection: Connection) -> None:
+    """Nothing: the rows were removed when the fold was read."""
+
+
+def _too_late(releaser: Releaser, fold: Fold, connection: Connection) -> None:
+    """Nothing: the rows are removed when the run is over."""
+
+
+@pytest.mark.parametrize("wrong", [_too_early, _too_late])
+def test_rows_removed_in_another_transaction_are_lost_or_counted_twice(
+    tmp_path: Path, wrong: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The test above sees it, whether they are removed before the fold is counted or after."""
+    real, early = Releaser._run, wrong is _too_early
+
+    def removed(releaser: Releaser, fold: Fold | None, us: int) -> bool:
+        inbox = releaser._inbox
+
+        def remove() -> None:
+            if fold is not None:
+                with inbox._database.transaction(write=True) as connection:
+                    inbox.take(connection, fold)
+
+        if early:
+            remove()
+        found = real(releaser, fold, us)
+        if not early:
+            remove()
+        return found
+
+    monkeypatch.setattr(Releaser, "_take_out", wrong)
+    monkeypatch.setattr(Releaser, "_run", removed)
+    with inside(tmp_path, **EXACT) as service:
+        counted, sent = killed_everywhere(service, (2,))
+        assert (sum(counted) < sum(sent)) if early else (sum(counted) > sum(sent))
+
+
+def test_a_server_that_was_paused_counts_nothing_that_another_one_has_counted(
+    tmp_path: Path,
+) -> None:
+    """It still holds a fold, and other folds have come and gone, of the same number."""
+    with inside(tmp_path, **EXACT) as service:
+        inbox = service.service.state_of("visits").inbox
+        (releaser,) = service.service.releasers.values()
+        for minute in range(2):
+            assert service.post(f"b{minute}", [visit(minute + 0.1)]).status_code == 202
+            if not minute:
+                stale = inbox.fold("visits", lambda came: came + 1, 2**62)
+                assert stale is not None
+                service.at(0.5)
+            with pytest.raises(StreamConflict, match="another process has taken rows"):
+                releaser._run(stale, stale.last)
+            if minute:
+                assert inbox.load("visits").batches == 1
+            service.at(minute + 1)
+        windows = service.rows(of="windows", group="home")
+        assert [round(row["estimate"]) for row in windows] == [1, 1]
+
+
+@contextmanager
+def statements_asked() -> Iterator[list[str]]:
+    """What all databases are asked in this block."""
+    found: list[str] = []
+
+    def asked(*given: Any) -> None:
+        found.append(given[2])
+
+    event.listen(Engine, "before_cursor_execute", asked)
+    try:
+        yield found
+    finally:
+        event.remove(Engine, "before_cursor_execute", asked)
+
+
+def rows_of(state: Path) -> dict[str, int]:
+    """How many rows each table of a state has."""
+    with closing(sqlite3.connect(state)) as connection:
+        names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+        return {
+            name: connection.execute(f"SELECT count(*) FROM {name}").fetchone()[0]  # noqa: S608 - a table
+            for (name,) in names
+        }
+
+
+@pytest.mark.parametrize("people", [{}, {"user": "who", "most": 2, "per": "1m", "unit": "user"}])
+def test_folds_leave_nothing_behind(tmp_path: Path, people: dict[str, Any]) -> None:
+    """However many there were, the next one asks the same and leaves the same rows.
+
+    But for the ids of batches, which are forgotten after their time. ``COUNTON_FOLDS=2000`` folds
+    so often.
+    """
+    with inside(tmp_path, **EXACT, **people) as service:
+        seen = []
+        for fold in range(FOLDS):
+            assert service.post(f"b{fold}", [visit(0.2, who="ann")]).status_code == 202
+            with statements_asked() as asked:
+                service.at((fold + 1) / (FOLDS + 1))
+            rows = rows_of(tmp_path / "visits.db")
+            assert rows.pop("counton_inbox_batches") == fold + 1
+            assert rows["counton_sources"] == rows["counton_inbox_waiting"] == 0
+            seen.append((asked, rows))
+        service.at(1)
+        assert round(service.rows(group="home")[0]["estimate"]) == (2 if people else FOLDS)
+    settled = 12 if people else 1  # marks of users are put together from time to time
+    asked, rows = seen[settled]
+    assert len(asked) < 40
+    assert all(sum(later.values()) <= sum(rows.values()) for _, later in seen[settled:])
+    assert all(len(later) <= len(asked) + 2 * bool(people) for later, _ in seen[settled:])
