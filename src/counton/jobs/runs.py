@@ -57,15 +57,13 @@ from counton.privacy.contribution import checked_unit
 from counton.results.released import Released
 from counton.statistics import Tallied
 from counton.store import Store, Stream, state_file
-from counton.store.database import Closing
+from counton.store.database import Closing, Within
 from counton.store.keyfile import state_files
 from counton.store.store import Found
 from counton.store.units import Known, inherited
 from counton.windows import microseconds
 
 if TYPE_CHECKING:
-    from sqlalchemy.engine import Connection
-
     from counton.jobs.discovery import Found as FoundLabels
     from counton.jobs.people import Bounding, Chosen
     from counton.results.release import Release
@@ -168,7 +166,7 @@ def run(
     progress: Progress = silent,
     *,
     approve: Callable[[Definition], None] | None = None,
-    commit: Callable[[Connection], None] | None = None,
+    commit: Within | None = None,
     now: datetime | None = None,
 ) -> Outcome:
     """Read, check, release, and keep what was seen.
@@ -358,7 +356,7 @@ def _run(
     saved: Found | None,
     progress: Progress,
     approve: Callable[[Definition], None] | None,
-    commit: Callable[[Connection], None] | None,
+    commit: Within | None,
     now: datetime | None,
 ) -> Outcome:
     dropped = 0
@@ -865,7 +863,7 @@ def _release(
     remembered: Change | None,
     labels: tuple[int, Sequence[str]] | None,
     progress: Progress,
-    commit: Callable[[Connection], None] | None,
+    commit: Within | None,
 ) -> None:
     """Release the windows that have ended, and keep what was seen of all."""
     if intake.target == intake.released:

@@ -16,7 +16,6 @@ from functools import partial
 from time import monotonic
 
 import polars as pl
-from sqlalchemy.engine import Connection
 
 from counton.errors import (
     BudgetExceeded,
@@ -34,6 +33,7 @@ from counton.serve.intake import UnderWay
 from counton.serve.jobs import Served, told, unpacked
 from counton.serve.journaling import note, warn
 from counton.store import Store, state_file
+from counton.store.database import Within
 from counton.store.inbox import Fold, Inbox
 from counton.store.sqlite_file import NoState
 from counton.windows import moment
@@ -254,7 +254,7 @@ class Releaser:
     def _run(self, fold: Fold | None, us: int) -> bool:
         began = monotonic()
         parts = [] if fold is None else unpacked(fold.bodies)
-        taken = None if fold is None else partial(self._take_out, fold)
+        taken = None if fold is None else self._taken(fold)
         with run(self._served.given(parts), commit=taken, now=moment(us)) as outcome:
             self._step = outcome.after
             self._note(outcome, monotonic() - began)
@@ -262,9 +262,9 @@ class Releaser:
             self._set_aside()
         return outcome.after > outcome.before
 
-    def _take_out(self, fold: Fold, connection: Connection) -> None:
-        """Remove the rows of a fold, in the transaction that counts them."""
-        self._inbox.take(connection, fold, keep_aside=self._served.quarantine is not None)
+    def _taken(self, fold: Fold) -> Within:
+        """Removes the rows of a fold, in the transaction that counts them."""
+        return partial(self._inbox.take, fold=fold, keep_aside=self._served.quarantine is not None)
 
     def _late(self) -> int:
         watermark = self._served.job.watermark
@@ -315,7 +315,7 @@ class _Undone(Exception):
     """Ends a run before it commits."""
 
 
-def _undo(_connection: Connection) -> None:
+def _undo(_connection: object) -> None:
     raise _Undone
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -28,6 +28,10 @@ LOCK_TIMEOUT_SECONDS = 5.0
 _LOCKED = re.compile(r"database (table )?is (locked|busy)|lock timeout|could not obtain lock")
 _FULL = re.compile(r"disk is full|disk I/O error|No space left|File too large|could not extend")
 _DAMAGED = re.compile(r"not a database|malformed|disk image|encrypted|no such (table|column)")
+
+
+#: What is done in a transaction of a database, before it is committed.
+Within = Callable[[Connection], None]
 
 
 class Closing:
