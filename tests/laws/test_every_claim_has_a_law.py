@@ -302,11 +302,15 @@ WRONG: dict[str, list[StreamStrategy]] = {
 
 #: Names whose wrong value costs time or memory, and neither privacy nor a right number.
 NO_LAW = {
-    "check_law": "whether the last step can be drawn: `test_last_release.py` has wrong ones",
-    "drawn_ahead": "numbers drawn before the first release: a plan says whether there is room",
-    "examples": "what the laws run over",
-    "held": "numbers that a reader keeps: a plan says whether there is room",
-    "local": "whether a window costs no more than its length",
+    "check_law": "called before a stream begins, and it may only refuse; that whatever it lets "
+    "through can draw its last step is the law of `test_last_release.py`, with wrong ones",
+    "drawn_ahead": "read by the planner alone, to leave out what would take too long to begin: "
+    "noise is drawn by nodes, however many are said to be drawn before",
+    "examples": "called by these laws and by nothing else: over which instances they run",
+    "held": "read by the planner alone, to leave out what would not fit into memory, and by "
+    "readers, as `local`: what they give is compared with the rows whatever it says",
+    "local": "in how many parts a batch's noise is computed; that parts are the whole, to the bit, "
+    "is `check_noise_parts` and `check_reader`",
 }
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from counton.laws import Shift
-from counton.strategies.lines import Haar, LineStrategy, Nodes, SquareRoot
+from counton.strategies.lines import Dyadic, Haar, LineStrategy, Nodes, SquareRoot
 from counton.testing import LawBroken, check_line_strategy
 
 
@@ -65,16 +65,18 @@ WRONG: dict[str, list[LineStrategy]] = {
     "running_sums": [claiming(SquareRoot, running_sums=one_more)],
     "sensitivity": [times(Nodes, "sensitivity", 0.5)],
     "shift": [claiming(Nodes, shift=shifted_by_one)],
+    "sources": [claiming(Nodes, sources=("nobody",))],
     "squared_move_sensitivity": [of_one(Haar, "squared_move_sensitivity")],
     "squared_sensitivity": [of_one(Haar, "squared_sensitivity")],
     "to_dict": [claiming(Nodes, to_dict=lambda self: {"strategy": "Nodes"})],
     "unit_columns": [claiming(SquareRoot, unit_columns=True)],
     "variance": [times(base, "variance", 0.5) for base in (Nodes, Haar)],
+    "works_on_grids": [claiming(Dyadic, works_on_grids=True)],
 }
+
+#: Names whose wrong value takes neither privacy nor a right number from anybody.
 NO_LAW = {
-    "examples": "what the laws run over",
-    "sources": "where it is described",
-    "works_on_grids": "whether a grid takes it: a grid has laws of its own",
+    "examples": "called by these laws and by nothing else: over which instances they run",
 }
 
 

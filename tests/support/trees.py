@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from counton.strategies.trees import Tree
+from counton.strategies.trees import Tree, TreeStrategy
 from counton.strategies.trees.estimating import node_sums
 
 
@@ -58,3 +58,14 @@ def sums_of(tree: Any, counts: Any) -> Any:
     for (level, node), count in zip(leaf_places(tree), np.asarray(counts).tolist(), strict=True):
         levels[level][node] = count
     return node_sums(tree, levels)
+
+
+#: Two families, of three and of two.
+SMALL = Tree.from_parents({"a": "r", "b": "r", "c": "a", "d": "a", "e": "a", "f": "b", "g": "b"})
+
+
+def weighted(cls: type[TreeStrategy]) -> TreeStrategy:
+    """A strategy for the small tree, with small weights."""
+    own = np.array([6]), np.array([7, 4]), np.zeros(5, np.int64)
+    shared = np.array([3]), np.array([2, 2]), np.zeros(5, np.int64)
+    return cls(SMALL, 5, own, shared)

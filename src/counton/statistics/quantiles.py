@@ -253,6 +253,11 @@ class Quantiles(Fitted):
         """See `Tallied.entries`."""
         return [(said, 1)]
 
+    @property
+    def largest_entry(self) -> int:
+        """See `Tallied.largest_entry`: the largest weight of the line."""
+        return self.line.largest_entry
+
     def measured(self, sums: Integers) -> Integers:
         """See `Tallied.measured`: rows of the cells' strategy."""
         rows: Integers = self.line.measure(np.ascontiguousarray(sums.T))

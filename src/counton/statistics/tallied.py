@@ -60,7 +60,7 @@ class Tallied(Statistic):
 
     @property
     def largest_entry(self) -> int:
-        """No measured cell is larger than this times the sum of all places."""
+        """No row changes a measured cell by more than this times the larger of `row_bounds`."""
         return 1
 
     @abstractmethod

@@ -57,7 +57,9 @@ from counton.testing.statistic_laws import (
     check_statistic_counts,
     check_statistic_description,
     check_statistic_neighbours,
+    check_statistic_reading,
     check_statistic_rows,
+    check_statistic_running,
 )
 from counton.testing.stream_laws import (
     check_alternating,
@@ -88,6 +90,7 @@ from counton.testing.training_laws import (
     check_training_variance,
 )
 from counton.testing.tree_laws import (
+    check_tree_cells,
     check_tree_description,
     check_tree_estimates,
     check_tree_shift,
@@ -133,13 +136,16 @@ __all__ = [
     "check_statistic_counts",
     "check_statistic_description",
     "check_statistic_neighbours",
+    "check_statistic_reading",
     "check_statistic_rows",
+    "check_statistic_running",
     "check_strategy",
     "check_training_description",
     "check_training_factorisation",
     "check_training_sensitivity",
     "check_training_strategy",
     "check_training_variance",
+    "check_tree_cells",
     "check_tree_description",
     "check_tree_estimates",
     "check_tree_shift",

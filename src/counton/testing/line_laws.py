@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput
+from counton.literature import REFERENCES
 from counton.strategies import NodeNoise
 from counton.strategies.lines import (
     AllRanges,
@@ -60,14 +61,17 @@ def check_line_description(strategy: LineStrategy) -> None:
     """Its name, and parameters that say which C it is: they are part of noise addresses.
 
     Raises:
-        LawBroken: no name, parameters that do not survive JSON, a ``repr`` without them, copies
-            that differ, a ``to_dict`` from which another or none is rebuilt, or another of its
-            ``examples`` that is equal and measures something else.
+        LawBroken: no name, sources that `counton.literature` does not know, parameters that do not
+            survive JSON, a ``repr`` without them, copies that differ, a ``to_dict`` from which
+            another or none is rebuilt, or another of its ``examples`` that is equal and measures
+            something else.
 
     >>> from counton.strategies.lines import Haar
     >>> check_line_description(Haar.cascade(5))
     """
     require(type(strategy.name) is str and bool(strategy.name), strategy, "has no name")
+    unknown = [source for source in strategy.sources if source not in REFERENCES]
+    require(not unknown, strategy, f"sources {unknown} are not in counton.literature")
     saved = json.loads(json.dumps(strategy.parameters))
     require(saved == strategy.parameters, strategy, "parameters do not survive JSON")
     require(saved.get("cells") == strategy.cells, strategy, "parameters do not say the cells")
@@ -124,11 +128,13 @@ def check_line_sensitivity(strategy: LineStrategy) -> None:
 def check_line_estimates(strategy: LineStrategy) -> None:
     """Cells and queries come back without bias; if consistent, with the least covariance there is.
 
-    That is the inverse of C^T C.
+    That is the inverse of C^T C. An axis of a grid (``works_on_grids``) has answers that are sums
+    of its cells, since a grid's are.
 
     Raises:
-        LawBroken: they do not, cells are read otherwise than they are estimated, or a consistent
-            strategy weighs measurements otherwise than would be best.
+        LawBroken: they do not, cells are read otherwise than they are estimated, an axis of a grid
+            answers otherwise than by its cells, or a consistent strategy weighs measurements
+            otherwise than would be best.
 
     >>> from counton.strategies.lines import Haar
     >>> check_line_estimates(Haar.cascade(5))
@@ -144,6 +150,9 @@ def check_line_estimates(strategy: LineStrategy) -> None:
     for asked in _explicit(strategy.cells):
         back = np.allclose(strategy.reads(asked.matrix) @ strategy.matrix(), asked.matrix)
         require(back, strategy, f"answers to {asked} are biased")
+        added = np.allclose(strategy.reads(asked.matrix), asked.matrix @ reads, atol=1e-9)
+        said = f"works_on_grids, and answers to {asked} are not sums of its cells"
+        require(added or not strategy.works_on_grids, strategy, said)
     if not strategy.consistent:
         return
     expected = _covariance(strategy)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from fractions import Fraction
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
@@ -13,16 +15,23 @@ from counton.arrays import Integers
 from counton.errors import CountonError, InvalidInput
 from counton.laws import Shift
 from counton.mechanisms import Counter, Release
-from counton.mechanisms.calibration import shift_of
+from counton.mechanisms.calibration import law_for, shift_of
+from counton.mechanisms.terms import std_at
 from counton.noise import Key
-from counton.privacy import Contribution, PureDP
+from counton.privacy import ZCDP, Contribution, PureDP
 from counton.strategies import Binary, Independent, StreamStrategy
 from counton.testing.rows import LawBroken, require
 
+#: What is proven for the largest of all errors is far below so many of the largest deviations.
+_REACH = 10.0
 #: Cells on demand that are counted all.
 _MOST_CELLS = 2**12
 #: Names that are looked up.
 _NAMES = 64
+#: What errors of a plan are of, unless a statistic says else.
+_OF_ONE_CELL = ("one cell", 1.0, 1.0)
+#: Units that have a name of their own; all others are events.
+_UNITS = ("user", "edge", "letter")
 
 
 class AnyStatistic(Protocol):
@@ -30,7 +39,20 @@ class AnyStatistic(Protocol):
 
     on_demand: ClassVar[bool]
     of_letters: ClassVar[bool]
+    event: ClassVar[str]
     tallied: bool
+
+    @property
+    def protects(self) -> str:
+        """What its unit is, in a word."""
+
+    @property
+    def neighbours_differ(self) -> str:
+        """How neighbouring streams stand to each other, in words."""
+
+    @property
+    def error_of(self) -> Any:
+        """What a plan's errors are of."""
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -76,6 +98,27 @@ class AnyStatistic(Protocol):
     def read(self, release: Any) -> Any:
         """What a release says."""
 
+    def asked(self, machine: Any, step: int) -> Any:
+        """What a step says of cells on demand."""
+
+    def plan(self, horizon: int, guarantee: Any, *, batched: bool = False) -> Any:
+        """Strategies by their errors."""
+
+    def least_errors(self, horizon: int, guarantee: Any) -> Any:
+        """What no mechanism is below."""
+
+    def counter(
+        self,
+        horizon: int | None = None,
+        guarantee: Any = None,
+        *,
+        key: Key,
+        name: str,
+        strategy: StreamStrategy | None = None,
+        batched: bool = False,
+    ) -> Any:
+        """The running statistic."""
+
     def to_dict(self) -> dict[str, Any]:
         """Name and parameters."""
 
@@ -112,18 +155,28 @@ def check_statistic(
     >>> check_statistic(Average(0, 10, resolution=1), [[3, 12, -1], [], [10, 0.4]])
     """
     check_statistic_description(statistic, batches)
-    if statistic.tallied:
-        check_statistic_rows(statistic, batches)
-    check_statistic_counts(statistic, batches)
-    check_statistic_neighbours(statistic, batches, unit_of=unit_of)
+    for one in _as_counted(statistic, len(batches)):
+        if one.tallied:
+            check_statistic_rows(one, batches)
+        check_statistic_counts(one, batches)
+        check_statistic_neighbours(one, batches, unit_of=unit_of)
     check_statistic_reading(statistic, batches)
+    check_statistic_running(statistic, batches)
+
+
+def _as_counted(statistic: AnyStatistic, steps: int) -> list[AnyStatistic]:
+    """What is counted for a guarantee of either norm, each once: one that is left open is none."""
+    promises = PureDP(1), ZCDP(Fraction(1, 2))
+    first, second = (statistic.settled(promise, steps) for promise in promises)
+    return [first] if first == second else [first, second]
 
 
 def check_statistic_description(statistic: AnyStatistic, batches: Batches) -> None:
     """What is rebuilt from its name and parameters, written as JSON, is equal and counts alike.
 
     So is what is settled for a guarantee, which the statistic allows. Cells have the names by which
-    they are found; sources are known to `counton.literature`.
+    they are found; sources are known to `counton.literature`. What is protected has the same name
+    in ``protects`` and in the contribution, and neighbours that replace each other are said to.
 
     Raises:
         InvalidInput: no events, or too many cells.
@@ -156,6 +209,25 @@ def check_statistic_description(statistic: AnyStatistic, batches: Batches) -> No
         require(found == cell, statistic, f"the name of cell {cell} is that of cell {found}")
     unknown = [source for source in statistic.sources if source not in REFERENCES]
     require(not unknown, statistic, f"sources {unknown} are not in counton.literature")
+    _words_agree(settled)
+
+
+def _words_agree(statistic: AnyStatistic) -> None:
+    """What is said of units in words against what is promised in numbers."""
+    for batched in (False, True):
+        contribution = statistic.contribution(batched=batched)
+        unit = next((one for one in _UNITS if re.search(rf"\b{one}\b", contribution.unit)), "event")
+        said = f"protects says {statistic.protects!r}, and its contribution {contribution.unit!r}"
+        require(statistic.protects == unit, statistic, said)
+        if contribution.relation == "replace":
+            said = "its contribution replaces what a unit does, and neighbours_differ does not"
+            require("in what one unit does" not in statistic.neighbours_differ, statistic, said)
+        said = "of_letters: then neighbours replace a letter, and its contribution does not"
+        letters = statistic.of_letters and not batched
+        require(not letters or contribution.relation == "replace", statistic, said)
+    known = statistic.event in _UNITS or statistic.protects in ("event", "user")
+    said = f"an event is {statistic.event!r}, and what is protected {statistic.protects!r}"
+    require(known, statistic, said)
 
 
 def check_statistic_counts(statistic: AnyStatistic, batches: Batches) -> None:
@@ -193,9 +265,10 @@ def check_statistic_rows(statistic: AnyStatistic, batches: Batches) -> None:
     """Rows of a statistic that adds them up (`Tallied`): in any order, within what it says.
 
     Each row changes known places by no less and no more than ``row_bounds``, where ``counts_rows``
-    is said one place by 1, and no cell that is measured of it is larger than ``largest_entry``.
-    ``measured`` is linear, and where ``plain`` is said the sums themselves. The sums of two halves
-    of the rows add up to those of all.
+    is said one place by 1, and no cell that is measured of it is larger than ``largest_entry``
+    times what ``row_bounds`` says of a place. ``measured`` is linear, and where ``plain`` is said
+    the sums themselves. The sums of two halves of the rows add up to those of all. A statistic by
+    group (`Grouped`) is in each group what the statistic itself is of that group's rows.
 
     Raises:
         InvalidInput: no events, or too many cells.
@@ -205,15 +278,48 @@ def check_statistic_rows(statistic: AnyStatistic, batches: Batches) -> None:
     >>> check_statistic_rows(Sum(0, 10, resolution=1), [[3, 12], [4]])
     """
     tallied: Any = statistic
-    _rows_added(tallied, batches)
-
-
-def _rows_added(statistic: Any, batches: Batches) -> None:
     whole = _changes(statistic, batches)
     turned = _changes(statistic, [batch[::-1] for batch in batches])
     require(np.array_equal(whole, turned), statistic, "the order of rows matters")
     halves = [_changes(statistic, [batch[k::2] for batch in batches]) for k in (0, 1)]
     require(np.array_equal(whole, sum(halves)), statistic, "halves of the rows do not add up")
+    if hasattr(tallied, "inner") and hasattr(tallied, "groups"):
+        _each_group(tallied, batches, whole)
+    else:
+        _rows_added(tallied, batches, whole)
+
+
+def _each_group(statistic: Any, batches: Batches, whole: Integers) -> None:
+    inner, groups = statistic.inner, statistic.groups
+    for place, group in enumerate(groups):
+        own = [[event for name, event in batch if name == group] for batch in batches]
+        same = np.array_equal(_changes(inner, own), whole[:, place])
+        require(same, statistic, f"group {group!r} has other cells than {inner} of its rows")
+        require(statistic.group(group) == place, statistic, f"{group!r} is not group {place}")
+        check_statistic_rows(inner, own) if any(own) else None
+    by, *others = statistic.parts
+    right = by.kind == "label" and tuple(others) == tuple(inner.parts)
+    require(right, statistic, "its parts are not a label and those of the statistic")
+    columns = inner.columns_of([event for batch in batches for _, event in batch])
+    if inner.parts:
+        columns = [_column(*each) for each in zip(columns, inner.parts, strict=True)]
+    said = inner.said(*columns)
+    require(np.array_equal(statistic.said(*columns), said), statistic, "rows say something else")
+    for name in ("row_bounds", "largest_entry", "counts_rows", "counts_units"):
+        each = getattr(statistic, name), getattr(inner, name)
+        mine, its = (one() if callable(one) else one for one in each)
+        require(mine == its, statistic, f"{name} is {mine}; of a row of {inner} it is {its}")
+    added = str(statistic.entries(said)) == str(inner.entries(said))
+    require(added, statistic, "a row is added to other places than those of its group")
+    require(statistic.places == len(groups) * inner.places, statistic, "has other places")
+    sums = np.arange(2 * statistic.places, dtype=np.int64).reshape(2, -1) ** 2 % 97
+    found = statistic.measured(sums)
+    for place, part in enumerate(np.split(sums, len(groups), axis=1)):
+        same = np.array_equal(found[:, place], inner.measured(part))
+        require(same, statistic, f"group {groups[place]!r} is measured otherwise than alone")
+
+
+def _rows_added(statistic: Any, batches: Batches, whole: Integers) -> None:
     events = [event for batch in batches for event in batch]
     columns: Sequence[Any] = statistic.columns_of(events)
     parts = statistic.parts
@@ -242,11 +348,15 @@ def _rows_added(statistic: Any, batches: Batches) -> None:
         require(one, statistic, "says counts_rows, and a row adds more than 1 to one place")
     units = np.eye(statistic.places, dtype=np.int64)
     measured = statistic.measured(units).reshape(statistic.places, -1)
-    largest, most = int(np.abs(measured).max(initial=0)), statistic.largest_entry
-    enough = largest <= most or not statistic.counts_rows
-    require(enough, statistic, f"largest_entry is {most}, and a cell of one row {largest}")
     plain = not statistic.plain or np.array_equal(measured, units)
     require(plain, statistic, "says plain, and measures other cells than the sums")
+    each = statistic.measured(units if statistic.counts_rows else adds)
+    largest, entry = int(np.abs(each).max(initial=0)), statistic.largest_entry
+    bound = entry * max(abs(end) for end in statistic.row_bounds())
+    told = f"largest_entry {entry} allows {bound}, and a cell of one row has {largest}"
+    require(largest <= bound, statistic, told)
+    told = "says that a row counts as often as it says, and that every row counts once"
+    require(not (statistic.counts_units and statistic.counts_rows), statistic, told)
     require(
         np.array_equal(statistic.measured(adds).sum(axis=0), whole.sum(axis=0)),
         statistic,
@@ -399,6 +509,8 @@ def check_statistic_reading(statistic: AnyStatistic, batches: Batches) -> None:
         expected.get("estimate", ()), np.ravel(value)
     )
     require(plain, statistic, "says plain, and shows other numbers than were released")
+    if tuple(this.error_of) == _OF_ONE_CELL:
+        _errors_of_cells(fresh, release)
     half = [batch[: len(batch) // 2] for batch in batches]
     streams = [batches, [[] for _ in batches], half] if not this.of_letters else [batches]
     for stream in streams:
@@ -407,6 +519,122 @@ def check_statistic_reading(statistic: AnyStatistic, batches: Batches) -> None:
         same = shown.keys() == expected.keys()
         same = same and all(_same(shown[name], expected[name]) for name in shown)
         require(same, statistic, "what is read depends on what was counted, not on the release")
+
+
+def _errors_of_cells(statistic: AnyStatistic, release: Release) -> None:
+    reading = statistic.read(release)
+    for cell in range(min(math.prod(statistic.cells), _NAMES)):
+        try:
+            name = statistic.name_of(cell)
+            found = reading.std(name)
+        except InvalidInput:
+            return
+        said = f"error_of is one cell's, {release.std:.6g}, and a reading of {name!r} has {found}"
+        require(math.isclose(found, release.std), statistic, said)
+
+
+def check_statistic_running(statistic: AnyStatistic, batches: Batches) -> None:
+    """`Statistic.counter` and `Statistic.plan` are those of the contribution, `asked` of the noise.
+
+    A counter's terms and releases are, to the bit, those of the statistic's own contribution under
+    the same key, which the other laws compare with neighbours. A plan's errors are those of that
+    counter's noise times ``error_of``, and none is below ``least_errors``. What is asked of cells
+    on demand is what the machine releases of them.
+
+    Raises:
+        InvalidInput: no events, or too many cells.
+        LawBroken: a counter has other noise, a plan other errors, or a reading other numbers.
+
+    >>> from counton.statistics import Count
+    >>> check_statistic_running(Count(), [["home"], [], ["home", "shop"]])
+    """
+    promise, steps, key = PureDP(1), len(batches), Key.generate()
+    this, strategy = statistic.settled(promise, steps), Binary(steps)
+    events: Any = [event for batch in batches for event in batch]
+    stops = np.cumsum([len(batch) for batch in batches], dtype=np.int64)
+    changes = _changes(this, batches)
+    named: Any = {"key": key, "name": "a law", "batched": True}
+    running = statistic.counter(guarantee=promise, strategy=strategy, **named)
+    contribution = this.contribution_within(steps, batched=True)
+    terms = running.terms
+    stated = terms.contribution, terms.guarantee, terms.strategy, tuple(terms.shape), terms.law
+    law = law_for(strategy, promise, contribution, this.cells).law
+    right = contribution, promise, strategy, tuple(this.cells), law
+    for one, other in zip(stated, right, strict=True):
+        require(one == other, statistic, f"its counter has {one}, and {other} is promised")
+    found = running.release_batches(events, stops)
+    if this.on_demand:
+        others = statistic.counter(guarantee=promise, strategy=strategy, **named)
+        others.release_batches([events[:1][0]] * len(events), stops)
+        _asked_of_noise(this, running, others, found)
+    else:
+        said = terms.statistic
+        counter = Counter(
+            strategy,
+            promise,
+            key=key,
+            name="a law",
+            contribution=contribution,
+            shape=this.cells,
+            statistic=said,
+        )
+        expected = counter.release_many(changes).values
+        same = np.array_equal(found.releases.values, expected)
+        require(same, statistic, "its counter releases something else under the same key")
+    _plan_agrees(statistic, this, steps)
+
+
+def _plan_agrees(statistic: AnyStatistic, this: AnyStatistic, steps: int) -> None:
+    """A plan's errors by the law that its contribution has, and the theorems beside it."""
+    promise, of = PureDP(1), this.error_of
+    best = statistic.plan(steps, promise, batched=True).best
+    contribution = this.contribution_within(steps, batched=True)
+    shape = () if this.on_demand else this.cells
+    law = law_for(best.strategy, promise, contribution, shape).law
+    deviations = std_at(
+        best.strategy, law, contribution.resolution or Fraction(1), range(1, steps + 1)
+    )
+    for name, claimed, true in (
+        ("mean_std", best.mean_std, float(np.sqrt(np.mean(deviations**2))) * of.mean),
+        ("max_std", best.max_std, float(deviations.max()) * of.largest),
+    ):
+        said = f"its plan's {name} is {claimed:.6g}; by its contribution it is {true:.6g}"
+        require(math.isclose(claimed, true, rel_tol=1e-9), statistic, said)
+    require(0 < of.mean <= of.largest, statistic, f"error_of is {of}: the largest below the mean")
+    for bound in this.least_errors(steps, promise):
+        reached = _REACH * best.max_std if bound.achieved is None else bound.achieved
+        said = f"no {bound.quantity} is below {bound.at_least}, it says, and {reached:.6g} is met"
+        require((bound.at_least or 0) <= reached, statistic, said)
+
+
+def _asked_of_noise(statistic: Any, machine: Any, others: Any, found: Any) -> None:
+    """Cells on demand: shown is what is released of all cells, and no word hangs on counts."""
+    for place, step in enumerate(found.steps):
+        readings = found[place], statistic.asked(machine, step)
+        words = {(one.describe(), repr(one)) for one in (*readings, statistic.asked(others, step))}
+        require(len(words) == 1, statistic, f"words about step {step} differ with what was counted")
+        std = float(machine.terms.std(range(step, step + 1))[0])
+        for cell in range(min(math.prod(statistic.cells), _NAMES)):
+            name = _asked_as(statistic, cell)
+            value = machine.values(np.array([cell]), step)[0].item()
+            for reading in readings if name is not None else ():
+                low, high = reading.interval(name, 0.9)
+                shown = reading[name], (low + high) / 2, reading.std(name)
+                same = np.allclose(shown, (value, value, std), rtol=1e-12)
+                said = f"of cell {name!r} is shown {shown}, and {value} +- {std:.6g} is released"
+                require(same and high - low > std, statistic, said)
+
+
+def _asked_as(statistic: AnyStatistic, cell: int) -> Any:
+    """The name by which a cell is asked for: a text, or its words; None where there is none."""
+    name = statistic.name_of(cell)
+    for one in (name, tuple(name.split())):
+        try:
+            if statistic.cell(one) == cell:
+                return one
+        except InvalidInput:
+            continue
+    return None
 
 
 def _shown(statistic: AnyStatistic, release: Release) -> dict[str, Any]:
@@ -485,11 +713,16 @@ def _taken(statistic: AnyStatistic, exact: Any, batches: Batches, first: int) ->
     """What some more steps change, the first of them with this number."""
     events: Any = [event for batch in batches for event in batch]
     stops = np.cumsum([len(batch) for batch in batches], dtype=np.int64)
-    before = _on_demand(statistic, exact, first - 1) if statistic.on_demand else None
     try:
+        before = _on_demand(statistic, exact, first - 1) if statistic.on_demand else None
         found: Integers = np.asarray(exact.take(events, stops))
+        if before is not None:
+            require(found.shape == (len(batches), 0), statistic, "on demand, and gives all cells")
+            _on_demand(statistic, exact, first)
     except CountonError:
         raise
+    except NotImplementedError as error:
+        raise LawBroken(f"{statistic}: says on_demand, and has no counts of cells") from error
     except (IndexError, TypeError, ValueError) as error:
         raise LawBroken(f"{statistic}: cannot count: {error!r}") from error
     if before is not None:

@@ -7,13 +7,15 @@ import json
 import math
 from collections.abc import Iterator
 from itertools import combinations, pairwise
+from typing import Any
 
 import numpy as np
 
 from counton.arrays import Floats
 from counton.errors import InvalidInput
+from counton.strategies.base import LARGEST_DENSE
 from counton.strategies.participation import Schedule
-from counton.strategies.training.base import TrainingStrategy, mean_of_sums
+from counton.strategies.training.base import TrainingStrategy, mean_of_sums, training_schedule
 from counton.testing.rows import LawBroken, require
 
 _NEAR = 1e-7
@@ -32,14 +34,24 @@ def check_training_strategy(strategy: TrainingStrategy) -> None:
     check_training_factorisation(strategy)
     check_training_variance(strategy)
     check_training_sensitivity(strategy)
+    check_training_schedules(strategy)
 
 
 def check_training_description(strategy: TrainingStrategy) -> None:
-    """What it says survives JSON; steps beyond its own are refused.
+    """It has a name, what it says survives JSON, steps beyond its own and long runs are refused.
 
     >>> from counton.strategies.training import Octave
     >>> check_training_description(Octave.fit(8))
     """
+    require(type(strategy.name) is str and bool(strategy.name), strategy, "has no name")
+    long: Any = copy.copy(strategy)
+    long.steps = LARGEST_DENSE + 1
+    try:
+        long.check_small()
+    except InvalidInput:
+        pass
+    else:
+        raise LawBroken(f"{strategy}: would write out matrices of {long.steps:,} steps")
     saved = json.loads(json.dumps(strategy.to_dict()))
     kept = saved == json.loads(json.dumps({**strategy.to_dict(), **strategy.parameters}))
     kept = kept and saved.get("steps") == strategy.steps
@@ -124,6 +136,28 @@ def check_training_sensitivity(strategy: TrainingStrategy) -> None:
         require(
             claimed <= true * (1 + _NEAR), strategy, f"claims {claimed} where {true} is the most"
         )
+
+
+def check_training_schedules(strategy: TrainingStrategy) -> None:
+    """With another schedule it is refused, or the same noise whose sensitivity holds there too.
+
+    >>> from counton.strategies.training import BufferedToeplitz
+    >>> check_training_schedules(BufferedToeplitz.fit(12, epochs=3, buffers=2))
+    """
+    strategy.squared_sensitivity()  # what is kept of it must not be taken along
+    for epochs in range(1, min(strategy.steps, 3) + 1):
+        for order in ("fixed", "separated"):
+            if order == "fixed" and strategy.steps % epochs:
+                continue
+            schedule = training_schedule(strategy.steps, epochs, order)
+            try:
+                other = strategy.with_schedule(schedule)
+            except InvalidInput:
+                continue
+            require(other.schedule == schedule, strategy, f"has {other.schedule} for {schedule}")
+            same = np.array_equal(other.encoder(), strategy.encoder())
+            require(same, strategy, f"makes other noise with {schedule}")
+            check_training_sensitivity(other)
 
 
 def sets_of_steps(steps: int, schedule: Schedule) -> Iterator[list[int]]:

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from counton.arrays import Integers
+from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput
+from counton.literature import REFERENCES
 from counton.strategies import NodeNoise
 from counton.strategies.trees import Tree, TreeStrategy
 from counton.strategies.trees.estimating import estimates_of, node_sums
+from counton.strategies.trees.measuring import Measuring
 from counton.testing.node_noise import HashedNoise, ShiftedNoise
 from counton.testing.rows import Address, LawBroken, require
 from counton.testing.table_laws import check_columns
@@ -38,6 +41,7 @@ def check_tree_strategy(strategy: TreeStrategy) -> None:
     """
     check_tree_description(strategy)
     check_columns(strategy, tree_matrix(strategy)[1])
+    check_tree_cells(strategy)
     check_tree_shift(strategy)
     check_tree_estimates(strategy)
     check_tree_variance(strategy)
@@ -46,9 +50,13 @@ def check_tree_strategy(strategy: TreeStrategy) -> None:
 def check_tree_description(strategy: TreeStrategy) -> None:
     """Its parameters say which C it is, and it is rebuilt from what ``to_dict`` says.
 
+    Noise stands at an address that its digest is part of, so that no two matrices may share one:
+    other weights of the total, of any level's own sums or shared ones have another digest.
+
     Raises:
-        LawBroken: parameters that do not survive JSON, copies that differ, or a ``to_dict`` from
-            which another or none is rebuilt.
+        LawBroken: parameters that do not survive JSON, copies that differ, weights or trees that
+            the parameters do not tell apart, sources that `counton.literature` does not know, or a
+            ``to_dict`` from which another or none is rebuilt, on another tree as well.
 
     >>> from counton.strategies.trees import Tree
     >>> from counton.strategies.trees.strategy import tree_strategy_for
@@ -60,8 +68,20 @@ def check_tree_description(strategy: TreeStrategy) -> None:
     same = copy.deepcopy(strategy)
     require(same == strategy and hash(same) == hash(strategy), strategy, "differs from its copy")
     require(strategy != object(), strategy, "equals an object of another type")
-    heavier = type(strategy)(strategy.tree, strategy.total + 1, strategy.own, strategy.shared)
-    require(heavier != strategy, strategy, "equals one that measures something else")
+    unknown = [source for source in strategy.sources if source not in REFERENCES]
+    require(not unknown, strategy, f"sources {unknown} are not in counton.literature")
+    for other in _others(strategy):
+        apart = other != strategy and other.digest != strategy.digest
+        require(apart, strategy, "equals one that measures something else")
+    written = type(strategy)(strategy.tree, strategy.total, strategy.own, strategy.shared)
+    require(written == strategy, strategy, "its weights are not those that it was given")
+    above = _with_one_more(strategy.tree)
+    try:
+        type(strategy).from_dict(json.loads(json.dumps(strategy.to_dict())), above)
+    except InvalidInput:
+        pass
+    else:
+        raise LawBroken(f"{strategy}: from_dict takes another tree")
     try:
         described = json.loads(json.dumps(strategy.to_dict()))
         rebuilt = type(strategy).from_dict(described, strategy.tree)
@@ -69,6 +89,65 @@ def check_tree_description(strategy: TreeStrategy) -> None:
         raise LawBroken(f"{strategy}: cannot be rebuilt from to_dict: {error}") from error
     alike = np.array_equal(tree_matrix(rebuilt)[1], tree_matrix(strategy)[1])
     require(rebuilt == strategy and alike, strategy, "differs from what to_dict describes")
+
+
+def _others(strategy: TreeStrategy) -> Iterator[TreeStrategy]:
+    """Strategies of which one weight is another."""
+    cls, own, shared = type(strategy), strategy.own, strategy.shared
+    yield cls(strategy.tree, strategy.total + 1, own, shared)
+    for level, children in enumerate(strategy.tree.children):
+        for node in np.flatnonzero(children > 1).tolist():
+            more = int(children[node] == 2)
+            yield cls(
+                strategy.tree,
+                strategy.total,
+                _changed(own, level, node, 1 + more),
+                _changed(shared, level, node, more),
+            )
+            if children[node] > 2:
+                less = -1 if shared[level][node] else 1
+                yield cls(strategy.tree, strategy.total, own, _changed(shared, level, node, less))
+
+
+def _changed(weights: Sequence[Integers], level: int, node: int, by: int) -> list[Integers]:
+    found = [part.copy() for part in weights]
+    found[level][node] += by
+    return found
+
+
+def _with_one_more(tree: Tree) -> Tree:
+    """Another tree: below a new root."""
+    return Tree.from_parents({"all": "above", **{f"{i}": "all" for i in range(len(tree.sizes))}})
+
+
+def check_tree_cells(strategy: TreeStrategy) -> None:
+    """Measured as cells of a stream (`Measuring`), it is the same C, and B is what reads them.
+
+    Raises:
+        LawBroken: cells are other measurements, or their estimates others than `joint_law` is of.
+
+    >>> from counton.strategies.trees import Tree
+    >>> from counton.strategies.trees.strategy import tree_strategy_for
+    >>> tree = Tree.from_parents({"a": "root", "b": "root", "c": "root"})
+    >>> check_tree_cells(tree_strategy_for(tree, [1.0, 1.0], norm=2)[0])
+    """
+    measuring, (nodes, matrix) = Measuring(strategy), tree_matrix(strategy)
+    require(measuring.leaves == matrix.shape[1], strategy, "cells are of another number of leaves")
+    require(measuring.size == len(nodes), strategy, "has another number of cells")
+    cells = measuring.cells(np.eye(measuring.leaves, dtype=np.int64))
+    require(np.array_equal(cells, matrix.T), strategy, "cells are no measurements: not C x")
+    reads = np.concatenate(measuring.estimates(np.eye(measuring.size)), axis=1).T
+    right = np.allclose(reads, _reads(strategy), rtol=1e-6, atol=1e-9)
+    require(right, strategy, "cells are estimated otherwise than at one go")
+    noisy = HashedNoise((measuring.size,), spread=2**30).run(0, range(1))[0]
+    levels, exact = measuring.shared(noisy, _BITS), measuring.estimates(noisy[None])
+    for level, parents in enumerate(strategy.tree.parents):
+        added = np.zeros(strategy.tree.sizes[level], np.int64)
+        np.add.at(added, parents, levels[level + 1])
+        inner = strategy.tree.children[level] > 0
+        agree = np.array_equal(added[inner], levels[level][inner])
+        near = np.abs(levels[level + 1] - exact[level + 1][0] * 2**_BITS).max() <= 2
+        require(agree and bool(near), strategy, "whole estimates of cells are not near, or add up")
 
 
 def check_tree_shift(strategy: TreeStrategy) -> None:
@@ -137,13 +216,8 @@ def check_tree_variance(strategy: TreeStrategy) -> None:
     >>> tree = Tree.from_parents({"a": "root", "b": "root", "c": "root"})
     >>> check_tree_variance(tree_strategy_for(tree, [1.0, 1.0], norm=2)[0])
     """
-    nodes, matrix = tree_matrix(strategy)
+    matrix, reads = tree_matrix(strategy)[1], _reads(strategy)
     below = np.vstack(_membership(strategy.tree))
-    nothing = np.zeros(matrix.shape[1], np.int64)
-    reads = np.empty((len(below), len(nodes)))
-    for row, node in enumerate(nodes):
-        one = ShiftedNoise(HashedNoise(spread=0), {node: _SPREAD})
-        reads[:, row] = _estimates(strategy, nothing, one) * 2.0**-_BITS / _SPREAD
     unbiased = np.allclose(reads @ matrix, below, rtol=0, atol=1e-4)
     require(unbiased, strategy, "estimates are biased: B C is not the sums of the leaves")
     joint = reads @ reads.T
@@ -162,6 +236,17 @@ def check_tree_variance(strategy: TreeStrategy) -> None:
         expected = float(weights @ joint @ weights)
         right = abs(law.functional(parts) - expected) <= 1e-5 * scale * len(places) ** 2
         require(right, strategy, f"claims another variance of a sum of nodes than {expected:.6g}")
+
+
+def _reads(strategy: TreeStrategy) -> Floats:
+    """B: what one unit of each measurement's noise does to the estimates."""
+    nodes, matrix = tree_matrix(strategy)
+    nothing = np.zeros(matrix.shape[1], np.int64)
+    reads = np.empty((sum(strategy.tree.sizes), len(nodes)))
+    for row, node in enumerate(nodes):
+        one = ShiftedNoise(HashedNoise(spread=0), {node: _SPREAD})
+        reads[:, row] = _estimates(strategy, nothing, one) * 2.0**-_BITS / _SPREAD
+    return reads
 
 
 def tree_matrix(strategy: TreeStrategy) -> tuple[list[Address], Integers]:

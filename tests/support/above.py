@@ -1,0 +1,350 @@
+"""A statistic of one's own that keeps the laws of statistics, and others that break one each.
+
+The laws' own tests and the list of all claims take their examples from here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from counton import Contribution
+from counton.laws import Bounded, Shift
+from counton.mechanisms import Release
+from counton.statistics import Average, Cuts, Distinct, Grouped, Substrings, Tallied
+from counton.statistics.base import Statistic
+from counton.statistics.readings import CellsReading, OnDemandReading
+from counton.statistics.tallied import Part, Sums
+
+STREAM = [[10, 70, 90], [], [60], [20, 61]]
+
+
+class Above(Tallied):
+    """How many values lie below a threshold, and how many above."""
+
+    parts = (Part("value"),)
+    counts_rows = True
+
+    def __init__(self, threshold: int = 60) -> None:
+        self.threshold = threshold
+
+    @property
+    def cells(self) -> tuple[int, ...]:
+        return (2,)
+
+    @property
+    def places(self) -> int:
+        return 2
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return {"threshold": self.threshold}
+
+    def contribution(self, *, batched: bool = False) -> Contribution:
+        return Contribution.add_remove(cells=1)
+
+    def said(self, *parts: Any) -> Any:
+        return (np.asarray(parts[0]) > self.threshold).astype(np.int64)
+
+    def entries(self, said: Any) -> Any:
+        return [(said, 1)]
+
+    def read(self, release: Any) -> CellsReading:
+        return CellsReading(self, release)
+
+    def cell(self, name: Any) -> int:
+        return {"below": 0, "above": 1}[name]
+
+    def name_of(self, cell: int) -> str:
+        return ("below", "above")[cell]
+
+
+class First(Above):
+    """What a row says depends on its place."""
+
+    def said(self, *parts: Any) -> Any:
+        said = super().said(*parts)
+        said[1:] = 0
+        return said
+
+
+class Short(Above):
+    def said(self, *parts: Any) -> Any:
+        return super().said(*parts).astype(np.int32)
+
+
+class Half(Above):
+    """What it measures is less than what one unit changes there."""
+
+    def entries(self, said: Any) -> Any:
+        return [(said, 3)]
+
+    def row_bounds(self) -> tuple[int, int]:
+        return 3, 3
+
+    counts_rows = False
+
+    def contribution(self, *, batched: bool = False) -> Contribution:
+        return Contribution.add_remove(cells=1, per_cell=3 if batched else 1)
+
+
+class InOneStep(Distinct):
+    """Says that all a user changes stands in one step; who comes and goes changes two."""
+
+    def __init__(self) -> None:
+        super().__init__(changes=2)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return {}
+
+    def contribution(self, *, batched: bool = False) -> Contribution:
+        pattern = Bounded(2, 4, once=True)
+        return Contribution.patterned(pattern, "which changes as much as two", unit="user")
+
+
+class RemembersSums(Sums):
+    def take(self, events: Any, stops: Any) -> Any:
+        found = super().take(events, stops)
+        statistic: Any = self._statistic
+        statistic.seen = found
+        return found
+
+
+class ShowsWhatItCounted(Above):
+    """Reads exact sums where there are some."""
+
+    seen: Any = None
+
+    def begin(self) -> Sums:
+        return RemembersSums(self)
+
+    def read(self, release: Any) -> CellsReading:
+        return CellsReading(self, replace(release, value=self._exact(release)))
+
+    def _exact(self, release: Release) -> Any:
+        return release.value if self.seen is None else self.seen.sum(axis=0)
+
+
+class ShowsOnlyWhatItCounted(ShowsWhatItCounted):
+    def _exact(self, release: Release) -> Any:
+        return self.seen.sum(axis=0)
+
+
+class SaysWhatItCounted(ShowsWhatItCounted):
+    """Shows what was released, and what was counted in words."""
+
+    def read(self, release: Any) -> CellsReading:
+        class Words(CellsReading):
+            def describe(self) -> str:
+                statistic: Any = self.statistic
+                return f"{statistic.seen}"
+
+        return Words(self, release)
+
+
+class Forgetful(Sums):
+    """Counts nothing once it was restored."""
+
+    def __init__(self, statistic: Any, restored: bool = False) -> None:
+        super().__init__(statistic)
+        self._restored = restored
+
+    def take(self, events: Any, stops: Any) -> Any:
+        return super().take(events, stops) * (not self._restored)
+
+
+class Growing(Sums):
+    """Saves how much it took, and does not say so in its news."""
+
+    def __init__(self, statistic: Any, taken: int = 0) -> None:
+        super().__init__(statistic)
+        self._taken = taken
+
+    def take(self, events: Any, stops: Any) -> Any:
+        self._taken += 1
+        return super().take(events, stops)
+
+    def undo(self) -> None:
+        self._taken -= 1
+
+    def save(self) -> bytes:
+        return bytes([self._taken])
+
+    def news(self) -> bytes:
+        return b""
+
+
+class Joins(Above):
+    def begin(self) -> Sums:
+        return Growing(self)
+
+    def restore(self, saved: bytes) -> Sums:
+        return Growing(self, saved[0] if saved else 0)
+
+
+def claiming(**claims: Any) -> Above:
+    """A statistic that says something else of itself."""
+    cls: Any = type("Wrong", (Above,), claims)
+    made: Above = cls()
+    return made
+
+
+def one(self: Any, strategy: Any, *, batched: bool = False) -> Shift:
+    return Shift(1, 1)
+
+
+def within(self: Any, horizon: int | None, *, batched: bool = False) -> Contribution:
+    """What nothing that counts is within."""
+    return Contribution.add_remove(cells=1) if horizon is None else Contribution.add_remove()
+
+
+class WithinLess(Half):
+    def contribution(self, *, batched: bool = False) -> Contribution:
+        return Contribution.add_remove(cells=1, per_cell=3)
+
+    def contribution_within(self, horizon: int | None, *, batched: bool = False) -> Contribution:
+        return Contribution.add_remove(cells=1)
+
+
+class LetterByLetter(Substrings):
+    """Protects less than one letter changes, where a step has one."""
+
+    def contribution(self, *, batched: bool = False) -> Contribution:
+        if batched:
+            return super().contribution(batched=True)
+        return Contribution.replace(cells=1, unit="letter")
+
+
+class Replaces(Above):
+    """Says in words that events come and go, where they are replaced."""
+
+    def contribution(self, *, batched: bool = False) -> Contribution:
+        return Contribution.replace(cells=1)
+
+
+class Letters(Above):
+    """Says that its events are letters, of which none comes or goes, and lets them."""
+
+    of_letters = True
+
+
+class LettersThatGo(Substrings):
+    """Replaces letters, and says that they come and go."""
+
+    neighbours_differ = Distinct().neighbours_differ
+
+
+class Quiet(Above):
+    """Its counter adds the noise of less than one unit changes."""
+
+    def contribution(self, *, batched: bool = False) -> Contribution:
+        return Contribution.add_remove(cells=1, per_cell=3)
+
+    def counter(self, *args: Any, **named: Any) -> Any:
+        return Above(self.threshold).counter(*args, **named)
+
+
+class Unheard(Above):
+    """Its counter takes no step's events along but the first's."""
+
+    def counter(self, *args: Any, **named: Any) -> Any:
+        running: Any = super().counter(*args, **named)
+        honest = running.release_batches
+
+        def of_nothing(events: Any, stops: Any) -> Any:
+            return honest([], np.zeros(len(stops), np.int64))
+
+        running.release_batches = of_nothing
+        return running
+
+
+class PlansForLess(Above):
+    def contribution(self, *, batched: bool = False) -> Contribution:
+        return Contribution.add_remove(cells=1, per_cell=3)
+
+    def plan(self, *args: Any, **named: Any) -> Any:
+        return Above(self.threshold).plan(*args, **named)
+
+
+class WiderReading(CellsReading):
+    def std(self, name: Any = None) -> float:
+        return 2 * super().std(name)
+
+
+class ShownExactly(OnDemandReading):
+    """What was counted, with the words of what is released."""
+
+    def __getitem__(self, name: Any) -> Any:
+        cell = np.array([self.statistic.cell(name)])
+        return float(self._machine._exact.counts(cell, self.step)[0])
+
+
+class SaidExactly(OnDemandReading):
+    def describe(self) -> str:
+        return f"{self._machine._exact.counts(np.arange(2), self.step)}"
+
+
+class ShowsCuts(Cuts):
+    """Cells on demand, shown as they were counted."""
+
+    def asked(self, machine: Any, step: int) -> OnDemandReading:
+        return ShownExactly(machine, step)
+
+
+class SaysCuts(Cuts):
+    """The same in words only."""
+
+    def asked(self, machine: Any, step: int) -> OnDemandReading:
+        return SaidExactly(machine, step)
+
+
+class ProvesTooMuch(Cuts):
+    """A theorem that its own noise is below."""
+
+    def least_errors(self, horizon: int, guarantee: Any) -> Any:
+        return tuple(replace(one, at_least=1e6) for one in super().least_errors(horizon, guarantee))
+
+
+def grouped(**claims: Any) -> Grouped:
+    """An average by two groups that says something else."""
+    cls: Any = type("WrongGroups", (Grouped,), {"settled": lambda self, *args: self, **claims})
+    made: Grouped = cls(Average(0, 50, resolution=1), ["north", "south"])
+    return made
+
+
+class InTheFirstGroup(Sums):
+    """All rows are of one group."""
+
+    def take(self, events: Any, stops: Any) -> Any:
+        statistic: Any = self._statistic
+        moved = [(statistic.groups[0], event) for _, event in events]
+        return Grouped.begin(statistic).take(moved, stops)
+
+
+class OfAllGroups(Sums):
+    """Every row stands in each group."""
+
+    def take(self, events: Any, stops: Any) -> Any:
+        found = Grouped.begin(self._statistic).take(events, stops)  # type: ignore[arg-type]
+        return np.repeat(found.sum(axis=1, keepdims=True), found.shape[1], axis=1)
+
+
+def turned(self: Any, sums: Any) -> Any:
+    return Grouped.measured(self, sums)[:, ::-1]
+
+
+#: Events of a statistic that takes others than `STREAM` has, and whose they are.
+STREAMS: dict[type[Statistic], tuple[Any, Any]] = {
+    Cuts: ([[("a", "b")], [], [("b", "c"), ("a", "c")]], None),
+    Grouped: ([[("north", 3), ("south", 12)], [], [("north", 70), ("south", 1)]], None),
+    InOneStep: ([[("ann", True)], [("ann", False)]], lambda event: event[0]),
+    Substrings: (["ab", "", "b", "aab"], None),
+}
+
+
+def stream_of(statistic: Statistic) -> tuple[Any, Any]:
+    """Events for the laws of a statistic, and whose each of them is."""
+    return next((STREAMS[cls] for cls in type(statistic).__mro__ if cls in STREAMS), (STREAM, None))
