@@ -240,7 +240,11 @@ def test_ledger_shares_out_the_delta_of_a_limit(place: Any, events: str) -> None
 
 
 def test_ledger_lists_what_was_spent_and_what_remains(place: Any, events: str) -> None:
-    assert "limit: none" in place("ledger", *place.again).out
+    told = place("ledger", *place.again)
+    assert "limit: none" in told.out
+    assert "total for one event added or removed: pure differential privacy" in told.out
+    units = json.loads(place("ledger", *place.again, "--json").out)["units"]
+    assert units["event"]["spent"]["guarantee"] == "pure"
     done = place("ledger", *place.again, "--limit-epsilon", "100.5", "--json")
     report = json.loads(done.out)
     (entry,) = report["spent"]

@@ -15,6 +15,7 @@ from counton.privacy import ZCDP, ApproxDP, ExpiringDP, Guarantee, Ledger, Limit
 from counton.privacy.concentrated import epsilon_within, rho_within
 from counton.privacy.contribution import Relation
 from counton.privacy.guarantees import when_replaced
+from counton.privacy.ledger import totals
 from counton.strategies import Expiring
 
 
@@ -402,3 +403,39 @@ def test_altered_ledgers_are_refused() -> None:
     for bad in broken:
         with pytest.raises(InvalidInput):
             Ledger.from_dict(bad)
+
+
+@pytest.mark.parametrize(
+    ("guarantees", "total"),
+    [
+        ((PureDP("0.1"), PureDP("0.2")), PureDP("0.3")),
+        ((ZCDP("0.1"), ZCDP("0.2")), ZCDP("0.3")),
+        ((ZCDP("0.1"), PureDP("0.2")), ZCDP("0.12")),
+        ((ApproxDP("0.5", "1e-9"), PureDP("0.5")), ApproxDP(1, "1e-9")),
+        ((ApproxDP("0.5", "0.6"), ApproxDP("0.5", "0.6")), None),
+        ((ApproxDP("0.5", "1e-9"), ZCDP("0.5")), None),
+        ((Weakening(), PureDP(1)), None),
+    ],
+)
+def test_a_total_without_a_limit_is_that_of_a_limit_which_just_holds(
+    guarantees: tuple[Guarantee, ...], total: Limit | None
+) -> None:
+    spends = [Spend(f"s{number}", one, "visit") for number, one in enumerate(guarantees)]
+    told = totals([*spends, Spend("other", PureDP(7), "order", "replace")])
+    relation, found = told["visit"]
+    assert told["order"] == ("replace", PureDP(7))
+    assert relation == "add_remove"
+    if total is None or isinstance(total, ZCDP):
+        assert (found is None) == (total is None)
+    if isinstance(total, PureDP | ApproxDP):
+        assert found == total
+    if found is not None:  # against which all of them can be spent
+        share: dict[str, Any] = (
+            {"approximate_delta": found.delta} if isinstance(found, ApproxDP) else {}
+        )
+        Ledger(found, **share).enter_all(spends)
+
+
+def test_a_total_counts_what_is_added_twice_where_units_are_replaced() -> None:
+    both = [Spend("a", PureDP(1)), Spend("b", PureDP(1), "UNIT", "replace")]
+    assert totals(both) == {"unit": ("replace", PureDP(3))}

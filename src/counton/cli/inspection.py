@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -19,7 +19,7 @@ from counton.jobs.guards import check_most
 from counton.jobs.job import guarantee_from, metric_from, needed_guarantee
 from counton.privacy import Contribution, Guarantee, Ledger, Limit, guarantee_from_dict
 from counton.privacy.contribution import Relation
-from counton.privacy.ledger import NEIGHBOURS
+from counton.privacy.ledger import NEIGHBOURS, totals
 from counton.strategies import strategy_from_dict
 from counton.strategies.base import ReleaseForm
 
@@ -234,7 +234,9 @@ def print_ledger(options: LedgerOptions) -> None:
                 "limit": None if ledger is None else ledger.limit.to_dict(),
                 "age": None if ledger is None else ledger.age,
                 "remaining": _as_json(remaining),
-                "units": {} if ledger is None else _units_as_json(ledger),
+                "units": _totals_as_json(totals(spends))
+                if ledger is None
+                else _units_as_json(ledger),
             }
         )
         return
@@ -262,6 +264,7 @@ def print_ledger(options: LedgerOptions) -> None:
         words += f", for events up to {ledger.age:,} windows old"
     print_line(console, f"limit: {words}")
     if ledger is None:
+        _print_totals(console, totals(spends))
         return
     for kind, rest in remaining.items():
         whom = ""
@@ -270,6 +273,23 @@ def print_ledger(options: LedgerOptions) -> None:
         print_line(console, f"remaining{whom}: {'nothing' if rest is None else rest}")
     if len(remaining) > 1:
         print_line(console, "units are counted apart: no total says anything about another unit")
+
+
+def _print_totals(console: Console, found: Mapping[str, tuple[Relation, Limit | None]]) -> None:
+    """What was spent together where there is no limit."""
+    for unit, (relation, total) in found.items():
+        said = "no one sum; against a limit (--limit-epsilon and --limit-delta) they add up"
+        said = said if total is None else str(total)
+        print_line(console, f"total for one {unit} {NEIGHBOURS[relation]}: {said}")
+    if len(found) > 1:
+        print_line(console, "units are counted apart: no total says anything about another unit")
+
+
+def _totals_as_json(found: Mapping[str, tuple[Relation, Limit | None]]) -> dict[str, Any]:
+    return {
+        unit: {"relation": relation, "spent": None if total is None else total.to_dict()}
+        for unit, (relation, total) in found.items()
+    }
 
 
 def _counts_as(

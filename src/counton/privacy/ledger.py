@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Final, NamedTuple, get_args
 
 import numpy as np
@@ -24,6 +25,7 @@ from counton.privacy.guarantees import (
     when_replaced,
 )
 
+_HALF = Fraction(1, 2)
 #: In words, after what the unit is called.
 NEIGHBOURS: Final[Mapping[Relation, str]] = {
     "add_remove": "added or removed",
@@ -477,6 +479,49 @@ class Ledger:
                 f"guarantees, the rest turns others into epsilon and delta: see {share}"
             )
         return remedy
+
+
+def totals(spends: Iterable[Spend]) -> dict[str, tuple[Relation, Limit | None]]:
+    """What releases have spent together where there is no limit, by unit.
+
+    Sums by basic composition, of pure guarantees beside concentrated ones as what these are. They
+    hold for guarantees that were not chosen by earlier results; for others a limit must stand
+    before them, as of a `Ledger`.
+
+    Returns:
+        For each unit the relation by which it is counted, and the total; None: of guarantees that
+        have no one sum, as those which weaken with age, or concentrated beside approximate ones.
+
+    >>> totals([Spend("visits", PureDP(1)), Spend("sales", PureDP("0.5"), relation="replace")])
+    {'unit': ('replace', PureDP(epsilon=2.5))}
+    """
+    units: dict[str, list[Spend]] = {}
+    for entry in map(_checked, spends):
+        units.setdefault(known_unit(entry.unit, units), []).append(entry)
+    return {unit: _total(entries) for unit, entries in units.items()}
+
+
+def _total(entries: list[Spend]) -> tuple[Relation, Limit | None]:
+    replaced = any(entry.relation == "replace" for entry in entries)
+    relation: Relation = "replace" if replaced else "add_remove"
+    counted: list[Limit] = []
+    for entry in entries:
+        if not isinstance(entry.guarantee, PureDP | ApproxDP | ZCDP):
+            return relation, None
+        same = entry.relation == relation
+        counted.append(entry.guarantee if same else when_replaced(entry.guarantee))
+    kinds = {type(one) for one in counted}
+    if {ZCDP, ApproxDP} <= kinds:
+        return relation, None
+    found = Filter.opened(ZCDP(1) if ZCDP in kinds else PureDP(1))
+    if ApproxDP in kinds:
+        found = Filter.opened(ApproxDP(1, _HALF), approximate_delta=_HALF)
+    for one in counted:
+        found = found.after(one)
+    try:
+        return relation, found.spent
+    except InvalidInput:  # a delta of 1 or more promises nothing
+        return relation, None
 
 
 def _presence(unit: str, what: str) -> str:
