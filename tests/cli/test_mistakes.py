@@ -383,3 +383,35 @@ def test_what_changes_later_is_told_in_one_sentence(
     assert words in done.err
     assert done.err.count("\n") == 1
     assert contents() == before
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        (("statistic", "mean"), "counton statistic average"),
+        (("mean", "e.csv"), "counton statistic average"),
+        (("average",), "counton statistic average"),
+        (("statistic", "averge"), "average"),
+        (("statistic", "medians"), "counton statistic quantiles"),
+        (("statistic", "count"), "counton count"),
+        (("unique",), "counton statistic distinct"),
+        (("histogram",), "counton count"),
+        (("exprt",), "export"),
+    ],
+)
+def test_a_word_for_a_statistic_is_answered_by_its_command(
+    typed: tuple[str, ...], meant: str, place: Any
+) -> None:
+    done = place(*typed)
+    assert done.code == 2
+    assert f"Did you mean {meant!r}?" in " ".join(done.err.split())
+
+
+def test_a_statistic_by_another_word_is_told_in_job_files_and_plans(place: Any) -> None:
+    (place.folder / "j.toml").write_text('[jobs.a]\nevents = "e.csv"\nstatistic = "mean"\n')
+    asked: tuple[tuple[str, ...], ...] = (
+        ("run", str(place.folder / "j.toml")),
+        ("plan", "--statistic", "mean", "--steps", "9", "--epsilon", "1"),
+    )
+    for words in asked:
+        assert "did you mean 'average'?" in place(*words).err

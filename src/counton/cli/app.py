@@ -9,6 +9,7 @@ import typer
 from counton.cli.exits import epilogue, explained
 from counton.cli.options import (
     AnswerOptions,
+    Commands,
     DemoOptions,
     EndOptions,
     ExportOptions,
@@ -34,6 +35,7 @@ from counton.jobs.job import Job
 
 app = typer.Typer(
     name="counton",
+    cls=Commands,
     help="Private running totals: differential privacy under continual observation.",
     epilog=epilogue(),
     no_args_is_help=True,

@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 from typer.models import ArgumentInfo, OptionInfo
 
 from counton.cli.exits import explained
 from counton.errors import InvalidInput
 from counton.jobs.fields import called, default_of, kind_of, said_of
 from counton.jobs.job import Job
-from counton.jobs.kinds import KINDS, others
+from counton.jobs.kinds import KINDS, nearest, others
 
 _WIDTH = 94
 JSON = "print one JSON object and nothing else"
@@ -45,6 +45,23 @@ class Grouped(TyperCommand):
         for heading, records in sections.items():
             with formatter.section(heading):
                 formatter.write_dl(records)
+
+
+class Commands(TyperGroup):
+    """Commands of which several are statistics, which people call by other words too."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command of a name; a word for a statistic is answered by its command."""
+        name = args[0] if args else ""
+        if name and not name.startswith("-") and self.get_command(ctx, name) is None:
+            from difflib import get_close_matches
+
+            near, statistic = get_close_matches(name, self.commands, 1, 0.8), nearest(name)
+            if statistic is not None and not near:
+                alone = statistic in ("count", "sum", "hierarchy", "ranges", "contingency")
+                command = f"counton {statistic}" if alone else f"counton statistic {statistic}"
+                ctx.fail(f"No such command {name!r}. Did you mean {command!r}?")
+        return super().resolve_command(ctx, args)
 
 
 def whole_number(text: str) -> int:

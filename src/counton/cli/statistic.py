@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from counton.cli.options import Grouped, Printing, left_out, takes
+from counton.cli.options import Commands, Grouped, Printing, left_out, takes
 from counton.errors import InvalidInput, field
 from counton.jobs.fields import default_of
 from counton.jobs.job import Job
-from counton.jobs.kinds import KINDS
+from counton.jobs.kinds import KINDS, hint
 
 if TYPE_CHECKING:
     from counton.cli.options import PlanOptions
@@ -29,6 +29,7 @@ def commands() -> typer.Typer:
     """All statistics as commands."""
     app = typer.Typer(
         name="statistic",
+        cls=Commands,
         help="Release a statistic of events, step by step as they arrive.",
         no_args_is_help=True,
         add_completion=False,
@@ -74,8 +75,8 @@ def parsed(words: str) -> Statistic:
         raise InvalidInput(f"{field('statistic', words)} is not understood ({error})") from error
     if name not in KINDS:
         raise InvalidInput(
-            f"{field('statistic')} is {name!r}; known are {', '.join(KINDS)}, each followed by the "
-            f"options that define it, as in 'distinct --changes 4'"
+            f"{field('statistic')} is {name!r}{hint(name)}; known are {', '.join(KINDS)}, each "
+            f"followed by the options that define it, as in 'distinct --changes 4'"
         )
     kind, found = KINDS[name], []
     keep = {*kind.takes, *kind.reads, "unit", "most", "first"}

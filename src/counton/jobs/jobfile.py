@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from counton.errors import InvalidInput, field
 from counton.jobs.fields import Kind, called, default_of, kind_of
 from counton.jobs.job import Events, Job, guarantee_from
-from counton.jobs.kinds import KINDS, others
+from counton.jobs.kinds import KINDS, hint, others
 from counton.store.whole_file import replace_file
 
 if TYPE_CHECKING:
@@ -166,7 +166,9 @@ def _job(name: str, own: Any, defaults: Any, file: Path, events: Events | None) 
         raise InvalidInput(f"{where} is no table: write [jobs.{name}] and its keys below")
     what = own.get(STATISTIC, defaults.get(STATISTIC, "count"))
     if what not in KINDS:
-        raise InvalidInput(f"{where}: statistic is {what!r}; use one of {', '.join(KINDS)}")
+        raise InvalidInput(
+            f"{where}: statistic is {what!r}{hint(what)}; use one of {', '.join(KINDS)}"
+        )
     known, gone = _fields(), {*others(what)}
     taken: dict[str, Any] = {"name": name}
     for shared, table in ((True, defaults), (False, own)):

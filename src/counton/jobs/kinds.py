@@ -64,6 +64,28 @@ _OTHER_WORDS = {
 }
 
 
+def nearest(name: object) -> str | None:
+    """The statistic that is meant by a word which is none; None: nobody knows.
+
+    >>> nearest("mean"), nearest("averge"), nearest("x")
+    ('average', 'average', None)
+    """
+    from difflib import get_close_matches
+
+    word = str(name).strip().lower().replace("_", "-")
+    if word in KINDS:
+        return word
+    found = _OTHER_WORDS.get(word) or _OTHER_WORDS.get(word.removesuffix("s"))
+    near = get_close_matches(word, KINDS, 1) or get_close_matches(word, _OTHER_WORDS, 1, 0.8)
+    return found or (_OTHER_WORDS.get(near[0], near[0]) if near else None)
+
+
+def hint(name: object) -> str:
+    """The same as the end of a message; nothing where nobody knows."""
+    found = nearest(name)
+    return "" if found is None else f"; did you mean {found!r}?"
+
+
 def kind_named(name: str) -> Kind:
     """The statistic of a name.
 
@@ -74,12 +96,8 @@ def kind_named(name: str) -> Kind:
     ('value', 'lower', 'upper', 'resolution', 'number')
     """
     if name not in KINDS:
-        from difflib import get_close_matches
-
-        near = [_OTHER_WORDS[name]] if name in _OTHER_WORDS else get_close_matches(name, KINDS, 1)
-        meant = f"; did you mean {near[0]!r}?" if near else ""
         raise InvalidInput(
-            f"{field('what')} is {name!r}{meant or ''}; use one of {', '.join(KINDS)}"
+            f"{field('what')} is {name!r}{hint(name)}; use one of {', '.join(KINDS)}"
         )
     return KINDS[name]
 
