@@ -55,3 +55,20 @@ def test_verify_says_where_no_witness_can_be(on_server: Any) -> None:
     assert printed.code == 0, printed.err
     assert "no witness: the state is on a server" in printed.err
     assert "no witness" not in on_server("verify", on_server.state, "--key", key).err
+
+
+def test_a_machine_that_was_away_is_told_what_to_say(on_server: Any) -> None:
+    key, copy = on_server.folder / "the.key", on_server.folder / "copy.key"
+    rows = on_server.write("e.csv", ROWS)
+    assert on_server.count(rows, "--key", str(key)).code == 0
+    copy.write_bytes(key.read_bytes())
+    copy.chmod(0o600)
+    refused = on_server("verify", on_server.state, "--key", str(copy))
+    assert refused.code == 3
+    away = on_server.count(rows, "--key", str(copy))
+    assert away.code == 3, away.err
+    assert "say so (counton verify --adopt)" in away.err
+    taken = on_server("verify", on_server.state, "--key", str(copy), "--adopt")
+    assert taken.code == 0, taken.out + taken.err
+    assert "takes your word that 'events' is the newest" in " ".join(taken.err.split())
+    assert on_server.count(rows, "--key", str(copy)).code == 0

@@ -23,7 +23,7 @@ from counton.errors import CountonError
 from counton.noise import Key
 from counton.store import keyfile, state_summary
 from counton.store.keyfile import Witness
-from counton.store.watching import note_seen
+from counton.store.watching import Watch
 from counton.strategies import Binary
 
 MANY = int(os.environ.get("HISTORIES", "3"))
@@ -48,6 +48,7 @@ class History:
         Key.generate().save(key)
         self.names = [key]  # by which the key is known to machines that share its folder
         self.copies: list[Path] = []  # of machines with a key file of their own
+        self.watches: dict[Path, Watch] = {}
         #: What each stream of a place has counted, as far as its state knows.
         self.counted: dict[int, dict[str, list[int]]] = {n: {} for n in range(len(places))}
         self.saved: list[tuple[Any, dict[str, list[int]]]] = []
@@ -131,7 +132,7 @@ class History:
             self.show(place, opened)
             if self.places[place].is_server:  # servers that wait for their turn look on
                 for key in [self.names[0], *self.copies]:
-                    note_seen(self.places[place].address, key)
+                    self.look(place, key)
         finally:
             if stream is None:
                 opened.close()
@@ -164,9 +165,6 @@ class History:
     def copy_key(self, _place: int) -> None:
         copy = self.folder / f"copy {len(self.copies)}.key"
         shutil.copy2(self.names[0], copy)
-        for place in self.places:
-            if place.is_server:
-                note_seen(place.address, copy)  # the newest one, or its witness is copied too
         with suppress(FileNotFoundError):  # nothing is released yet
             shutil.copy2(f"{self.names[0]}.witness", f"{copy}.witness")
         self.copies.append(copy)
@@ -205,7 +203,7 @@ class History:
     def killed(self, place: int) -> None:
         """Before the commit, or between the commit and the note."""
 
-        def end(*_: Any) -> None:
+        def end(*_: Any, **__: Any) -> None:
             raise Killed
 
         with pytest.MonkeyPatch.context() as patch:
@@ -220,7 +218,13 @@ class History:
 
     def watch(self, place: int) -> None:
         for key in [*self.names, *self.copies]:
-            note_seen(self.places[place].address, key)
+            self.look(place, key)
+
+    def look(self, place: int, key: Path) -> None:
+        """As a service does again and again, which is told in its log what it refuses."""
+        watch = self.watches.setdefault(key, Watch())
+        with suppress(CountonError):
+            watch.look(self.places[place].address, key)
 
 
 def histories(
@@ -290,7 +294,8 @@ def test_histories_find_each_defect(
 def test_histories_find_servers_that_do_not_look_on(
     postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(f"{__name__}.note_seen", lambda *_: None)
+    monkeypatch.setattr(Watch, "look", lambda *_: None)
+    monkeypatch.setattr(Witness, "vouches", lambda *_: True)
     server = Server(postgres)
 
     def places(_: Path) -> list[Place]:

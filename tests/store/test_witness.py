@@ -15,7 +15,7 @@ from counton import PureDP, Stream, release_ranges
 from counton.errors import StateError, WrongKey
 from counton.noise import Key
 from counton.store import key_path, verify
-from counton.store.watching import note_seen
+from counton.store.watching import Watch, adopt, note_seen
 from counton.strategies import Binary
 
 
@@ -189,12 +189,65 @@ def test_verify_names_a_witness_that_is_behind_or_missing(file: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_server_that_was_away_does_not_go_on_from_a_dump(postgres: str, tmp_path: Path) -> None:
+    """It knows only what it saw: the dump is newer than that, and older than what was released."""
+    keys, server = [tmp_path / "one.key", tmp_path / "two.key"], Server(postgres)
+    Key.generate().save(keys[0])
+    create(postgres, keys[0])
+    shutil.copy2(keys[0], keys[1])
+    with pytest.raises(StateError, match="not seen who wrote it last"):
+        go_on(postgres, keys[1])  # a new machine
+    adopt(postgres, keys[1])
+    go_on(postgres, keys[1])
+    dump = server.saved()
+    go_on(postgres, keys[1])
+    server.put_back(dump)
+    for _ in range(2):
+        with pytest.raises(StateError, match=r"not seen who wrote it last.*say so \(adopt\)"):
+            go_on(postgres, keys[0])
+        note_seen(postgres, keys[0])  # which shows what stands there, and not whether it goes on
+    with pytest.raises(StateError, match="restored from an old copy"):
+        go_on(postgres, keys[1])
+    assert adopt(postgres, keys[0]) == ("a",)  # somebody's word, against which nothing is known
+    go_on(postgres, keys[0])
+    assert adopt(postgres, keys[0]) == ()
+
+
+@pytest.mark.slow
+def test_a_server_that_saw_the_writer_go_on_takes_over(postgres: str, tmp_path: Path) -> None:
+    keys, server = [tmp_path / "one.key", tmp_path / "two.key"], Server(postgres)
+    Key.generate().save(keys[0])
+    create(postgres, keys[0])
+    shutil.copy2(keys[0], keys[1])
+    watch = Watch()
+    watch.look(postgres, keys[1])
+    watch.look(postgres, keys[1])
+    assert watch.unknown == {"a"}  # it stands still
+    dump = server.saved()
+    go_on(postgres, keys[0])
+    watch.look(postgres, keys[1])
+    assert watch.unknown == set()
+    go_on(postgres, keys[0])
+    with pytest.raises(StateError, match="not seen who wrote it last"):
+        go_on(postgres, keys[1])
+    watch.look(postgres, keys[1])  # it looked on all the time
+    go_on(postgres, keys[1])
+    newest, later = server.saved(), Watch()
+    shutil.copy2(keys[0], third := tmp_path / "three.key")
+    for saved in (dump, newest):  # a newer copy after an older one is nobody who goes on
+        server.put_back(saved)
+        later.look(postgres, third)
+        assert later.unknown == {"a"}
+
+
+@pytest.mark.slow
 def test_a_server_that_watches_notices_an_old_dump(postgres: str, tmp_path: Path) -> None:
     """Two machines with key files of their own: one that only looked knows what it saw."""
     keys, server = [tmp_path / "one.key", tmp_path / "two.key"], Server(postgres)
     Key.generate().save(keys[0])
     shutil.copy2(keys[0], keys[1])
     create(postgres, keys[0])
+    adopt(postgres, keys[1])
     go_on(postgres, keys[1])
     dump = server.saved()
     go_on(postgres, keys[1])

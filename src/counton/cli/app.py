@@ -298,7 +298,8 @@ def publish(options: PublishOptions) -> None:
 def verify(options: VerifyOptions) -> None:
     """Compute every released value again, from sums and key, and compare with the journal.
 
-    Changes nothing. Exit code 0: all is right; 3: something differs; 6: a key is missing.
+    Changes nothing of the state. Exit code 0: all is right; 3: something differs; 6: a key is
+    missing.
     """
     from counton.cli.inspection import print_verification
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -427,12 +427,24 @@ def _living(details: dict[str, Any]) -> Iterable[tuple[str, str]]:
         yield "ended", f"at step {details['ended']:,}"
 
 
+def _adopt(options: VerifyOptions, keys: Sequence[str | None]) -> None:
+    from counton.store.watching import adopt
+
+    for key in keys:
+        for name in adopt(options.state, key, options.name):
+            print_line(
+                Console(stderr=True), f"the witness takes your word that {name!r} is the newest"
+            )
+
+
 def print_verification(options: VerifyOptions) -> None:
     """What was computed again, and what differs; ends with the exit code that says so."""
     from counton.store import verify
     from counton.store.keyfile import witness_beside
 
     keys: list[str | None] = [*options.key] if options.key else [None]
+    if options.adopt:
+        _adopt(options, keys)
     found = verify(options.state, options.name, key=keys)
     if not any(witness_beside(options.state, key).paths for key in keys):
         print_line(

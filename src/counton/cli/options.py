@@ -444,12 +444,18 @@ class VerifyOptions(_OneState):
         "of the key: a file, env:NAME or command:...; default: STATE.key; repeat it for a state "
         "with several keys: each release takes the one that fits",
     )
+    adopt: bool = option(
+        False,
+        "you know that the state on a server is the newest: this machine's witness, which has not "
+        "seen who wrote it last, takes your word for it",
+    )
     json: bool = _json()
 
 
 #: What is no option of its own: the command, and another command.
 _COMMANDS = {
     "what": "counton",
+    "adopt": "counton verify --adopt",
     "plan_expiration": "counton plan --expire 1d:1,365d:3 --every 1h",
 }
 _PARSERS: dict[Any, Callable[[str], Any]] = {int: whole_number, float: fraction}

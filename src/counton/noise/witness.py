@@ -25,6 +25,8 @@ _known: dict[tuple[str, str], str] = {}
 _knowing = threading.Lock()
 #: What the entries of identities say where those of streams name their state.
 _NO_STATE = "no state"
+#: How many writers of a stream are remembered: all that may have been interrupted lately.
+_WRITERS = 16
 
 
 def drawn_identity() -> str:
@@ -136,20 +138,66 @@ def note_in(
         _lock(descriptor)
         before = file.read()
         known = parsed(before)
-        same = [old for old in known if all(old[of] == entry[of] for of in ("key", "stream"))]
+        same, others = _of(entry, known)
         for old in same:
             if not agrees(old):
                 return int(old["step"])
         if any(old["step"] > entry["step"] for old in same):
             return None  # another writer has gone on from here
-        text = _text([*(old for old in known if old not in same), entry])
-        # In one write, so that a process which is killed leaves the old or the new text.
-        if os.pwrite(descriptor, text, 0) != len(text):
-            os.pwrite(descriptor, before, 0)
-            os.ftruncate(descriptor, len(before))
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        os.ftruncate(descriptor, len(text))
+        _write(descriptor, before, [*others, _with_writers(entry, same)])
     return None
+
+
+def join_in(path: Path, entry: dict[str, Any]) -> None:
+    """Remember the writers of an entry, whatever its step, before they write.
+
+    Args:
+        path: of the file; made where there is none.
+        entry: as for `note_in`. Where its key and stream have one, that gets the writers, and stays
+            as it is otherwise.
+
+    Raises:
+        OSError: it cannot be read or written.
+        ValueError: it holds something else than entries.
+    """
+    nothing = {**entry, "step": 0, "digest": ""}
+    if not path.exists() and _begun(path, _text([nothing])):
+        return
+    descriptor = os.open(path, os.O_RDWR)
+    with os.fdopen(descriptor, "rb+", buffering=0) as file:
+        _lock(descriptor)
+        before = file.read()
+        same, others = _of(entry, parsed(before))
+        joined = [_with_writers({**old, "writers": entry["writers"]}, same) for old in same]
+        _write(descriptor, before, [*others, *(joined or [nothing])])
+
+
+def _of(
+    entry: dict[str, Any], known: list[dict[str, Any]]
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Entries of the same key and stream, and the others."""
+    same = [old for old in known if all(old[of] == entry[of] for of in ("key", "stream"))]
+    return same, [old for old in known if old not in same]
+
+
+def _with_writers(entry: dict[str, Any], same: list[dict[str, Any]]) -> dict[str, Any]:
+    """An entry with the writers that older ones know too, and what they have seen last."""
+    if "writers" not in entry:
+        return entry
+    own = [writer for old in same for writer in old.get("writers", ())]
+    own = [writer for writer in own if writer not in entry["writers"]]
+    seen = entry.get("seen") or next((old["seen"] for old in same if old.get("seen")), None)
+    return {**entry, "writers": [*own, *entry["writers"]][-_WRITERS:], "seen": seen}
+
+
+def _write(descriptor: int, before: bytes, entries: list[dict[str, Any]]) -> None:
+    """In one write, so that a process which is killed leaves the old or the new text."""
+    text = _text(entries)
+    if os.pwrite(descriptor, text, 0) != len(text):
+        os.pwrite(descriptor, before, 0)
+        os.ftruncate(descriptor, len(before))
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    os.ftruncate(descriptor, len(text))
 
 
 def reserve_in(path: Path, entry: dict[str, Any]) -> None:
@@ -173,9 +221,8 @@ def reserve_in(path: Path, entry: dict[str, Any]) -> None:
     with os.fdopen(descriptor, "rb+", buffering=0) as file:
         _lock(descriptor)
         before = file.read()
-        known = parsed(before)
-        others = [old for old in known if any(old[of] != entry[of] for of in ("key", "stream"))]
-        room = b" " * (len(_text([*others, entry])) - len(before))
+        same, others = _of(entry, parsed(before))
+        room = b" " * (len(_text([*others, _with_writers(entry, same)])) - len(before))
         # Where there is room, bytes as they are: they tell whether the file may be written.
         data, place = (room, len(before)) if room else (before[-1:], len(before) - 1)
         if os.pwrite(descriptor, data, place) != len(data):

@@ -25,7 +25,7 @@ from counton.store import Store
 from counton.store.inbox import Inbox
 from counton.store.keyfile import Kept
 from counton.store.turn import LASTS, Turn
-from counton.store.watching import note_seen
+from counton.store.watching import Watch
 from counton.windows import microseconds
 
 #: Seconds between two looks whether something is due, and the longest wait after a failure.
@@ -54,6 +54,7 @@ class State:
         self.store = Store(address)
         self.committer = Committer(self.inbox, _QUEUE, _failed)
         self.waiting_bytes = 0
+        self.watch = Watch()
         self.leads: frozenset[str] = frozenset()  # streams of which it is this process's turn
 
     def close(self) -> None:
@@ -220,7 +221,10 @@ class Service:
     def _hold(self, address: str, state: State) -> None:
         """Ask for the turn, again and again, also while a run takes long."""
         while not self.stopping.is_set():
-            leads = state.turn.mine()
+            self._watch(address, state)
+            leads = state.turn.mine(state.watch.unknown)
+            if leads - state.leads:
+                self._watch(address, state)  # what the one before wrote until it left
             for what, names in (
                 ("releases", leads - state.leads),
                 ("does not release", state.leads - leads),
@@ -228,15 +232,23 @@ class Service:
                 for name in sorted(names):
                     note(what, stream=name)
             state.leads = leads
-            self._watch(address, state)
             self.stopping.wait(LASTS / 4)
 
     def _watch(self, address: str, state: State) -> None:
         """Note in this server's witnesses what another one releases, before it may itself."""
+        if state.turn.alone:
+            return
+        before = state.watch.unknown
         for name, served in self.served.items():
-            if str(served.job.state) == address and name not in state.leads:
+            if str(served.job.state) == address:
                 with suppress(CountonError):  # said when it is to release
-                    note_seen(state.store.database, served.job.key, [name])
+                    state.watch.look(state.store.database, served.job.key, [name])
+        for name in sorted(state.watch.unknown - before):
+            warn(
+                "waits, since nobody saw here who wrote last: another server goes on, or somebody "
+                "says that the state is the newest (counton verify --adopt)",
+                stream=name,
+            )
 
     def _release(self, address: str, state: State) -> None:
         mine = [

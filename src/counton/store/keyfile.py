@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, ReplayMismatch, StateError, WrongKey, field
 from counton.noise import Key
-from counton.noise.witness import note_in, parsed, reserve_in, witness_of
+from counton.noise.witness import join_in, note_in, parsed, reserve_in, witness_of
 from counton.store.database import Database, database_url, state_file
 from counton.store.whole_file import sync_folder
 
@@ -39,6 +39,12 @@ State = str | os.PathLike[str]
 
 _ENVIRONMENT, _COMMAND = "env:", "command:"
 _COMMAND_SECONDS = 60
+_NOTHING_RELEASED = (
+    "nothing was released; let it be written (its mode, its folder, the space left), or keep the "
+    "key where its folder may be written"
+)
+#: Numbers of writers are at least so far apart; between them are changes of what is public.
+AMENDMENTS = 1000
 
 
 def key_path(state: State) -> Path:
@@ -385,6 +391,90 @@ class Witness:
             f"stop the other"
         )
 
+    def vouches(self, fingerprint: str, name: str, step: int, writer: int) -> bool:
+        """Whether it can tell that a state on a server is the newest: nobody wrote unseen.
+
+        Args:
+            fingerprint: of the key.
+            name: of the stream.
+            step: the last one that the state knows.
+            writer: the last one that opened the stream, as the state knows.
+
+        Returns:
+            True where that writer's witness is this one, or where it has seen the stream exactly
+            as it is; and before the first step of a stream that it does not know. False where
+            somebody else wrote, who may have gone on further than the state.
+
+        Raises:
+            StateError: it cannot be read.
+        """
+        for entry in self.entries():
+            if (entry["key"], entry["stream"]) == (fingerprint, name):
+                if "writers" not in entry:  # of an earlier version
+                    return bool(entry["step"] == step)
+                seen = entry.get("seen") or [None, None]
+                return _wrote(entry["writers"], writer) or (
+                    seen[1] == step and _wrote(seen[:1], writer)
+                )
+        return not self.paths or not step
+
+    def refuse_unseen(self, fingerprint: str, name: str, step: int, writer: int) -> None:
+        """Refuse to write a stream which somebody else wrote, unseen.
+
+        Args:
+            fingerprint, name, step, writer: as of `vouches`.
+
+        Raises:
+            StateError: it does not vouch for the stream; or it cannot be read.
+        """
+        why = self.unseen(fingerprint, name, step, writer)
+        if why is not None:
+            raise StateError(why)
+
+    def unseen(self, fingerprint: str, name: str, step: int, writer: int) -> str | None:
+        """Why it does not vouch for a stream, in words; None where it does, or knows later steps.
+
+        Args:
+            fingerprint, name, step, writer: as of `vouches`.
+
+        Raises:
+            StateError: it cannot be read.
+        """
+        later = any(
+            (entry["key"], entry["stream"]) == (fingerprint, name) and entry["step"] > step
+            for entry in self.entries()
+        )
+        if later or self.vouches(fingerprint, name, step, writer):
+            return None
+        return (
+            f"stream {name!r} is at step {step:,} in state {self._label}, and {self.where} has "
+            f"not seen who wrote it last: another server went on while this one was away, and "
+            f"nobody here can tell whether the state was restored from an old copy since; the "
+            f"same noise on other data would give their difference away: if you know that it "
+            f"is the newest, say so ({field('adopt')}); else bring the "
+            f"newest copy back"
+        )
+
+    def join(self, fingerprint: str, name: str, writer: int) -> None:
+        """Remember who is to write a stream, before it does.
+
+        Args:
+            fingerprint, name, writer: as of `vouches`.
+
+        Raises:
+            StateError: it cannot be written.
+        """
+        entry = self._entry(fingerprint, name, 0, "", writer)
+        noted = False
+        for path in self.paths:
+            try:
+                join_in(path, entry)
+            except (OSError, ValueError) as error:
+                if self._needed(path, noted):
+                    raise self._unwritten(path, error, _NOTHING_RELEASED) from None
+                continue
+            noted = True
+
     def note(
         self,
         fingerprint: str,
@@ -392,6 +482,9 @@ class Witness:
         step: int,
         digest: str,
         released: Callable[[int], str | None] | None = None,
+        *,
+        writer: int | None = None,
+        seen: int | None = None,
     ) -> None:
         """Remember a release that is committed, before anybody is shown it.
 
@@ -402,12 +495,15 @@ class Witness:
             digest: of its release.
             released: digest of what the state has released at a step by now; None where it has no
                 such step.
+            writer: who released it, where that was this process.
+            seen: who did, where that was another one, and it was seen to do so.
 
         Raises:
             StateError: the witness knows another release of a step, so that another copy of the
                 state is in use; it stays as it is.
         """
-        entry = self._entry(fingerprint, name, step, digest)
+        entry = self._entry(fingerprint, name, step, digest, writer)
+        entry["seen"] = None if seen is None else [seen, step]
 
         def agrees(old: dict[str, Any]) -> bool:
             if _unkeyed(old["digest"]):
@@ -433,30 +529,26 @@ class Witness:
                 raise self._other_release(name, other)
             noted = True
 
-    def reserve(self, fingerprint: str, name: str, step: int) -> None:
+    def reserve(self, fingerprint: str, name: str, step: int, writer: int | None = None) -> None:
         """Make sure that a release can be noted, before it is committed.
 
         Args:
             fingerprint: of the key.
             name: of the stream.
             step: the last one to be released.
+            writer: who is to release it.
 
         Raises:
             StateError: the witness cannot be written.
         """
-        entry = self._entry(fingerprint, name, step, "0" * 64)
+        entry = self._entry(fingerprint, name, step, "0" * 64, writer)
         noted = False
         for path in self.paths:
             try:
                 reserve_in(path, entry)
             except (OSError, ValueError) as error:
                 if self._needed(path, noted):
-                    raise self._unwritten(
-                        path,
-                        error,
-                        "nothing was released; let it be written (its mode, its folder, the space "
-                        "left), or keep the key where its folder may be written",
-                    ) from None
+                    raise self._unwritten(path, error, _NOTHING_RELEASED) from None
                 continue
             noted = True
 
@@ -477,13 +569,16 @@ class Witness:
             for path in self.paths
         )
 
-    def lacks(self, fingerprint: str, name: str, step: int) -> str | None:
+    def lacks(
+        self, fingerprint: str, name: str, step: int, writer: int | None = None
+    ) -> str | None:
         """Why it would not notice an old copy of the state, in words; None where it would.
 
         Args:
             fingerprint: of the key.
             name: of the stream.
             step: the last one that the state knows.
+            writer: of a state on a server, as of `vouches`.
         """
         if not (self.paths and step):
             return None
@@ -503,7 +598,11 @@ class Witness:
                 if (entry["key"], entry["stream"]) == (fingerprint, name)
             ]
             if known and max(known) >= step:
-                return None
+                break
+        now = Witness(self.paths, self._label)
+        unseen = None if writer is None else now.unseen(fingerprint, name, step, writer)
+        if unseen is not None or (known and max(known) >= step):
+            return unseen
         there = any(path.exists() for path in self.paths)
         says = f"knows it up to step {max(known, default=0):,}" if there else "is missing"
         return (
@@ -512,7 +611,9 @@ class Witness:
             f"notes what the state has"
         )
 
-    def _entry(self, fingerprint: str, name: str, step: int, digest: str) -> dict[str, Any]:
+    def _entry(
+        self, fingerprint: str, name: str, step: int, digest: str, writer: int | None = None
+    ) -> dict[str, Any]:
         return {
             "key": fingerprint,
             "state": self._label,
@@ -520,6 +621,8 @@ class Witness:
             "stream": name,
             "step": step,
             "digest": digest,
+            "writers": [] if writer is None else [writer],
+            "seen": None,
         }
 
     def _needed(self, path: Path, noted: bool) -> bool:
@@ -546,6 +649,11 @@ def named_in(entry: Mapping[str, Any]) -> str:
     ('May', 'visits')
     """
     return re.sub(r" [0-9a-f]{16}$", "", str(entry["stream"]))
+
+
+def _wrote(known: Sequence[int], writer: int) -> bool:
+    """Whether a stream's last writer is known, whatever was amended since: see `AMENDMENTS`."""
+    return any(0 <= writer - one < AMENDMENTS for one in known)
 
 
 def _mark(path: Path) -> tuple[int, ...] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import secrets
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -221,14 +222,17 @@ def take_over(
     """Become the writer of a stream; whatever is raised, the present writer goes on.
 
     Raises:
-        StateError: no such stream, its rows contradict each other, or releases are forgotten.
+        StateError: no such stream, its rows contradict each other, releases are forgotten, or
+            another server wrote it unseen.
         WrongKey: the key is not the one it was created with.
     """
     check_text_name(name)
+    # Drawn, so that no two that begin from the same one are taken for each other.
+    further = keyfile.AMENDMENTS + secrets.randbelow(2**32)
     taken = connection.execute(
         schema.streams.update()
         .where(schema.streams.c.name == name)
-        .values(writer_epoch=schema.streams.c.writer_epoch + 1)
+        .values(writer_epoch=schema.streams.c.writer_epoch + further)
     )
     if taken.rowcount == 0:
         names = sorted(map(str, connection.execute(sa.select(schema.streams.c.name)).scalars()))
@@ -248,9 +252,13 @@ def take_over(
             f"stream {name!r} is at step {row.step} but its journal ends at {last or 0}: the state "
             f"was altered; restore it from a copy"
         )
-
-    check_witness(connection, row, keyfile.witness_beside(database, key), held)
+    witness = keyfile.witness_beside(database, key)
+    check_witness(connection, row, witness, held)
     check_seal(connection, row, held)
+    if not database.is_sqlite:
+        stream = row.key_fingerprint, name
+        witness.refuse_unseen(*stream, row.step, row.writer_epoch - further)
+        witness.join(*stream, row.writer_epoch)
     return row, held
 
 

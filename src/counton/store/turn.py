@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -91,8 +91,12 @@ class Turn(Closing):
         for id in self._streams.keys() - there:
             connection.execute(_turns.insert().values(id=id, holder="", until=sa.func.now()))
 
-    def mine(self) -> frozenset[str]:
-        """Of which streams it is this process's turn; asks for it, or for more of it."""
+    def mine(self, but: Collection[str] = ()) -> frozenset[str]:
+        """Of which streams it is this process's turn; asks for it, or for more of it.
+
+        Args:
+            but: streams of a state on a server that others are to have.
+        """
         if self.alone:
             return self._names if self._handle >= 0 or self._locked() else frozenset()
         now = sa.func.clock_timestamp()
@@ -100,7 +104,7 @@ class Turn(Closing):
         table = _turns.c
         asked = (
             _turns.update()
-            .where(table.id.in_(self._streams))
+            .where(table.id.in_([id for id, name in self._streams.items() if name not in but]))
             .where(sa.or_(table.holder == self._me, table.until < now))
             .values(holder=self._me, until=until)
             .returning(table.id)

@@ -177,7 +177,8 @@ def _remembered(
         if hasattr(row, "checkpoint"):
             with reading(f"the terms of stream {row.name!r}"):
                 records.check_witness(connection, row, witness, held)
-            lacking = witness.lacks(row.key_fingerprint, row.name, row.step)
+            writer = None if connection.dialect.name == "sqlite" else row.writer_epoch
+            lacking = witness.lacks(row.key_fingerprint, row.name, row.step, writer)
         else:
             noise = keyfile.noise_name(row.name, row.terms)
             digest = bytes(row.input_digest).hex()

@@ -67,7 +67,12 @@ class Writer:
             return
         digest = self._released_digest(step)
         if digest is not None:
-            self._witness.note(*of, step, digest, self._released_digest)
+            self._note(step, digest)
+
+    def _note(self, step: int, digest: str) -> None:
+        self._witness.note(
+            self._fingerprint, self.name, step, digest, self._released_digest, writer=self._epoch
+        )
 
     def counter(self) -> Counter:
         """The counter at the last committed step, read again if a release failed half-way."""
@@ -196,9 +201,7 @@ class Writer:
         self._counter, self.step = counter, counter.step
         if len(releases):
             digest = keyfile.release_digest(self.step, releases.values[-1], self._witnessed)
-            self._witness.note(
-                self._fingerprint, self.name, self.step, digest, self._released_digest
-            )
+            self._note(self.step, digest)
             self._last, self._std = (self.step, digest), float(std[-1])
         return releases
 
@@ -227,6 +230,8 @@ class Writer:
         """
         if not self.step:
             creation.refuse_forgotten(connection, self.database, self._witness)
+            if not self.database.is_sqlite:
+                self._witness.join(self._fingerprint, self.name, self._epoch)
 
         def digest(step: int) -> str | None:
             if self._last is not None and self._last[0] == step:
@@ -236,7 +241,7 @@ class Writer:
             )
 
         self._witness.check(self._fingerprint, self.name, self.step, digest)
-        self._witness.reserve(self._fingerprint, self.name, now)
+        self._witness.reserve(self._fingerprint, self.name, now, self._epoch)
 
     def _commit(
         self,
