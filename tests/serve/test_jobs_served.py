@@ -22,8 +22,9 @@ from counton.jobs.succession import end_stream
 from counton.serve import releasing
 from counton.serve.jobs import packed
 from counton.serve.service import Service
-from counton.store import Stream
+from counton.store import Stream, verify
 from counton.store.inbox import Batch, Inbox
+from counton.strategies.streams.solved import _Held
 
 
 def test_rows_count_in_their_windows_and_late_ones_at_the_next_release(tmp_path: Path) -> None:
@@ -49,6 +50,32 @@ def test_rows_that_come_before_the_first_window_ends_wait_in_the_state(tmp_path:
         assert service.service.state_of("visits").inbox.load().batches == 0
         service.at(4)
         assert service.rows(of="windows", group="home")[-1]["estimate"] == 1
+
+
+def test_a_strategy_is_solved_once_and_not_for_every_window(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    solves, solved = 0, _Held._solved
+
+    def counted(*given: Any) -> Any:
+        nonlocal solves
+        solves += 1
+        return solved(*given)
+
+    monkeypatch.setattr(_Held, "_solved", counted)
+    with inside(tmp_path, steps=700, strategy="solved") as service:
+        for minute in range(1, 13):
+            service.post(f"b{minute}", [visit(minute - 0.5)])
+            service.at(minute)
+        assert metric(service, "steps") == 12
+        assert solves == 1
+        shown = service.rows()
+    with inside(tmp_path, steps=700, strategy="solved") as service:  # keeps nothing yet
+        assert service.rows() == shown
+        service.at(13)
+    assert solves == 2
+    verified = verify(str(tmp_path / "visits.db"), key=tmp_path / "visits.key")
+    assert all(one.right for one in verified)
 
 
 def test_an_ended_stream_takes_nothing(tmp_path: Path) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections import OrderedDict
+from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from contextvars import ContextVar
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,6 +80,90 @@ _FIRST = 2**6
 _LARGEST = 2**16
 #: Windows of strategies that are not local double up to here (numbers, 128 MB).
 _MOST = 2**24
+#: Numbers that are kept of one stream at most (1 MB), and streams of which some are.
+_NUMBERS, _STREAMS = 2**17, 64
+
+
+class _Ahead(NamedTuple):
+    """Noise of consecutive steps. Secret.
+
+    Attributes:
+        window: the steps.
+        noise: of each, int64; not to be written.
+        next: how many steps were to be computed the next time.
+    """
+
+    window: range
+    noise: NDArray[np.int64]
+    next: int
+
+    def __repr__(self) -> str:
+        return "Ahead(secret)"
+
+
+class NoiseAhead:
+    """Noise of steps to come that counters of one process keep for those after them. Secret.
+
+    A service opens a stream anew for every run, a window each, and a strategy that is solved for
+    all its steps at once would be solved for each of them. What is kept changes no value: the noise
+    of a step is a function of its address. It is of the streams used last, and leaves no process.
+
+    Counters that are made within `used` begin with what is kept of their noise, and add to it.
+    Threads may share one.
+
+    >>> from counton import Counter, Key, PureDP
+    >>> from counton.strategies import Binary
+    >>> from counton.mechanisms.counter import NoiseAhead
+    >>> kept, key = NoiseAhead(), Key.generate()
+    >>> with kept.used():
+    ...     counter = Counter(Binary(100), PureDP(1), key=key, name="visits")
+    ...     released = counter.release_many([3, 1])
+    >>> len(kept), kept
+    (1, NoiseAhead(streams=1))
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[Hashable, _Ahead] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def __repr__(self) -> str:
+        return f"NoiseAhead(streams={len(self)})"
+
+    @contextmanager
+    def used(self) -> Iterator[None]:
+        """Let counters that are made within, in this thread, keep their noise here."""
+        token = _USED.set(self)
+        try:
+            yield
+        finally:
+            _USED.reset(token)
+
+    def find(self, address: Hashable) -> _Ahead | None:
+        """What is kept at an address."""
+        with self._lock:
+            found = self._kept.get(address)
+            if found is not None:
+                self._kept.move_to_end(address)
+            return found
+
+    def keep(self, address: Hashable, ahead: _Ahead) -> None:
+        """Keep noise in the place of what was kept at an address; of much of it, the first."""
+        window, noise, after = ahead
+        steps = min(len(window), _NUMBERS // max(1, noise[:1].size))
+        if steps < len(window):
+            noise = noise[:steps].copy()  # else all of it would stay in memory
+        noise.flags.writeable = False  # counters of other threads read it
+        with self._lock:
+            self._kept[address] = _Ahead(window[:steps], noise, after)
+            self._kept.move_to_end(address)
+            while len(self._kept) > _STREAMS:
+                self._kept.popitem(last=False)
+
+
+_USED: ContextVar[NoiseAhead | None] = ContextVar("_USED", default=None)
 
 
 class Counter:
@@ -412,6 +498,10 @@ class _Lookahead:
         self._ahead = _FIRST
         self.window = range(0)
         self._noise: NDArray[np.int64] = np.empty((0, *field.shape), np.int64)
+        # A field has its subkey from the key, the stream's name and all its terms.
+        self._kept, self._address = _USED.get(), (type(strategy), field.identity, field.shape)
+        if self._kept is not None and (found := self._kept.find(self._address)) is not None:
+            self.window, self._noise, self._ahead = found
         # The last part of a large batch, held until the next is there: memory freed in between goes
         # back to the system, and getting it again takes as long as the noise.
         self._before = self._noise
@@ -433,6 +523,8 @@ class _Lookahead:
             self.window = range(0)  # so that an interruption leaves no window with other noise
             self._noise = self._reader.noise(window)
             self.window = window
+            if self._kept is not None:
+                self._kept.keep(self._address, _Ahead(window, self._noise, self._ahead))
         first = steps.start - self.window.start
         yield self._noise[first : first + len(steps)]
 

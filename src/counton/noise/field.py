@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from hashlib import sha256
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +39,7 @@ class NoiseField:
         shape: tuple[int, ...] = (),
     ) -> None:
         self._source = BlockSource(subkey)
+        self._digest = sha256(b"identity of a noise field" + subkey).digest()
         self._law = law
         self.shape = shape
         self._size = math.prod(shape)
@@ -67,8 +69,20 @@ class NoiseField:
             )
         part = NoiseField.__new__(NoiseField)
         part._source, part._law, part._samplers = self._source, self._law, self._samplers
+        part._digest = self._digest
         part.shape, part._size, part._first = (cells,), cells, self._first + first
         return part
+
+    @property
+    def identity(self) -> tuple[bytes, int]:
+        """Tells fields apart whose noise is not the same; says nothing about the subkey.
+
+        >>> from counton.laws import DiscreteLaplace
+        >>> one, other = (NoiseField(bytes([n]) * 32, DiscreteLaplace(3)) for n in (1, 2))
+        >>> one.identity == other.identity
+        False
+        """
+        return self._digest, self._first
 
     def law(self, level: int) -> Law:
         """The law of the nodes of one level."""

@@ -29,6 +29,7 @@ from counton.errors import (
 from counton.events.policies import add_aside
 from counton.jobs.clock import length_of
 from counton.jobs.runs import Outcome, run
+from counton.mechanisms.counter import NoiseAhead
 from counton.serve.intake import UnderWay
 from counton.serve.jobs import Served, told, unpacked
 from counton.serve.journaling import note, warn
@@ -115,9 +116,18 @@ class Releaser:
         inbox: of its state.
         every: seconds between two folds.
         under_way: what is not in the inbox yet, and what time it is.
+        ahead: noise of the next steps, kept from run to run.
     """
 
-    def __init__(self, served: Served, inbox: Inbox, every: float, under_way: UnderWay) -> None:
+    def __init__(
+        self,
+        served: Served,
+        inbox: Inbox,
+        every: float,
+        under_way: UnderWay,
+        ahead: NoiseAhead,
+    ) -> None:
+        self._ahead = ahead
         self._served, self._inbox, self._under_way = served, inbox, under_way
         self._every = round(every * 1e6)
         self.counts = Counts()
@@ -241,8 +251,8 @@ class Releaser:
     def _tried(self, bodies: Sequence[bytes], us: int) -> str | None:
         """Why a run cannot count batches; None where it could. Nothing is counted."""
         try:
-            parts = unpacked(bodies)
-            with run(self._served.given(parts), commit=_undo, now=moment(us)):
+            job = self._served.given(unpacked(bodies))
+            with self._ahead.used(), run(job, commit=_undo, now=moment(us)):
                 raise AssertionError("every run is undone")  # pragma: no cover
         except _Undone:
             return None
@@ -253,9 +263,9 @@ class Releaser:
 
     def _run(self, fold: Fold | None, us: int) -> bool:
         began = monotonic()
-        parts = [] if fold is None else unpacked(fold.bodies)
+        job = self._served.given([] if fold is None else unpacked(fold.bodies))
         taken = None if fold is None else self._taken(fold)
-        with run(self._served.given(parts), commit=taken, now=moment(us)) as outcome:
+        with self._ahead.used(), run(job, commit=taken, now=moment(us)) as outcome:
             self._step = outcome.after
             self._note(outcome, monotonic() - began)
         if self._unwritten or (fold is not None and fold.aside):

@@ -12,6 +12,7 @@ from time import monotonic
 from polars.exceptions import PanicException
 
 from counton.errors import CountonError, MissingExtra
+from counton.mechanisms.counter import NoiseAhead
 from counton.serve.access import Access
 from counton.serve.intake import Clock, Committer, UnderWay
 from counton.serve.jobs import Served, about, prepare
@@ -88,7 +89,7 @@ class Service:
         self.tokens.all()  # refused at the start, if it cannot be read
         self.access = Access(self.tokens, self.settings.public, warn)
         self.clock, self.began = clock, monotonic()
-        self.under_way = UnderWay(clock)
+        self.under_way, self._ahead = UnderWay(clock), NoiseAhead()
         found = prepare(file, only)
         self._jobs = {one.job.name: name for name, one in found.served.items()}
         self.served: dict[str, Served] = {one.job.name: one for one in found.served.values()}
@@ -142,7 +143,7 @@ class Service:
         state = self.states[address]
         journal = Journal(state.store, served.job)
         self.releasers[name] = Releaser(
-            served, state.inbox, self.settings.fold_seconds, self.under_way
+            served, state.inbox, self.settings.fold_seconds, self.under_way, self._ahead
         )
         self.journals[name], self.feeds[name] = journal, Feed(journal)
 
