@@ -3,6 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,9 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.text import Annotation, Text
 
-from counton import PureDP, plan_expiration, release_ranges
+from counton import (
+    PureDP,
+    plan_expiration,
+    release_contingency,
+    release_hierarchy,
+    release_ranges,
+)
 from counton.errors import InvalidInput
 from counton.exact import quantity
+from counton.jobs import export
 from counton.noise import InsecureKeyWarning, InsecureSeededKey
 from counton.plots import Curves, plot_loss, plot_ranges, plot_totals
 from counton.plots.style import PALETTE, colours, save_figure, shorten, tick
@@ -206,3 +214,22 @@ def test_names_of_losses_stay_beside_the_axis_and_apart(
     for line in ax.lines:
         ends = np.asarray(line.get_ydata(), np.float64)
         assert low <= ends[-1] <= high
+
+
+def test_tables_say_what_their_axis_shows(tmp_path: Path) -> None:
+    state, axis = tmp_path / "s.db", "heads $in$ thousands"
+    counts = {"sex": ["f", "m"], "count": [30, 40]}
+    domain = {"sex": ["f", "m"]}
+    asked: Any = {"guarantee": PureDP(1), "state": state}
+    release_ranges([40, 30, 2, 9], name="line", **asked)
+    release_hierarchy(counts, name="tree", domain=domain, levels=["sex"], **asked)
+    release_contingency({"sex": ["f", "m"]}, name="table", columns=["sex"], domain=domain, **asked)
+    for name in ("line", "tree", "table"):
+        for words in (None, axis):
+            (figure,) = export(state, name=name).figures(axis=words).values()
+            shown = [
+                text
+                for ax in figure.axes
+                for text in (ax.get_xlabel(), ax.get_ylabel(), ax.get_title("left"))
+            ]
+            assert any(axis in text for text in shown) == (words is not None), name

@@ -262,9 +262,8 @@ def perform_contingency(
 
         title = f"Rows by {' and '.join(release.columns)}"
         shown = {name: table[name].to_numpy() for name in table.columns}
-        said, axis = _promise(outcome), outputs.axis or "count"
-        titled = outputs.title or title
-        return plot_contingency(release.columns, shown, titled, said, axis, **_look(outputs))
+        titled, said = outputs.title or title, _promise(outcome)
+        return plot_contingency(release.columns, shown, titled, said, **_look(outputs))
 
     failed = _draw(draw, outputs)
     cells = " x ".join(f"{count:,}" for count in release.terms.shape)
@@ -322,11 +321,11 @@ def _promise(outcome: TableOutcome) -> str:
 
 
 def _look(outputs: TableOutputs) -> dict[str, Any]:
-    """What stands below a chart, and how wide it is."""
+    """What a chart's axis shows, what stands below it, and how wide it is."""
     from counton.plots.style import check_width
 
     foot = "" if outputs.source is None else f"Source: {outputs.source}."
-    return {"foot": foot, "width": check_width(outputs.width)}
+    return {"axis": outputs.axis, "foot": foot, "width": check_width(outputs.width)}
 
 
 def _draw(draw: Callable[[], Figure], outputs: TableOutputs) -> str | None:

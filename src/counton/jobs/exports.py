@@ -157,7 +157,8 @@ class Exported:
         from counton.plots.style import check_width
         from counton.plots.tables import plot_contingency, plot_hierarchy, plot_ranges
 
-        look: dict[str, Any] = {"foot": "" if source is None else f"Source: {source}."}
+        foot = "" if source is None else f"Source: {source}."
+        look: dict[str, Any] = {"axis": axis, "foot": foot}
         look["width"] = check_width(width)
         promise = f"{self.about['guarantee']} protects each single {self.about['unit']}"
         if isinstance(what, HierarchyOutcome):
@@ -171,7 +172,7 @@ class Exported:
             names, table = what.release.columns, what.table()
             shown = {name: table[name].to_numpy() for name in table.columns}
             said = title or f"Released counts by {' and '.join(names)}"
-            drawn = plot_contingency(names, shown, said, promise, axis or "count", **look)
+            drawn = plot_contingency(names, shown, said, promise, **look)
             return {"table": drawn}
         raise InvalidInput(
             f"{self.about['released']} {self.about['name']!r} has no times and is no line or "

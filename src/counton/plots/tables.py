@@ -53,6 +53,7 @@ def plot_hierarchy(
     estimates: Sequence[NDArray[Any]] | None = None,
     stds: Sequence[NDArray[Any]] | None = None,
     *,
+    axis: str | None = None,
     foot: str = "",
     width: float = WIDTH,
 ) -> Figure:
@@ -66,6 +67,7 @@ def plot_hierarchy(
         title: what is counted.
         subtitle: what is protected.
         estimates, stds: of the nodes by level, where they were made to fit; None: as released.
+        axis: what areas show; None: released counts.
         foot: below it: where numbers come from.
         width: in inches.
 
@@ -85,7 +87,7 @@ def plot_hierarchy(
         title, subtitle, (0.55 + 0.62 * levels, _MAP_TALL), foot, width
     )
     _error_by_level(top, release.tree, shown, stds)
-    _tree_map(bottom, release.tree, shown)
+    _tree_map(bottom, release.tree, shown, axis or "Released counts")
     return figure
 
 
@@ -241,14 +243,14 @@ def _worst(row: Sequence[float], short: float) -> float:
     return max(short**2 * row[0] / whole, whole / (short**2 * row[-1]))
 
 
-def _tree_map(ax: Axes, tree: Tree, estimates: Sequence[NDArray[Any]]) -> None:
+def _tree_map(ax: Axes, tree: Tree, estimates: Sequence[NDArray[Any]], what: str) -> None:
     wide = ax.figure.get_figwidth() * 0.955  # type: ignore[union-attr]
     ax.set_position((0.02, ax.get_position().y0, 0.955, ax.get_position().height))
     ax.set_xlim(0, wide)
     ax.set_ylim(0, _MAP_TALL)
     ax.set_axis_off()
     names = " and ".join(tree.levels[1:3]) if len(tree.levels) > 1 else "total"
-    ax.set_title(f"Released counts by {names}", loc="left", size=11, color=INK)
+    ax.set_title(f"{what} by {names}", loc="left", size=11, color=INK, parse_math=False)
     whole = _Box(0.0, 0.0, wide, _MAP_TALL)
     if len(tree.levels) == 1:
         _block(ax, whole, PALETTE[0], 1.6, "total", float(estimates[0][0]))
@@ -361,7 +363,13 @@ def fitting(
 
 @drawing
 def plot_ranges(
-    release: RangesRelease, title: str, subtitle: str, *, foot: str = "", width: float = WIDTH
+    release: RangesRelease,
+    title: str,
+    subtitle: str,
+    *,
+    axis: str | None = None,
+    foot: str = "",
+    width: float = WIDTH,
 ) -> Figure:
     """Two panels: the cells with their noise, and noise against the length of an interval.
 
@@ -369,6 +377,7 @@ def plot_ranges(
         release: what was released, on a line.
         title: what is counted.
         subtitle: what is protected and how.
+        axis: what heights show.
         foot: below it: where numbers come from.
         width: in inches.
 
@@ -379,6 +388,9 @@ def plot_ranges(
     """
     figure, (top, bottom) = _stacked(title, subtitle, (2.9, 2.1), foot, width)
     _cells_panel(top, release)
+    if axis is not None:
+        for ax in (top, bottom):
+            ax.set_ylabel(axis, color=FAINT, parse_math=False)
     _lengths_panel(bottom, release)
     return figure
 
@@ -444,8 +456,8 @@ def plot_contingency(
     margins: Mapping[str, NDArray[Any]],
     title: str,
     subtitle: str,
-    axis: str = "count",
     *,
+    axis: str | None = None,
     foot: str = "",
     width: float = WIDTH,
 ) -> Figure:
@@ -457,7 +469,7 @@ def plot_contingency(
             estimate, lower, upper.
         title: what is counted.
         subtitle: what is protected.
-        axis: what lengths mean.
+        axis: what lengths show; None: count.
         foot: below it: where numbers come from.
         width: in inches.
 
@@ -498,5 +510,5 @@ def plot_contingency(
         estimate, low, high = (part[places] for part in numbers)
         draw_bars(ax, [name for name, _ in bars], estimate, low, high)
         ax.set_title(f"{called}", loc="left", size=11, color=INK, parse_math=False)
-    all_axes[-1].set_xlabel(axis, color=FAINT, parse_math=False)
+    all_axes[-1].set_xlabel(axis or "count", color=FAINT, parse_math=False)
     return figure
