@@ -111,6 +111,51 @@ def test_delta_where_normals_end_is_at_most_what_is_computed(
     assert deltas(3.0, 1.5, 2.0)[0] > 5 * deltas(3.0, 1.5, 2.0)[1]  # what was promised before
 
 
+def lost(epsilon: float, shift: float) -> float:
+    """By how much the end of normals raises delta where one pair moves, by an integral.
+
+    Where one disc reaches and the other does not: the lesser of the densities, epsilon included.
+    """
+    radius = math.sqrt(LARGEST_SQUARED_RADIUS)
+    along, across = np.linspace(-radius, shift / 2, 1501), np.linspace(0, radius, 751)
+    x, y = np.meshgrid(along, across)
+    own, moved = x**2 + y**2, (x - shift) ** 2 + y**2
+    least = np.exp(np.minimum(-own / 2, epsilon - moved / 2))
+    least *= (own <= radius**2) & (moved > radius**2)
+    return float(2 * least.sum() * (along[1] - along[0]) * (across[1] - across[0]) / (2 * math.pi))
+
+
+LONG = [(epsilon, shift) for epsilon in (1, 8, 24, 32, 36) for shift in (0.5, 2.2, 4.0, 5.6, 8.0)]
+
+
+def test_what_is_lost_at_a_large_epsilon_is_at_most_what_is_computed() -> None:
+    for epsilon, shift in LONG:
+        assert lost(epsilon, shift) <= beyond(1 / shift, 1, epsilon) <= beyond(1 / shift)
+    assert beyond(1 / 5.6, 1, 32) < beyond(1 / 5.6) / 100
+
+
+def test_a_bound_of_a_sixteenth_is_found_out() -> None:
+    """The same with a sixteenth of what the second density has beyond its disc."""
+    for epsilon in (32, 36):
+        assert lost(epsilon, 5.6) > beyond(1 / 5.6, 1, epsilon - math.log(16))
+
+
+def test_no_split_loses_more_at_an_epsilon_whoever_chooses_it() -> None:
+    """Pairs that are lost by either density, each of the two sums over a split of its own."""
+    random = np.random.default_rng(6)
+    for epsilon, shift in LONG:
+        bound = beyond(1 / shift, 1, epsilon)
+        most = math.exp(epsilon - LARGEST_SQUARED_RADIUS / 2) / 2
+        sums = {"short": 0.0, "long": 0.0}
+        splits = [np.full(pairs, 1 / pairs) for pairs in (1, 2, 3, 4, 10)]
+        splits += [random.dirichlet(np.full(pairs, 0.5)) for pairs in (2, 3, 5) for _ in range(20)]
+        for shares in splits:
+            each = np.array([_outside(one) for one in (shift * np.sqrt(shares)).tolist()])
+            sums["short"] = max(sums["short"], float(each[each <= most].sum()))
+            sums["long"] = max(sums["long"], float(most * (each > most).sum()))
+        assert min(sum(sums.values()), 1) <= bound * (1 + 1e-4)
+
+
 def test_no_split_of_a_shift_over_pairs_shows_more() -> None:
     random = np.random.default_rng(5)
     for multiplier in (0.15, 0.3, 1.0, 7.0, 100.0):
@@ -127,7 +172,13 @@ def test_no_split_of_a_shift_over_pairs_shows_more() -> None:
 
 @pytest.mark.parametrize(
     ("epsilon", "steps", "least"),
-    [(1, 100, 1.2e-12), (1, 10_000, 1.3e-11), (16, 10_000, 1.8e-10), (32, 10_000, 8e-4)],
+    [
+        (1, 100, 1.2e-12),
+        (1, 10_000, 1.3e-11),
+        (16, 10_000, 1.8e-10),
+        (24, 10_000, 2.5e-9),
+        (32, 10_000, 6.5e-6),
+    ],
 )
 def test_the_least_deltas_of_the_trust_page(epsilon: int, steps: int, least: float) -> None:
     noise_multiplier(ApproxDP(epsilon, least), steps)

@@ -16,15 +16,32 @@ estimate by simulation; where only such are known, as for balls in bins, nothing
 the pairs by vectors of lengths a_1, a_2, ... whose squares add up to a^2, a = 1 / multiplier. Where
 both discs reach, the densities are those of exact normals times one common number, so that
 
-    delta = e^(n p) delta_exact + sum over i of f(a_i),    p = e^-(R^2 / 2),
-    f(a) = e^-((R - a)^2 / 2) - e^-(R^2 / 2)  (1 from a = R on),
+    delta = e^(n p) delta_exact + sum over i of lost(a_i),    p = e^-(R^2 / 2).
 
-where f(a) is at least the probability that a pair lands where the other disc does not reach: its
-radius is above R - a then. As a function of a^2, f is concave first and convex later, so that of n
-pairs at most one is long and the others are alike: the sum is at most f(a) + n f(a / sqrt(n)). With
-n for 2^40 coordinates that is what `beyond` says; noise is calibrated for what it leaves of delta,
-and what it does not leave half of is refused. The radii have gaps besides, which floating-point
-numbers have everywhere: that is no part of this bound (see the trust page).
+What is lost stands where one disc reaches and the other does not. Let z be drawn, z + a what the
+other data would have needed, u and v = e^epsilon u(. + a) the two densities there, of exact
+normals. Truncated, v is missing: all of u counts, where max(u - v, 0) counted before, and the
+difference is min(u, v). So it is lost in no more than the union over pairs of the events
+|z_i| <= R < |z_i + a_i|, whose probability is at most
+
+    f(a_i) = e^-((R - a_i)^2 / 2) - p        by u: the radius of z_i is above R - a_i then,
+    c = e^epsilon p / 2                      by v: the radius of z_i + a_i is above R, and of all
+                                             directions less than half lead there;
+
+the other pairs lie within their discs, which for v is likeliest where it is centred (Anderson's
+inequality), and the factors cancel. As functions of a_i^2, f and what is below c of it are concave
+first and convex later (up to R - a_i = 2), so that of pairs with f(a_i) <= c and squares that add
+up to a^2, all but one are alike or at the end b, f(b) = c. With k = a^2 / b^2, rounded down,
+
+    sum over pairs up to b <= (k + 1) c + n f(a / sqrt(n))  (k = 0: f(a) in the place of c)
+    sum over pairs beyond b <= k c.
+
+Lengths may be chosen from what was released; then each of the sums holds on every path, one under
+u and one under v, and both are added. With n for 2^40 coordinates that is what `beyond` says; noise
+is calibrated for what it leaves of delta, and what it does not leave half of is refused. Where each
+step takes examples by chance, densities are mixtures, what is missing is no more than that of the
+part that moved, and every step loses as much at most. The radii have gaps besides, which
+floating-point numbers have everywhere: that is no part of this bound (see the trust page).
 """
 
 from __future__ import annotations
@@ -47,7 +64,7 @@ _RADIUS_ROUNDED = 1e-5
 _INTERVAL = 1e-3
 
 
-def beyond(multiplier: float, steps: int = 1) -> float:
+def beyond(multiplier: float, steps: int = 1, epsilon: float | None = None) -> float:
     """Probability that noise shows what exact normals would hide, as it ends and they do not.
 
     An upper bound, for 2^40 coordinates. By so much a delta has to be larger, and up to so much
@@ -56,12 +73,30 @@ def beyond(multiplier: float, steps: int = 1) -> float:
     Args:
         multiplier: standard deviation of the noise at sensitivity 1.
         steps: of the run.
+        epsilon: beyond which a loss counts; None: any is too much.
 
     >>> beyond(1.0, steps=1000) < 1e-10, beyond(0.25, steps=1000) > 1e-7
     (True, True)
+    >>> beyond(0.2), beyond(0.2, epsilon=20) < 1e-10
+    (4.142...e-05, True)
     """
     shift, pairs = 1 / multiplier, _pairs(steps)
-    return min(_outside(shift) + pairs * _outside(shift / math.sqrt(pairs)), 1.0)
+    spread = pairs * _outside(shift / math.sqrt(pairs))
+    whole = min(_outside(shift) + spread, 1.0)
+    if epsilon is None:
+        return whole
+    radius = _radius()
+    least = math.exp(-(radius**2) / 2)
+    most = math.exp(min(epsilon - radius**2 / 2, 0.0)) / 2
+    if most + least >= math.exp(-2):  # f is concave again where it is larger
+        return whole
+    end = radius - math.sqrt(-2 * math.log(most + least))
+    times = math.floor(shift**2 / end**2 * (1 + 1e-9))
+    return min(whole, (2 * times + 1) * most + spread) if times else whole
+
+
+def _radius() -> float:
+    return math.sqrt(LARGEST_SQUARED_RADIUS) - _RADIUS_ROUNDED
 
 
 def _pairs(steps: int) -> float:
@@ -70,7 +105,7 @@ def _pairs(steps: int) -> float:
 
 def _outside(shift: float) -> float:
     """f: see the module."""
-    radius = math.sqrt(LARGEST_SQUARED_RADIUS) - _RADIUS_ROUNDED
+    radius = _radius()
     if shift >= radius:
         return 1.0
     return math.exp(-(radius**2) / 2) * math.expm1(shift * (radius - shift / 2))
@@ -118,7 +153,7 @@ def noise_multiplier(guarantee: Guarantee, steps: int = 1) -> float:
 
         # noise for less than delta is wider, and then less is lost
         narrowest = analytic_gaussian_sigma(guarantee.epsilon, guarantee.delta)
-        left = _left(guarantee, steps, beyond(narrowest, steps))
+        left = _left(guarantee, steps, beyond(narrowest, steps, float_above(guarantee.epsilon)))
         return analytic_gaussian_sigma(guarantee.epsilon, left)
     raise InvalidInput(
         f"{guarantee!r} cannot be kept with Gaussian noise; training takes ZCDP(rho) or "
@@ -150,9 +185,11 @@ def poisson_multiplier(guarantee: Guarantee, rate: float, steps: int) -> float:
 
     # not amplified, noise is wider: so far no curves need to be computed
     widest = math.sqrt(steps) * analytic_gaussian_sigma(guarantee.epsilon, guarantee.delta)
-    _left(guarantee, steps, steps * beyond(widest))
+    above = float_above(guarantee.epsilon)
+    _left(guarantee, steps, steps * beyond(widest, epsilon=above))
     epsilon, delta = float_below(guarantee.epsilon), float_below(guarantee.delta)
-    left = _left(guarantee, steps, steps * beyond(_poisson(epsilon, delta, rate, steps)))
+    narrowest = _poisson(epsilon, delta, rate, steps)
+    left = _left(guarantee, steps, steps * beyond(narrowest, epsilon=above))
     return _poisson(epsilon, left, rate, steps)
 
 
