@@ -188,5 +188,5 @@ def test_what_is_refused() -> None:
     for nodes, more in wrongs:
         with pytest.raises(InvalidInput):
             Cuts(nodes, **more)
-    assert "edge-level privacy" in reading.describe()
+    assert "one sighting of an edge" in reading.describe()
     assert Cuts.from_dict(Cuts(9, lower=-1, resolution="0.5").to_dict()).weighted

@@ -44,6 +44,7 @@ from counton.jobs.tables import (
 from counton.mechanisms.intervals import check_level
 from counton.results.files import about
 from counton.results.shown import LOOK, check_look
+from counton.results.wording import listed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -100,7 +101,7 @@ def perform_hierarchy(
     def draw() -> Figure:
         from counton.plots.tables import plot_hierarchy
 
-        title = f"{request.value.capitalize()} by {', '.join(release.tree.levels[1:])}"
+        title = f"{request.value.capitalize()} by {listed(release.tree.levels[1:])}"
         return plot_hierarchy(
             release,
             outputs.title or title,
@@ -260,7 +261,7 @@ def perform_contingency(
     def draw() -> Figure:
         from counton.plots.tables import plot_contingency
 
-        title = f"Rows by {' and '.join(release.columns)}"
+        title = f"Rows by {listed(release.columns)}"
         shown = {name: table[name].to_numpy() for name in table.columns}
         titled, said = outputs.title or title, _promise(outcome)
         return plot_contingency(release.columns, shown, titled, said, **_look(outputs))

@@ -156,13 +156,14 @@ class Exported:
             )
         from counton.plots.style import check_width
         from counton.plots.tables import plot_contingency, plot_hierarchy, plot_ranges
+        from counton.results.wording import listed
 
         foot = "" if source is None else f"Source: {source}."
         look: dict[str, Any] = {"axis": axis, "foot": foot}
         look["width"] = check_width(width)
         promise = f"{self.about['guarantee']} protects each single {self.about['unit']}"
         if isinstance(what, HierarchyOutcome):
-            said = title or f"Released counts by {', '.join(what.release.tree.levels[1:])}"
+            said = title or f"Released counts by {listed(what.release.tree.levels[1:])}"
             parts = what.estimates, what.stds
             return {"table": plot_hierarchy(what.release, said, promise, *parts, **look)}
         if isinstance(what, RangesRelease) and len(what.shape) == 1:
@@ -171,7 +172,7 @@ class Exported:
         if isinstance(what, ContingencyOutcome):
             names, table = what.release.columns, what.table()
             shown = {name: table[name].to_numpy() for name in table.columns}
-            said = title or f"Released counts by {' and '.join(names)}"
+            said = title or f"Released counts by {listed(names)}"
             drawn = plot_contingency(names, shown, said, promise, **look)
             return {"table": drawn}
         raise InvalidInput(

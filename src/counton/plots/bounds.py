@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -69,9 +70,7 @@ def plot_bounds(
         )
     ax.set_xscale("log")
     ax.set_yscale("log")
-    ticks = [
-        number for number, after in zip(most, [*most[1:], 0], strict=True) if _apart(number, after)
-    ]
+    ticks = _apart(most, WIDTH * 0.75)
     ax.set_xticks(ticks, [f"{number:,}" for number in ticks])
     ax.minorticks_off()
     ax.yaxis.set_major_formatter(lambda value, _place: f"{value:g}%")
@@ -82,6 +81,16 @@ def plot_bounds(
     return figure
 
 
-def _apart(number: int, after: int) -> bool:
-    """Whether there is room for both labels."""
-    return not number < after < 1.3 * number
+def _apart(numbers: Sequence[int], inches: float) -> list[int]:
+    """Those whose names have room on a logarithmic axis, the largest among them.
+
+    >>> _apart([1, 2, 3, 500, 1000, 1520], 5.6)
+    [1, 2, 3, 500, 1520]
+    """
+    whole = math.log(numbers[-1] / numbers[0]) or 1.0
+    kept: list[int] = []
+    for number in reversed(numbers):
+        names = 0.08 * (len(f"{number:,}") + len(f"{kept[-1]:,}")) / 2 + 0.1 if kept else 0.0
+        if not kept or math.log(kept[-1] / number) / whole * inches >= names:
+            kept.append(number)
+    return kept[::-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import fill
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -17,7 +18,10 @@ from counton.plots.style import (
     WIDTH,
     clean,
     drawing,
+    foot_inches,
     heading_inches,
+    tick,
+    write_foot,
     write_heading,
 )
 
@@ -26,6 +30,8 @@ if TYPE_CHECKING:
 
 #: Parts of the time, spread by their logarithms, and steps of each that are computed, at most.
 _PARTS, _OF_EACH = 100, 16
+#: Of a name beside a curve, in a line.
+_LETTERS = 17
 
 
 class _Curve(NamedTuple):
@@ -73,15 +79,15 @@ def plot_plan(ranked: Plan, title: str) -> Figure:
     middles = np.sqrt(shown[:, 0] * shown[:, -1].astype(np.float64))
     curves = _curves(ranked, shown)
     over = "" if ranked.horizon is not None else f" of the first {steps:,} steps"
-    subtitle = f"{ranked.guarantee}; protected: {ranked.contribution}. " + sentence_of(
-        ranked.factors, ranked.metric, over
-    )
-    head = heading_inches(title, subtitle) + 0.3
-    tall = head + 3.6 + 0.62
+    subtitle = f"{ranked.guarantee}; protected: {ranked.contribution}"
+    foot = sentence_of(ranked.factors, ranked.metric, over)
+    head, bottom = heading_inches(title, subtitle) + 0.3, 0.62 + foot_inches(foot)
+    tall = head + 3.6 + bottom
     figure = Figure(figsize=(WIDTH, tall), dpi=150, facecolor="white")
     ax = figure.subplots()
-    figure.subplots_adjust(left=0.09, right=0.74, bottom=0.62 / tall, top=1 - head / tall)
+    figure.subplots_adjust(left=0.09, right=0.74, bottom=bottom / tall, top=1 - head / tall)
     write_heading(figure, title, subtitle)
+    write_foot(figure, foot)
     for curve in reversed(curves):
         low, high = curve.std.min(axis=1), curve.std.max(axis=1)
         ax.fill_between(middles, low, high, color=curve.colour, alpha=0.22, linewidth=0)
@@ -96,7 +102,7 @@ def plot_plan(ranked: Plan, title: str) -> Figure:
     ax.set_xlim(1, max(steps, 2))
     ax.set_ylim(0, 1.08 * max(float(curve.std.max()) for curve in curves))
     ax.xaxis.set_major_formatter(lambda value, _place: f"{value:,.0f}")
-    if steps > 10**6:
+    if steps >= 10**6:
         ax.xaxis.set_major_formatter(lambda value, _place: _short(value))
     ax.minorticks_off()
     ax.set_title("standard deviation of a release", loc="left", size=10, color=FAINT, pad=5)
@@ -141,12 +147,13 @@ def _curves(ranked: Plan, shown: Integers) -> list[_Curve]:
     std = _std(ranked, other.best, shown)
     name = names[not bounded].format(_named(other.best))
     more = other.best.by(ranked.metric) / best.by(ranked.metric) - 1
-    found.append(_Curve(f"{name}\n({more:+.0%})", std, PALETTE[1], 1.7))
+    compared = f"({more:+.0%})".replace("-", "−")
+    found.append(_Curve(f"{name}\n{compared}", std, PALETTE[1], 1.7))
     return found
 
 
 def _named(choice: Choice) -> str:
-    return f"{choice.kind},\n{choice.family}"
+    return f"{fill(choice.kind, _LETTERS)},\n{choice.family.capitalize()} noise"
 
 
 def _std(ranked: Plan, choice: Choice, shown: Integers) -> Floats:
@@ -170,8 +177,10 @@ def _parts(steps: int) -> Integers:
 
 
 def _short(value: float) -> str:
-    power = round(np.log10(value))
-    return f"$10^{{{power}}}$" if power > 3 else f"{value:,.0f}"
+    for size, name in ((10**12, "trillion"), (10**9, "billion"), (10**6, "million")):
+        if value >= size:
+            return f"{tick(value / size)} {name}"
+    return f"{value:,.0f}"
 
 
 def _apart(ends: list[tuple[str, float, str]], top: float) -> list[tuple[str, float, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,12 +11,18 @@ from numpy.typing import NDArray
 
 from counton.plots.style import (
     FAINT,
+    INK,
+    PALETTE,
     WIDTH,
+    axis_inches,
+    axis_lines,
+    clean,
     draw_bars,
     drawing,
     foot_inches,
     heading_inches,
     shorten,
+    tick,
     write_foot,
     write_heading,
 )
@@ -37,13 +44,15 @@ _SAID: dict[str, tuple[str, str, tuple[str, ...] | None]] = {
     "Distinct": ("Running number of distinct users", "users", None),
     "Edges": ("Edges of a growing graph", "edges", None),
     "Forest": ("Weight of a minimum spanning forest", "weight", None),
-    "Contingency": ("Running margins of a table", "count", None),
-    "Hierarchy": ("Running counts of a hierarchy", "count", None),
+    "Contingency": ("Running {counted}", "{counted}", None),
+    "Episodes": ("Episodes so far", "times that each episode came", None),
+    "Hierarchy": ("Running {counted}", "{counted}", None),
     "Moments": ("Running means, variances and slopes", "", None),
     "Quantiles": ("Running quantiles", "value", None),
-    "Ranges": ("Running counts of a line of cells", "count", None),
+    "Ranges": ("Running {counted}", "{counted}", None),
     "Stars": ("Stars of a growing graph", "stars", None),
-    "TopK": ("Largest groups so far", "count", None),
+    "Substrings": ("Words so far", "times that each word came", None),
+    "TopK": ("Running {counted}", "{counted}", None),
     "Triangles": ("Triangles of a growing graph", "triangles", None),
     "Degrees": ("Degrees of a growing graph", "nodes of each degree", None),
 }
@@ -51,6 +60,10 @@ _SAID: dict[str, tuple[str, str, tuple[str, ...] | None]] = {
 _OF_VALUES = ("Average", "Quantiles")
 #: Cells that are drawn beside each other, at most.
 _MOST_BARS = 30
+#: More cells of a line than this are drawn side by side after the last step, not over time.
+_MOST_CURVES = 12
+#: So many cells of a line are bars, more are steps.
+_MOST_COLUMNS = 60
 
 
 @drawing
@@ -65,6 +78,7 @@ def plot_statistic(
     when: str = "",
     by: str | None = None,
     of: str | None = None,
+    counted: str = "count",
     over: int | None = None,
     foot: str = "",
     width: float = WIDTH,
@@ -80,6 +94,7 @@ def plot_statistic(
         when: of which times the numbers are, in words.
         by: by what groups are told apart, in words; None: there are none.
         of: the column whose values are meant.
+        counted: what cells count, in words.
         over: what came in so many steps is shown; None: in all so far.
         foot: below the chart: where numbers come from, and what is protected.
         width: in inches.
@@ -90,10 +105,13 @@ def plot_statistic(
     inner = statistic.inner if isinstance(statistic, Grouped) else statistic
     kind = type(inner).__name__
     said, shown, chosen = _SAID.get(kind, (f"{kind} so far", "count", None))
+    said, shown = (words.format(counted=counted) for words in (said, shown))
     if of is not None and kind in _OF_VALUES:
         said, shown = f"{said} of {of}", of
     if over is not None:
         said = _upper(said.removeprefix("Running ").removesuffix(" so far"))
+    if kind == "Moments":
+        table = {**table, "name": _of_columns(table["name"], inner.parameters["columns"])}
     if inner is not statistic:
         table, middle = _by_group(table, chosen)
         share = None if middle is None else f"{'Running m' if over is None else 'M'}{middle[1:]}"
@@ -101,17 +119,20 @@ def plot_statistic(
             share = f"{'Running' if over is None else 'The'} {middle} quantile"
         said = f"{said if share is None else f'{share} of {of}'}, by {by or 'group'}"
         chosen = None
+    said += _which(inner, table)
     table = _of_table(inner, table)
     steps, place = np.unique(table["step"], return_inverse=True)
     names = next((table[name].astype(str) for name in _NAMES if name in table), None)
-    bars = names is not None and (kind == "Degrees" or (statistic.on_demand and len(steps) == 1))
+    bars = names is not None and statistic.on_demand and len(steps) == 1
     promise = f"with {100 * level:g}% intervals"
     if kind == "TopK":  # as `TopKReading.ranking`
         promise += " for all groups at once"
+    profile = "degree" if kind == "Degrees" else None
+    if kind == "Ranges" and "from_cell" not in table and names is not None:
+        several = int((place == len(steps) - 1).sum()) > _MOST_CURVES
+        profile = inner.parameters["name"] if several else None
     if names is None:
         names = np.full(len(place), of if of is not None and kind in _OF_VALUES else shown)
-    if "degree" in table:
-        names = np.array([f"degree {name}" for name in names])
     if "share" in table:
         names = np.array([_share(share) for share in table["share"]])
     estimate = "estimate" if "estimate" in table else "value"
@@ -119,11 +140,24 @@ def plot_statistic(
     last = place == len(steps) - 1
     when_ended = np.asarray(times(range(int(steps[0]), int(steps[-1]) + 1)))[steps - steps[0]]
     if kind == "TopK" and by is not None:
-        said = f"{said}, by {by}"
-    if bars:
+        said = f"{said}, by {by}: the {int(last.sum()):,} largest"
+    if bars or profile is not None:
         estimate, low, high = (end[last] for end in ends)
         until = f"{_at(when_ended[-1])}; {promise}"
         named = names[last].tolist()
+        if profile is not None:
+            return plot_line(
+                named,
+                estimate,
+                low,
+                high,
+                title or said,
+                until,
+                axis or shown,
+                profile,
+                foot,
+                width,
+            )
         return plot_bars(
             named, estimate, low, high, title or said, until, axis or shown, foot, width
         )
@@ -132,6 +166,7 @@ def plot_statistic(
     column = np.array([columns.get(name, -1) for name in names.tolist()])
     grids = np.full((3, len(steps), len(drawn)), np.nan)
     grids[:, place[column >= 0], column[column >= 0]] = [end[column >= 0] for end in ends]
+    _leave_out_unknown(inner, grids)
     starts = None
     if over == 1 and when_ended.dtype.kind == "M":
         begun = np.asarray(times(range(int(steps[0]) - 1, int(steps[-1]))))
@@ -151,6 +186,43 @@ def plot_statistic(
         foot=foot,
         width=width,
     )
+
+
+def _leave_out_unknown(statistic: Statistic, grids: NDArray[np.float64]) -> None:
+    """Averages and quantiles whose interval is all that there can be say nothing: no line there."""
+    kind, given = type(statistic).__name__, statistic.parameters
+    if kind == "Average":
+        least, most = float(Fraction(given["lower"])), float(Fraction(given["upper"]))
+    elif kind == "Quantiles":
+        least, most = float(given["edges"][0]), float(given["edges"][-1])
+    else:
+        return
+    grids[:, (grids[1] <= least) & (grids[2] >= most)] = np.nan
+
+
+def _of_columns(names: NDArray[Any], columns: Sequence[Any]) -> NDArray[Any]:
+    """Names of moments as a reader says them."""
+    called = [str(one if isinstance(one, str) else one[0]) for one in columns]
+    said = {"count": "rows"}
+    for one in called:
+        said |= {f"{kind} {one}": f"{kind} of {one}" for kind in ("mean", "variance")}
+        for other in called:
+            said[f"covariance {one} {other}"] = f"covariance of {one} and {other}"
+            said[f"slope {one} {other}"] = f"slope of {one} on {other}"
+    return np.array([said.get(name, name) for name in names.astype(str).tolist()])
+
+
+def _which(statistic: Statistic, table: Mapping[str, NDArray[Any]]) -> str:
+    """By what the cells of a table are told apart, for a title."""
+    kind, given = type(statistic).__name__, statistic.parameters
+    if kind == "Contingency":
+        return ", " + " and ".join(f"by {name}" for name, _ in given["columns"])
+    if kind == "Ranges":
+        return f", by {given['name']}"
+    if kind == "Hierarchy":
+        levels = list(dict.fromkeys(table["level"].tolist()))
+        return f", by {levels[1]}" if len(levels) > 1 else ""
+    return ""
 
 
 def _upper(words: str) -> str:
@@ -281,4 +353,85 @@ def plot_bars(
     shown = [names[place] for place in kept]
     draw_bars(ax, shown, *(numbers[kept] for numbers in (estimates, low, high)))
     ax.set_title(axis, loc="left", size=9, color=FAINT, pad=4)
+    return figure
+
+
+@drawing
+def plot_line(
+    names: Sequence[str],
+    estimates: NDArray[np.float64],
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
+    title: str,
+    subtitle: str,
+    axis: str,
+    along: str,
+    foot: str = "",
+    width: float = WIDTH,
+) -> Figure:
+    """Cells that have an order, side by side: bars with intervals, or of many a line with a band.
+
+    Args:
+        names: of the cells, in their order.
+        estimates, low, high: of each.
+        title, subtitle: what is shown, what is protected.
+        axis: what heights mean.
+        along: what the cells are.
+        foot: below the chart: where numbers come from, and what is protected.
+        width: in inches.
+
+    >>> counts = np.array([5.0, 2.0, 1.0])
+    >>> chart = plot_line("123", counts, counts - 1, counts + 1, "Degrees", "", "nodes", "degree")
+    >>> chart.axes[0].get_xlabel()
+    'degree'
+    """
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    head = heading_inches(title, subtitle, width) + 0.3 + axis_inches(axis, width)
+    bottom = 0.55 + foot_inches(foot, width)
+    tall = head + (2.6 if width < WIDTH else 3.6) + bottom
+    figure = Figure(figsize=(width, tall), dpi=150, facecolor="white")
+    ax = figure.subplots()
+    write_heading(figure, title, subtitle)
+    write_foot(figure, foot)
+    places = np.arange(len(names))
+    if len(names) <= _MOST_COLUMNS:
+        ax.bar(places, estimates, 0.8, color=PALETTE[0], alpha=0.55)
+        ax.vlines(places, low, high, color=INK, linewidth=1.3)
+    else:
+        edges = np.append(places, len(names)) - 0.5
+        level, lower, upper = (np.append(part, part[-1]) for part in (estimates, low, high))
+        style: dict[str, Any] = {"step": "post", "color": PALETTE[0], "linewidth": 0}
+        ax.fill_between(edges, lower, upper, alpha=0.22, **style)
+        ax.step(edges, level, where="post", color=PALETTE[0], linewidth=1.1)
+    ax.axhline(0, color="#b0b0b0", linewidth=0.8)
+    ax.set_xlim(-0.6, len(names) - 0.4)
+    least, most = min(float(np.min(low)), 0.0), max(float(np.max(high)), 0.0)
+    margin = 0.03 * (most - least or 1.0)
+    ax.set_ylim(least - margin if least else 0.0, most + margin)
+    shown = [shorten(name, 10) for name in names]
+    room = max(2, int((width - 1) / (0.25 + 0.08 * max(map(len, shown)))))
+    stride = max(1, -(-len(names) // room))
+    stride = next(round_ for round_ in (1, 2, 5, 10, 20, 50, 100, stride) if round_ >= stride)
+    ticks = places[::stride]
+    if all(name.isdecimal() for name in names):  # round ones
+        ticks = places[[int(name) % stride == 0 for name in names]]
+    ax.set_xticks(ticks, [shown[place] for place in ticks.tolist()])
+    whole = bool(np.all(estimates == np.rint(estimates)))
+    ax.yaxis.set_major_locator(MaxNLocator(6, integer=whole))
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
+    clean(ax, grid="y")
+    for label in ax.get_xticklabels():
+        label.set_parse_math(False)
+    called = "\n".join(axis_lines(axis, width))
+    ax.set_title(called, loc="left", size=9, color=FAINT, pad=4, parse_math=False)
+    ax.set_xlabel(along, size=9, color=FAINT, parse_math=False)
+    letters = max(len(tick(float(one))) for one in ax.get_yticks())
+    figure.subplots_adjust(
+        left=(0.3 + 0.078 * letters) / width,
+        right=1 - 0.25 / width,
+        bottom=bottom / tall,
+        top=1 - head / tall,
+    )
     return figure

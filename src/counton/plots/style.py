@@ -33,7 +33,7 @@ NARROW = 5.5
 #: Shades of the palette for more groups than it has colours: below 1 darker, above 1 lighter.
 _SHADES = (1.0, 0.62, 1.38, 0.38, 0.82)
 _LONGEST_NAME = 24
-_TITLE_LETTERS, _SUBTITLE_LETTERS, _FOOT_LETTERS = 50, 88, 104
+_TITLE_LETTERS, _SUBTITLE_LETTERS, _FOOT_LETTERS, _AXIS_LETTERS = 50, 88, 104, 90
 #: Fonts with letters that the first has not, tried in this order where they are installed.
 _FONTS = (
     "Noto Sans",
@@ -196,6 +196,20 @@ def _lines(title: str, subtitle: str, width: float) -> tuple[list[str], list[str
     return wrap(title, int(_TITLE_LETTERS * share)), wrap(subtitle, int(_SUBTITLE_LETTERS * share))
 
 
+def axis_lines(name: str, width: float = WIDTH) -> list[str]:
+    """What an axis shows, in as many lines as it needs above the axes.
+
+    >>> axis_lines("number of users (each in the first 2 groups alone)", 4)
+    ['number of users (each in the first 2', 'groups alone)']
+    """
+    return wrap(name, int(_AXIS_LETTERS * (width - 1) / (WIDTH - 1))) or [""]
+
+
+def axis_inches(name: str, width: float = WIDTH) -> float:
+    """What the lines of an axis beyond the first take."""
+    return 0.16 * (len(axis_lines(name, width)) - 1)
+
+
 def foot_inches(foot: str, width: float = WIDTH) -> float:
     """What `write_foot` takes from the bottom.
 
@@ -271,7 +285,9 @@ def draw_bars(
         label.set_parse_math(False)
     ax.set_ylim(len(names) - 0.4, -0.6)
     ax.axvline(0, color="#b0b0b0", linewidth=0.8)
-    ax.xaxis.set_major_locator(MaxNLocator(6))
+    wide = ax.get_position().width * ax.figure.get_figwidth()  # type: ignore[union-attr]
+    most_ticks = int(wide / (0.3 + 0.075 * max(len(tick(round(end))) for end in ax.get_xlim())))
+    ax.xaxis.set_major_locator(MaxNLocator(min(max(most_ticks, 1), 6)))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
     clean(ax, grid="x")
     ax.tick_params(axis="y", labelcolor=INK)

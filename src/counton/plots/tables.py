@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from textwrap import wrap
+from textwrap import fill, wrap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -13,6 +13,7 @@ from counton.exact import quantity
 from counton.plots.style import (
     FAINT,
     INK,
+    NARROW,
     PALETTE,
     WIDTH,
     clean,
@@ -23,6 +24,7 @@ from counton.plots.style import (
     heading_inches,
     shade,
     shorten,
+    tick,
     write_foot,
     write_heading,
 )
@@ -97,7 +99,11 @@ def _stacked(
     """Panels below each other, of so many inches."""
     from matplotlib.figure import Figure
 
-    head, gap = heading_inches(title, subtitle, width) + 0.3, 0.85
+    narrow = width < NARROW  # where names have two lines
+    head, gap = (
+        heading_inches(title, subtitle, width) + (0.5 if narrow else 0.3),
+        0.85 + 0.3 * narrow,
+    )
     foot = 0.55 + foot_inches(below, width)
     height = head + sum(tall) + gap * (len(tall) - 1) + foot
     figure = Figure(figsize=(width, height), dpi=150, facecolor="white")
@@ -110,6 +116,34 @@ def _stacked(
         axes.append(figure.add_axes((left, place / height, 0.97 - left, inches / height)))
         place -= gap
     return figure, axes
+
+
+def _wide(ax: Axes) -> float:
+    """Width of the picture, in inches."""
+    return float(ax.figure.get_figwidth())  # type: ignore[union-attr]
+
+
+def _call(ax: Axes, name: str) -> None:
+    """A name above a panel, in as many lines as it needs."""
+    lines = fill(name, int(11.5 * (_wide(ax) - 1.1)))
+    ax.set_title(lines, loc="left", size=11, color=INK, parse_math=False)
+
+
+def _cell_name(values: Sequence[str], longest: int = 24) -> str:
+    """A cell of a table by its values, of which none is cut away.
+
+    >>> _cell_name(["Bavaria and the Palatinate", "men"]), _cell_name(["Berlin", "men"])
+    ('Bavaria and the Pa…, men', 'Berlin, men')
+    """
+    if len(values) == 1:
+        return values[0]
+    room = longest - 2 * (len(values) - 1)
+    for place in np.argsort([-len(value) for value in values], kind="stable").tolist():
+        others = sum(len(value) for number, value in enumerate(values) if number != place)
+        if others + len(values[place]) > room:
+            values = [*values]
+            values[place] = shorten(values[place], max(room - others, room // len(values)))
+    return ", ".join(values)
 
 
 def _error_by_level(
@@ -174,16 +208,15 @@ def _error_by_level(
     ax.set_xscale("log")
     if highest > 0:
         ax.set_xlim(lowest / 4, max(highest, 10 * lowest) * 4)
-    ax.xaxis.set_major_locator(LogLocator(numticks=7))
+    ax.xaxis.set_major_locator(LogLocator(numticks=4 if _wide(ax) < NARROW else 7))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _percent(value)))
     ax.minorticks_off()
     clean(ax, grid="x")
-    ax.set_title("Standard deviation, in % of the count", loc="left", size=11, color=INK)
-    ax.set_xlabel(
-        "line: all nodes, from the largest to the smallest count; bar: the middle 80%; dot: median",
-        size=8.5,
-        color=FAINT,
+    _call(ax, "Standard deviation, in % of the count")
+    legend = (
+        "line: all nodes, from the largest to the smallest count; bar: the middle 80%; dot: median"
     )
+    ax.set_xlabel(fill(legend, int(14 * (_wide(ax) - 0.6))), size=8.5, color=FAINT)
 
 
 def _percent(value: float) -> str:
@@ -250,7 +283,7 @@ def _tree_map(ax: Axes, tree: Tree, estimates: Sequence[NDArray[Any]], what: str
     ax.set_ylim(0, _MAP_TALL)
     ax.set_axis_off()
     names = " and ".join(tree.levels[1:3]) if len(tree.levels) > 1 else "total"
-    ax.set_title(f"{what} by {names}", loc="left", size=11, color=INK, parse_math=False)
+    _call(ax, f"{what} by {names}")
     whole = _Box(0.0, 0.0, wide, _MAP_TALL)
     if len(tree.levels) == 1:
         _block(ax, whole, PALETTE[0], 1.6, "total", float(estimates[0][0]))
@@ -396,6 +429,8 @@ def plot_ranges(
 
 
 def _cells_panel(ax: Axes, release: RangesRelease) -> None:
+    from matplotlib.ticker import FuncFormatter
+
     cells = release.shape[0]
     size = -(-cells // _MOST_CELLS)
     low = np.arange(0, cells, size)
@@ -416,8 +451,9 @@ def _cells_panel(ax: Axes, release: RangesRelease) -> None:
     band = f"{what} ± two standard deviations"
     if 2 * widest < _THIN * (top - bottom):
         band = f"{what}; their noise, ± {quantity(widest, widest)}, is thinner than the line"
-    ax.set_title(band, loc="left", size=11, color=INK)
+    _call(ax, band)
     ax.set_xlabel("cell", color=FAINT)
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
     clean(ax, grid="y")
 
 
@@ -438,8 +474,9 @@ def _lengths_panel(ax: Axes, release: RangesRelease) -> None:
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     ax.set_xlabel("cells in the interval", color=FAINT)
     ax.minorticks_off()
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
     ax.legend(frameon=False, fontsize=9, loc="lower right")
-    ax.set_title("Standard deviation of an interval, by its length", loc="left", size=11, color=INK)
+    _call(ax, "Standard deviation of an interval, by its length")
     clean(ax, grid="y")
 
 
@@ -485,7 +522,7 @@ def plot_contingency(
     sets = [(column,) for column in range(len(names))]
     for kept in [*sets, *([(0, 1)] if len(names) == 2 else [])]:
         bars = [
-            (", ".join(str(row[column]) for column in kept), place)
+            (_cell_name([str(row[column]) for column in kept]), place)
             for place, row in enumerate(rows)
             if all((row[column] is not None) == (column in kept) for column in range(len(names)))
         ]
@@ -509,6 +546,6 @@ def plot_contingency(
         )
         estimate, low, high = (part[places] for part in numbers)
         draw_bars(ax, [name for name, _ in bars], estimate, low, high)
-        ax.set_title(f"{called}", loc="left", size=11, color=INK, parse_math=False)
+        _call(ax, called)
     all_axes[-1].set_xlabel(axis or "count", color=FAINT, parse_math=False)
     return figure

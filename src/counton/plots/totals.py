@@ -22,6 +22,8 @@ from counton.plots.style import (
     INK,
     NARROW,
     WIDTH,
+    axis_inches,
+    axis_lines,
     clean,
     colours_at,
     drawing,
@@ -172,6 +174,9 @@ def plot_totals(
         if len(curves.groups) > most:
             curves, several = curves.largest(most), curves.all_groups or len(curves.groups)
             subtitle += f"; the {most} largest of {several:,} groups"
+    if curves.starts is not None:  # the numbers beside names are of one window alone
+        (window,) = window_names(curves.starts[-1:], curves.times[-1:].astype("datetime64[us]"))
+        subtitle += f"; in numbers: {' '.join(window.split())}"
     curves = curves.thinned()
     if panels:
         return _small_charts(curves, title, subtitle, ylabel, foot, width, from_zero=from_zero)
@@ -191,10 +196,12 @@ def _one_chart(
     from matplotlib.figure import Figure
 
     panels = split_by_size(curves.estimates[-1])
-    labels = Labels.of(curves.groups, curves.estimates[-1], curves.lower[-1], curves.upper[-1])
     below = wide < NARROW  # where names stand
+    last = curves.estimates[-1], curves.lower[-1], curves.upper[-1]
+    labels = Labels.of(curves.groups, *last, room=wide - 0.6 if below else None)
     heights = [2.2 if below else max(2.2, 0.32 * len(panel)) for panel in panels]
-    head, bottom = heading_inches(title, subtitle, wide) + 0.25, 0.55 + foot_inches(foot, wide)
+    head = heading_inches(title, subtitle, wide) + 0.25 + axis_inches(ylabel, wide)
+    bottom = 0.55 + foot_inches(foot, wide)
     legend = _LEGEND_INCHES * len(curves.groups) + 0.1 if below else 0.0
     bottom += legend
     tall = head + bottom + max(2.6 if below else 4.0, sum(heights))
@@ -257,7 +264,8 @@ def _small_charts(
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-    subtitle += f"; {ylabel}, each chart with its own scale" if ylabel else ""
+    subtitle += f"; {ylabel}" if ylabel else ""
+    subtitle += "; each chart with its own scale"
     count, columns = len(curves.groups), 1 if wide < NARROW else min(2, len(curves.groups))
     rows, head = -(-count // columns), heading_inches(title, subtitle, wide) + 0.45
     bottom = 0.55 + foot_inches(foot, wide)
@@ -274,14 +282,17 @@ def _small_charts(
     )
     write_heading(figure, title, subtitle)
     write_foot(figure, foot)
-    labels = Labels.of(curves.groups, curves.estimates[-1], curves.lower[-1], curves.upper[-1])
+    last = curves.estimates[-1], curves.lower[-1], curves.upper[-1]
+    labels = Labels.of(curves.groups, *last)
+    room = int((wide - 0.9) / columns * 13.2)  # letters above a chart
     shades = curves.colours
     for index, ax in enumerate(axes):
         if index >= count:
             ax.set_axis_off()
             continue
         _draw_panel(ax, curves, [index], shades, from_zero=from_zero)
-        name = f"{labels.names[index]}   {labels.values[index]}"
+        value = labels.values[index]
+        name = f"{shorten(curves.groups[index], max(room - len(value) - 3, 8))}   {value}"
         ax.set_title(name, loc="left", size=10, color=INK, parse_math=False)
         ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
         ax.yaxis.set_major_locator(MaxNLocator(3))
@@ -299,6 +310,7 @@ def split_by_size(last: NDArray[np.float64]) -> list[list[int]]:
     >>> split_by_size(np.array([5.0, 9.0]))
     [[1, 0]]
     """
+    last = np.nan_to_num(last)  # what is not known yet
     order = [int(index) for index in np.argsort(-last, kind="stable")]
     if len(order) < 4 or last[order[0]] <= 0:
         return [order]
@@ -421,7 +433,10 @@ def _name_axes(
     for number, ax in enumerate(axes):
         ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
         ax.yaxis.set_major_locator(MaxNLocator(6 if number == 0 else 4))
-        name = ylabel if number == 0 else f"the {len(panels[number])} smallest, enlarged"
+        wide = ax.figure.get_figwidth()  # type: ignore[union-attr]
+        name = f"the {len(panels[number])} smallest, enlarged"
+        if number == 0:
+            name = "\n".join(axis_lines(ylabel, wide))
         ax.set_title(name, loc="left", size=9, color=FAINT, pad=4, parse_math=False)
     name_times(axes[-1], curves, 3, most)
 
@@ -541,8 +556,13 @@ def moment_in_words(time: np.datetime64) -> str:
 
     >>> moment_in_words(np.datetime64("2024-03-29T12:30"))
     '29 Mar 2024, 12:30'
+    >>> moment_in_words(np.datetime64("2024-03-30T00:00"))
+    'the end of 29 Mar 2024'
     """
     one = time.astype("datetime64[s]").item()
+    if one.hour == one.minute == one.second == 0:
+        one = (time.astype("datetime64[s]") - np.timedelta64(1, "s")).item()
+        return f"the end of {one.day} {one:%b %Y}"
     return f"{one.day} {one:%b %Y, %H:%M}"
 
 
@@ -560,6 +580,7 @@ def _label_ends(
     low, high = ax.get_ylim()
     height = ax.get_position().height * figure.get_figheight() * 72  # points
     ends = curves.estimates[-1, panel]
+    ends = np.where(np.isfinite(ends), ends, low)  # what is not known yet
     wanted = (ends - low) / (high - low) * height
     for index, place, value in zip(panel, spread(wanted, _LABEL_POINTS, height), ends, strict=True):
         style: dict[str, Any] = {
@@ -612,14 +633,20 @@ class Labels:
         last: NDArray[np.float64],
         low: NDArray[np.float64],
         high: NDArray[np.float64],
+        *,
+        room: float | None = None,
     ) -> Labels:
         """From names, last estimates and ends of the last bands.
+
+        Args:
+            groups, last, low, high: of each curve.
+            room: of a line with name and value, in inches, where names may be longer than others.
 
         >>> ends = np.array([18.0, 0.0]), np.array([22.0, 2.0])
         >>> Labels.of(["visits", "median"], np.array([20.0, 0.25]), *ends).values
         ['20.0 ± 2.0', '0.25 (0 to 2)']
         """
-        names, halves = [shorten(name) for name in groups], (high - low) / 2
+        halves = (high - low) / 2
         whole = all(bool(np.all(numbers == np.rint(numbers))) for numbers in (last, halves))
         values = []
         for value, half, *ends in np.stack([last, halves, low, high], axis=1).tolist():
@@ -632,6 +659,12 @@ class Labels:
                 band = " to ".join(quantity(end, half, end == round(end)) for end in ends)
                 band = f" ({band})"
             values.append(quantity(value, half, whole) + band)
+        longest = (
+            {}
+            if room is None
+            else {"longest": int((room - VALUE_INCHES * max(map(len, values))) / NAME_INCHES)}
+        )
+        names = [shorten(name, **longest) for name in groups]
         beside = max(min(_inches(one, 9, "bold"), NAME_INCHES * len(one)) for one in names)
         numbers = max(min(_inches(one, 8.5), VALUE_INCHES * len(one)) for one in values)
         return cls(names, values, LINE_INCHES + beside + 0.2 + numbers)

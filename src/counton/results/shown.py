@@ -430,7 +430,12 @@ def chart_of(
     """
     from counton.plots.statistic_charts import plot_statistic
     from counton.plots.style import check_width
-    from counton.results.wording import foot_of, groups_in_words, times_in_words
+    from counton.results.wording import (
+        counted_in_words,
+        foot_of,
+        groups_in_words,
+        times_in_words,
+    )
 
     definition = released.definition
     columns = {name: table[name].to_numpy() for name in table.columns}
@@ -445,6 +450,7 @@ def chart_of(
         when=times_in_words(definition, over),
         by=groups_in_words(definition),
         of=definition.value,
+        counted=counted_in_words(definition),
         over=over,
         foot=foot_of(definition, look.source),
         width=width,

@@ -110,8 +110,8 @@ def statistic_in_words(definition: Description) -> str:
         "units": plural(given.get("unit", "user")),
         "first": _plain(edges[0]),
         "last": _plain(edges[-1]),
-        "columns": _listed(names),
-        "levels": _listed([] if tree is None else list(tree.levels)),
+        "columns": listed(names),
+        "levels": listed([] if tree is None else list(tree.levels)),
     }
     said = _CALLED.get(kind)
     return f"statistic {kind}" if said is None else said.format_map(given)
@@ -121,10 +121,10 @@ def _plain(edge: object) -> str:
     return f"{edge:.12g}" if isinstance(edge, float) else str(edge)
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
     """Names in a sentence.
 
-    >>> _listed(["a", "b", "c"]), _listed(["a"])
+    >>> listed(["a", "b", "c"]), listed(["a"])
     ('a, b and c', 'a')
     """
     return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
@@ -135,6 +135,12 @@ def series_in_words(definition: Description) -> str:
     if definition.what == "sum":
         return str(definition.value)
     return definition.subject.removeprefix("number of ").partition(",")[0].partition(" (")[0]
+
+
+def counted_in_words(definition: Description) -> str:
+    """What cells of a statistic count."""
+    unit = "event" if definition.people is not None else definition.unit
+    return f"number of {plural(unit)}"
 
 
 def groups_in_words(definition: Description) -> str | None:

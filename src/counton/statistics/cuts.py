@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from counton.privacy import Guarantee
     from counton.statistics.machine import Machine
 
-_UNIT = "sighting of an edge (edge-level privacy)"
+_UNIT = "sighting of an edge"
 _MOST_NODES = 2**16
 #: Pairs of nodes that a cut may have.
 _MOST_PAIRS = 2**24

@@ -39,7 +39,7 @@ class Edges(Subgraphs):
     >>> reading["edges"] == reading.count, reading.std() > 1
     (True, True)
     >>> print(Edges().contribution())
-    one edge (edge-level privacy), which counts in one cell of one step by at most 1, added or
+    one edge, which counts in one cell of one step by at most 1, added or
     removed
     """
 

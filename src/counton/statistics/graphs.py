@@ -17,7 +17,7 @@ from counton.privacy.contribution import Relation
 from counton.statistics.base import Events, Exact, Statistic
 
 #: What is protected, in words.
-UNIT = "edge (edge-level privacy)"
+UNIT = "edge"
 #: What happens to an edge beyond the bounds.
 Beyond = Literal["refuse", "drop"]
 
