@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from counton.serve.service import Service
+
 pytestmark = pytest.mark.slow
 
 ROWS = ["00:10,a", "00:20,b", "01:10,a", "03:30,a"]
@@ -55,6 +57,25 @@ def test_verify_says_where_no_witness_can_be(on_server: Any) -> None:
     assert printed.code == 0, printed.err
     assert "no witness: the state is on a server" in printed.err
     assert "no witness" not in on_server("verify", on_server.state, "--key", key).err
+
+
+def test_each_run_says_once_where_no_witness_can_be(on_server: Any) -> None:
+    key = str(on_server.folder / "the.key")
+    rows = on_server.write("e.csv", ROWS)
+    assert "no witness" not in on_server.count(rows, "--key", key).err
+    command = ("--key", f"command:cat {key}")
+    file = on_server.folder / "jobs.toml"
+    printed = on_server.count(rows, *command, "--save", str(file))
+    assert printed.code == 0, printed.err
+    assert printed.err.count("no witness: the state is on a server") == 1
+    jobs = file.read_text()
+    file.write_text(f"{jobs}\n{jobs.replace('events]', 'more]')}")
+    assert on_server("run", str(file)).err.count("no witness: the state is on a server") == 1
+    lines = [line for line in jobs.splitlines() if line.split(" =")[0] not in ("events", "until")]
+    file.write_text("\n".join(lines))
+    service = Service(file)
+    service.close()
+    assert service.remarks[0].startswith("no witness: the state is on a server")
 
 
 def test_a_machine_that_was_away_is_told_what_to_say(on_server: Any) -> None:

@@ -13,7 +13,14 @@ from rich.table import Table
 
 from counton.cli.exits import ExitCode
 from counton.cli.options import LedgerOptions, PlanOptions, VerifyOptions
-from counton.cli.printing import print_files, print_json, print_line, print_table, print_words
+from counton.cli.printing import (
+    print_files,
+    print_json,
+    print_line,
+    print_table,
+    print_words,
+    warn_of_no_witness,
+)
 from counton.errors import InvalidInput, field
 from counton.jobs.guards import check_most
 from counton.jobs.job import guarantee_from, metric_from, needed_guarantee
@@ -440,18 +447,12 @@ def _adopt(options: VerifyOptions, keys: Sequence[str | None]) -> None:
 def print_verification(options: VerifyOptions) -> None:
     """What was computed again, and what differs; ends with the exit code that says so."""
     from counton.store import verify
-    from counton.store.keyfile import witness_beside
 
     keys: list[str | None] = [*options.key] if options.key else [None]
     if options.adopt:
         _adopt(options, keys)
     found = verify(options.state, options.name, key=keys)
-    if not any(witness_beside(options.state, key).paths for key in keys):
-        print_line(
-            Console(stderr=True),
-            "no witness: the state is on a server and no key file is named, so an old copy of it "
-            "would be taken for the newest; keep the key in a file",
-        )
+    warn_of_no_witness(Console(stderr=True), (options.state, keys))
     wrong = any(one.problems for one in found)
     skipped = any(one.skipped for one in found)
     if options.json:

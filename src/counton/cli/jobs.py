@@ -11,7 +11,7 @@ from rich.console import Console
 
 from counton.cli.exits import ExitCode, exit_code
 from counton.cli.options import RunOptions, option_names
-from counton.cli.printing import print_json, print_line
+from counton.cli.printing import print_json, print_line, warn_of_no_witness
 from counton.cli.run import carried_out
 from counton.errors import CountonError, InvalidInput
 from counton.jobs.exports import publish
@@ -42,6 +42,7 @@ def perform(options: RunOptions) -> None:
     reports: dict[str, Any] = {}
     failed = ExitCode.OK
     errors, console = Console(stderr=True), Console()
+    warn_of_no_witness(errors, *((job.state, [job.key]) for job in jobs.values()))
     for number, (name, job) in enumerate(jobs.items()):
         if not options.json:
             print_line(console, f"{chr(10) if number else ''}job {name}", bold=True)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bar
 from rich.table import Table
 
+from counton.errors import CountonError
 from counton.exact import text
 from counton.jobs.job import Progress, silent
 
@@ -39,6 +40,23 @@ def print_line(console: Console, text: str, *, bold: bool = False) -> None:
     """A line as it is, however long."""
     style = "bold" if bold else None
     console.print(text, style=style, highlight=False, markup=False, soft_wrap=True)
+
+
+def warn_of_no_witness(errors: Console, *states: tuple[Any, Sequence[Any]]) -> None:
+    """Say once where no old copy of a state would be noticed.
+
+    Args:
+        errors: where it is said.
+        states: each with where its keys are kept.
+    """
+    from counton.store.keyfile import without_witness
+
+    told: dict[str, None] = {}
+    for state, keys in states:
+        with suppress(CountonError):  # said of what cannot be used
+            told |= dict.fromkeys(filter(None, [without_witness(state, *keys)]))
+    for said in told:
+        print_line(errors, said)
 
 
 def warn_of_weak(

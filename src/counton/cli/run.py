@@ -17,6 +17,7 @@ from counton.cli.printing import (
     print_line,
     print_table,
     print_words,
+    warn_of_no_witness,
     warn_of_weak,
     working,
 )
@@ -77,6 +78,8 @@ def carried_out(job: Job, *, silently: bool, bar: bool = False, about: str = "")
     errors = Console(stderr=True)
     job = recalled(checked(job))
     outputs = Outputs.of(job)
+    if not about:
+        warn_of_no_witness(errors, (job.state, [job.key]))
     aside = SetAside.of(job)
     with (
         working(errors, always=bar) as progress,

@@ -24,6 +24,7 @@ from counton.cli.printing import (
     print_line,
     print_table,
     print_words,
+    warn_of_no_witness,
     warn_of_weak,
 )
 from counton.columns import ADDED, readable
@@ -345,6 +346,7 @@ def _head(
 ) -> Console | None:
     """Print the report as JSON and give None; or its head, and give the console."""
     terms, stated = outcome.release.terms, request.epsilon or request.rho
+    warn_of_no_witness(Console(stderr=True), (request.state, [request.key]))
     warn_of_weak(Console(stderr=True), terms.guarantee, terms.contribution.unit, stated)
     if outputs.json:
         plot = None if failed or not outputs.plot else str(outputs.plot)

@@ -24,7 +24,7 @@ from counton.serve.settings import Settings, settings_of
 from counton.serve.tokens import Tokens
 from counton.store import Store
 from counton.store.inbox import Inbox
-from counton.store.keyfile import Kept
+from counton.store.keyfile import Kept, without_witness
 from counton.store.turn import LASTS, Turn
 from counton.store.watching import Watch
 from counton.windows import microseconds
@@ -149,14 +149,15 @@ class Service:
 
     @property
     def remarks(self) -> list[str]:
-        """What is to be said of jobs at the start: those that only show, and those that fail."""
+        """What is to be said at the start: of old copies, and of jobs that only show, or fail."""
         ended = [
             f"job {self._jobs[name]!r}: stream {name!r} has ended at step "
             f"{journal.definition.ended:,}: what it released is shown, and it takes no rows"
             for name, journal in self.journals.items()
             if journal.definition.ended is not None
         ]
-        return [*ended, *map(str, self.failed.values())]
+        unseen = {without_witness(one.job.state, one.job.key) for one in self.served.values()}
+        return [*filter(None, unseen), *ended, *map(str, self.failed.values())]
 
     def state_of(self, name: str) -> State:
         """The state of a stream."""

@@ -214,6 +214,24 @@ def witness_beside(state: State | Database, key: Kept) -> Witness:
     return Witness(list(once)[::-1], label, state if isinstance(state, Database) else None)
 
 
+def without_witness(state: State | None, *keys: Kept) -> str | None:
+    """Why no old copy of a state would be noticed, in words; None where one would be.
+
+    Args:
+        state: path of a SQLite file, or a database URL; None: of what is released without one.
+        keys: where the keys are kept.
+
+    >>> without_witness("visits.db", "env:VISITS_KEY") is None
+    True
+    """
+    if state is None or any(key is None or witness_beside(state, key).paths for key in keys):
+        return None
+    return (
+        "no witness: the state is on a server and no key file is named, so an old copy of it would "
+        "be taken for the newest; keep the key in a file"
+    )
+
+
 class Witness:
     """What is remembered beside a key: of each stream the last step, and a digest of its release.
 
