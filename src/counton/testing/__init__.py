@@ -51,7 +51,7 @@ from counton.testing.line_laws import (
 from counton.testing.node_noise import HashedNoise, ShiftedNoise
 from counton.testing.pattern_laws import check_moved, check_short_ways
 from counton.testing.rows import LawBroken
-from counton.testing.simulation import error_curve, simulate
+from counton.testing.simulation import band, error_curve, simulate
 from counton.testing.statistic_laws import (
     check_statistic,
     check_statistic_counts,
@@ -103,6 +103,7 @@ __all__ = [
     "HashedNoise",
     "LawBroken",
     "ShiftedNoise",
+    "band",
     "check_alternating",
     "check_arguments",
     "check_causal",
