@@ -113,15 +113,27 @@ class DiscreteGaussian:
 Law = DiscreteLaplace | DiscreteGaussian
 
 
-def law_to_dict(law: Law) -> dict[str, str]:
+def law_to_dict(law: Law, grid: Fraction | None = None) -> dict[str, str]:
     """JSON values from which `law_from_dict` rebuilds the law exactly.
+
+    Args:
+        law: of integers.
+        grid: what one of these integers is in data units: parameters are told in data units then.
 
     >>> law_to_dict(DiscreteLaplace(Fraction(14, 3)))
     {'law': 'discrete Laplace', 'scale': '14/3'}
+    >>> law_to_dict(DiscreteLaplace(2**17), Fraction(1, 2**16))
+    {'law': 'discrete Laplace', 'scale': '2', 'grid': '1/65536'}
     """
+    told = {} if grid is None else {"grid": str(grid)}
+    unit = Fraction(1) if grid is None else grid
     if isinstance(law, DiscreteLaplace):
-        return {"law": "discrete Laplace", "scale": str(law.scale)}
-    return {"law": "discrete Gaussian", "sigma_squared": str(law.sigma_squared)}
+        return {"law": "discrete Laplace", "scale": str(law.scale * unit), **told}
+    return {
+        "law": "discrete Gaussian",
+        "sigma_squared": str(law.sigma_squared * unit**2),
+        **told,
+    }
 
 
 def law_from_dict(saved: dict[str, str]) -> Law:
@@ -135,10 +147,11 @@ def law_from_dict(saved: dict[str, str]) -> Law:
     """
     kind = saved.get("law")
     try:
+        unit = Fraction(saved.get("grid", 1))
         if kind == "discrete Laplace":
-            return DiscreteLaplace(Fraction(saved["scale"]))
+            return DiscreteLaplace(Fraction(saved["scale"]) / unit)
         if kind == "discrete Gaussian":
-            return DiscreteGaussian(Fraction(saved["sigma_squared"]))
+            return DiscreteGaussian(Fraction(saved["sigma_squared"]) / unit**2)
     except (KeyError, ValueError, ZeroDivisionError) as error:
         raise InvalidInput(f"law {saved!r} cannot be read: {error!r}") from error
     raise InvalidInput(f"law is {kind!r}; it must be 'discrete Laplace' or 'discrete Gaussian'")

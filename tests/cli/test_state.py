@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import polars as pl
@@ -309,3 +310,35 @@ def test_a_stream_that_goes_on_under_another_key_is_verified_with_both(place: An
     assert "2 of 2 releases are right" in done.out
     told = json.loads(place("verify", state, "--key", two, "--key", one, "--json").out)
     assert {each["name"]: each["key"] for each in told["found"]} == {"events": one, "next": two}
+
+
+def test_noise_is_told_in_units_of_the_data(place: Any) -> None:
+    """Laws of draws are on grids of their own, such as of 2^-16, which tell readers nothing."""
+    rows = [f"0{n % 3}:10,{n}" for n in range(30)]
+    events, until = place.write("e.csv", rows, "time,spent"), ("--until", "2013-01-01T03:00")
+    bounds = ("--value", "spent", "--lower", "0", "--upper", "50", "--resolution", "0.01")
+    new = (*place.new(by=None, domain=None), "--strategy", "solved", *until)
+    assert place("count", events, *new, "--name", "counts").code == 0
+    done = place("statistic", "average", events, *new, *bounds, "--name", "means", "--json")
+    assert done.code == 0, done.err
+    state = str(place.state)
+    shown = json.loads(place("show", state, "--json").out)
+    counts, means = shown["streams"]
+    laws = [stream["terms"]["law"] for stream in (counts, means)]
+    assert all(Fraction(law["grid"]) < 1 for law in laws)
+    assert Fraction(laws[0]["scale"]) < 100
+    (told,) = [row for row in json.loads(done.out)["last"]["rows"] if row["name"] == "count"]
+    assert means["last"]["std"] == pytest.approx(told["std"])
+    assert "number of values" in means["last"]["of"]
+    words = place("show", state).out
+    assert f"standard deviation {told['std']:,.4g} of the number of values" in words
+    for asked in (("verify", state), ("verify", state, "--json")):
+        said = place(*asked).out
+        assert "the noise (discrete Laplace) is as wide as the guarantee needs" in said
+        assert "Fraction" not in said
+        assert "3 steps of 1 value: " in said
+    for name in ("counts", "means"):
+        told = json.loads(place("answer", state, "--name", name, "--json").out)
+        assert "law" not in told["about"]["terms"]
+        assert told["about"]["noise"]["std"] < 100
+        assert "added or removed" in told["about"]["protected"]

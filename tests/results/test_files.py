@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from datetime import datetime, timedelta
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -291,7 +292,26 @@ def test_noise_is_told_in_data_units(name: str, tmp_path: Path) -> None:
     assert facts["noise"]["step"] == last["step"][0]
     assert facts["noise"]["std"] == last["std"][0]
     assert set(facts["noise"]) == {"family", "std", "step"}
-    assert facts["terms"]["law"] == facts["description"]["terms"]["law"]
+    assert "law" not in facts["terms"]
+    law = facts["description"]["terms"]["law"]
+    (width,) = [Fraction(law[name]) for name in ("scale", "sigma_squared") if name in law]
+    assert float(width) < 4 * last["std"][0] ** 2  # no units of 2^-16, which are thousands of it
+    assert 0 < Fraction(law["grid"]) <= 1
+
+
+def test_a_file_whose_law_is_in_units_of_its_own_is_read_as_before(tmp_path: Path) -> None:
+    out = tmp_path / "t.csv"
+    run = released(made("sum, noise of floats", tmp_path, out=out))
+    new = read(out)
+    beside = tmp_path / "t.csv.json"
+    facts = json.loads(beside.read_text())
+    assert facts["description"]["format"] == 2
+    facts["description"]["format"] = 1
+    facts["description"]["terms"] = run.terms.to_dict()
+    assert "grid" not in facts["description"]["terms"]["law"]
+    beside.write_text(json.dumps(facts))
+    assert read(out).terms == new.terms == run.terms
+    assert read(out).table().equals(new.table())
 
 
 # --------------------------------------------------------------------------- what was shown

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
+from urllib.parse import urljoin
 
 import anyio
 import pytest
 from inside import Inside, inside, visit
 
 from counton.jobs.exports import export
+from counton.laws import law_from_dict
 
 #: Moments between which two windows lie.
 BETWEEN = {"from": "2026-03-01T09:00", "to": "2026-03-01T09:02", "group": "home"}
@@ -66,6 +69,32 @@ def test_every_path_has_the_level_of_the_files(
             told = asked(service, "/difference", **BETWEEN)
             assert told["level"] == level
             assert told == asked(service, "/difference", **BETWEEN, level=level)
+
+
+def test_numbers_stand_beside_what_protects_them(tmp_path: Path) -> None:
+    with inside(tmp_path) as service:
+        before = asked(service, "/series")
+        service.at(2)
+        about, whole = asked(service, ""), asked(service, "/release")
+        for told in (before, asked(service, "/series"), asked(service, "/difference", **BETWEEN)):
+            for name in ("unit", "protected", "guarantee"):
+                assert told[name] == about[name] == whole[name]
+            at = urljoin("/v1/streams/visits/series", told["description"])
+            assert at == "/v1/streams/visits/release"
+
+
+@pytest.mark.parametrize("job", [{}, AVERAGE, {"strategy": "binary"}])
+def test_no_path_tells_noise_in_units_of_its_own(tmp_path: Path, job: dict[str, Any]) -> None:
+    with inside(tmp_path, **job) as service:
+        service.at(2)
+        law = asked(service, "/release")["description"]["terms"]["law"]
+        journal = service.service.journals["visits"]
+        terms = journal.released().terms
+        assert law_from_dict(law) == terms.law
+        assert Fraction(law["grid"]) * 2**terms.strategy.lattice_bits == 1
+        assert Fraction(law["scale"]) < 100
+        last = asked(service, "/series", last=1)["rows"][-1]  # of an average: the count
+        assert asked(service, "/release")["noise"]["std"] == pytest.approx(last["std"])
 
 
 def test_a_stream_that_has_released_nothing_says_the_level_that_it_will_have(

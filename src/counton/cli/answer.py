@@ -16,7 +16,7 @@ from counton.errors import InvalidInput, field
 from counton.jobs.exports import released_in
 from counton.mechanisms.contrasts import Answer
 from counton.results.choosing import groups_named, steps_between, steps_within
-from counton.results.files import ADDRESSES, TABLES, read
+from counton.results.files import ADDRESSES, TABLES, promise_of, read
 from counton.results.release import Release
 
 #: Rows that the screen shows.
@@ -51,7 +51,8 @@ def perform(options: AnswerOptions) -> None:
         return
     one = _answer(released, options, asked[0], steps)
     if options.json:
-        print_json({name: values[0].item() for name, values in one.table_columns().items()})
+        numbers = {name: values[0].item() for name, values in one.table_columns().items()}
+        print_json({**numbers, "about": promise_of(released)})
         return
     print_line(Console(), released.describe().split("\n")[0], bold=True)
     print_line(Console(), one.describe())
@@ -102,7 +103,8 @@ def _answer(released: Release, options: AnswerOptions, asked: str, steps: range)
 
 def _print_table(table: pl.DataFrame, released: Release, options: AnswerOptions) -> None:
     if options.json:
-        head = json.dumps({"name": released.terms.name, "level": released.level})
+        told = {"name": released.terms.name, "level": released.level}
+        head = json.dumps({**told, "about": promise_of(released)})
         sys.stdout.write(f'{head[:-1]}, "rows": {table.write_json()}}}\n')
         return
     console = Console()

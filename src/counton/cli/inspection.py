@@ -401,8 +401,10 @@ def _print_stream(console: Console, stream: dict[str, Any]) -> None:
             ("unit", details["unit"]),
             *_living(details),
         ]
-    if stream["last"] is not None:
-        rows.append(("noise", f"standard deviation {stream['last']['std']:,.4g} at the last step"))
+    if stream["last"] is not None and stream["last"]["std"] is not None:
+        last = stream["last"]
+        of = "" if last.get("of") is None else f" of {last['of']}"
+        rows.append(("noise", f"standard deviation {last['std']:,.4g}{of}, at the last step"))
     if terms.get("statistic") is not None:
         rows.insert(1, ("statistic", _statistic(terms["statistic"])))
     print_line(console, f"\nstream {stream['name']}", bold=True)
@@ -473,7 +475,10 @@ def print_verification(options: VerifyOptions) -> None:
         right = sum(one.right for one in found)
         values = sum(one.values for one in found if one.right)
         print_line(
-            console, f"{right} of {len(found)} releases are right: {values:,} values computed again"
+            console,
+            f"{right} of {len(found)} release{'s' * (len(found) != 1)} "
+            f"{'is' if right == 1 else 'are'} right: {values:,} value{'s' * (values != 1)} "
+            f"computed again",
         )
     if wrong:
         raise SystemExit(int(ExitCode.STATE))

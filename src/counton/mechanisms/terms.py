@@ -303,6 +303,15 @@ class StreamTerms(Terms):
         resolution = self.contribution.resolution
         return Fraction(1) if resolution is None else resolution
 
+    @property
+    def law_unit(self) -> Fraction:
+        """What one is, of the integers of which the law is: data units, or those of a cell."""
+        return self.resolution / Fraction(2) ** int(self.strategy.lattice_bits)
+
+    def public(self) -> dict[str, Any]:
+        """As `to_dict`, with the law in data units: for readers. `from_dict` takes it too."""
+        return {**self.to_dict(), "law": law_to_dict(self.law, self.law_unit)}
+
     @cached_property
     def released_unit(self) -> Fraction:
         """One unit of the released integers, in data units."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -236,15 +237,24 @@ class Carried:
         """Those of the first groups."""
         return replace(self, estimates=self.estimates[:groups])
 
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON values."""
+    def to_dict(self, resolution: Fraction) -> dict[str, Any]:
+        """As JSON values, laws in data units.
+
+        Args:
+            resolution: one unit of the exact sums, in data units.
+        """
+        releases = [
+            {
+                "strategy": strategy.to_dict(),
+                "law": law_to_dict(law, resolution / 2**strategy.lattice_bits),
+                "step": step,
+            }
+            for strategy, law, step in self.releases
+        ]
         return {
             "estimates": self.estimates.tolist(),
             "variance": self.variance,
-            "releases": [
-                {"strategy": strategy.to_dict(), "law": law_to_dict(law), "step": step}
-                for strategy, law, step in self.releases
-            ],
+            "releases": releases,
         }
 
     @classmethod

@@ -36,6 +36,7 @@ from counton.results.released import Released
 from counton.results.shown import ReleasedStatistic, Shown
 from counton.statistics import Statistic
 from counton.statistics.readings import Readings
+from counton.statistics.running import noise_at
 
 #: What a table is written as, by the ending of its name.
 TABLES = {
@@ -56,7 +57,9 @@ ADDRESSES = ("http://", "https://")
 #: Seconds that a service has for each part of its answer.
 _TIME_OUT = 60
 #: Version of the description in a file.
-_FORMAT = 1
+_FORMAT = 2
+#: Those that are read: of the first, laws are in units of their own.
+_READ = (1, _FORMAT)
 #: What stands before names that came with the events where a spreadsheet would read a formula.
 _NO_FORMULA = r"^'('*[=+\-@\t\r\uFF1D\uFF0B\uFF0D\uFF20])"
 
@@ -95,7 +98,6 @@ def about(
         "terms": {
             "guarantee": guarantee.to_dict(),
             "contribution": unit.to_dict(),
-            "law": law_to_dict(terms.law),
         },
         "strategy": repr(terms.strategy) if isinstance(terms, StreamTerms) else terms.measured,
         "noise": _noise(terms, steps),
@@ -109,21 +111,25 @@ def _noise(terms: StreamTerms | TableTerms, steps: Sequence[int]) -> dict[str, A
     noise: dict[str, Any] = {"family": law_to_dict(terms.law)["law"]}
     if not isinstance(terms, StreamTerms) or not len(steps):
         return noise
-    return noise | {"std": terms.std(int(steps[-1])), "step": int(steps[-1])}
+    std, of = noise_at(terms, int(steps[-1]))
+    return noise | {"std": std, **({} if of is None else {"of": of}), "step": int(steps[-1])}
+
+
+def promise_of(released: Release) -> dict[str, Any]:
+    """What these numbers promise, as JSON values; `facts_of` has all to answer besides."""
+    return about(released.terms, released.level, released.definition.unprotected, released.steps)
 
 
 def facts_of(released: Release) -> dict[str, Any]:
     """What a file of these numbers carries, as JSON values: what it promises, and all to answer."""
-    people = released.definition.unprotected
-    facts = about(released.terms, released.level, people, released.steps)
     described = {
         "format": _FORMAT,
-        "terms": released.terms.to_dict(),
+        "terms": released.terms.public(),
         **released.definition.public(),
         "level": released.level,
         **released.described(),
     }
-    return facts | released.facts() | {"description": described}
+    return promise_of(released) | released.facts() | {"description": described}
 
 
 class _File(NamedTuple):
@@ -253,7 +259,7 @@ def _opened(path: Path) -> _File:
 
 def _file(label: str, rows: pl.DataFrame, facts: Mapping[str, Any]) -> _File:
     described = facts["description"]
-    if described.get("format") != _FORMAT:
+    if described.get("format") not in _READ:
         raise StateError(
             f"{label!r} has a description of format {described.get('format')!r}; this version "
             f"reads format {_FORMAT}: read it with the version of counton that wrote it "

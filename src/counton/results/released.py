@@ -738,7 +738,10 @@ class Released(Release):
         """See `Release.described`."""
         found: dict[str, Any] = {"steps": self.steps.stop - 1}
         if self.carried is not None:
-            found["carried"] = {"groups": list(self.groups), **self.carried.to_dict()}
+            found["carried"] = {
+                "groups": list(self.groups),
+                **self.carried.to_dict(self.terms.resolution),
+            }
         if self.since is not None:
             found["since"] = dict(self.since)
         return found

@@ -81,7 +81,16 @@ class StreamDescription(StreamFacts):
     columns: list[str]
 
 
-class SeriesRows(BaseModel):
+class Promise(BaseModel):
+    """What protects numbers; the whole description is at an address as seen from theirs."""
+
+    unit: str
+    protected: str
+    guarantee: str
+    description: str
+
+
+class SeriesRows(Promise):
     """Released steps: one row for each step and group."""
 
     name: str
@@ -100,7 +109,7 @@ class WholeRelease(BaseModel):
     model_config = {"extra": "allow"}
 
 
-class Difference(BaseModel):
+class Difference(Promise):
     """What happened between two moments. Both are ends of windows."""
 
     name: str

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -46,11 +46,13 @@ class Answer:
         level: of the intervals.
         rows: one for each step and group.
         found: whether the names of groups came with the events.
+        promise: what protects them, in words, and where the whole description is.
     """
 
     name: str
     level: float
     rows: pl.DataFrame
+    promise: Mapping[str, Any]
     found: bool = False
 
     def as_json(self) -> dict[str, Any]:
@@ -58,6 +60,7 @@ class Answer:
         return {
             "name": self.name,
             "level": self.level,
+            **self.promise,
             "columns": self.rows.columns,
             "rows": json_rows(self.rows),
         }
@@ -164,6 +167,16 @@ class Journal:
             "horizon": None if forever else definition.windows.steps,
             "last_window_end": None if last is None else last.isoformat(),
             "next_release": None if due is None else due.isoformat(),
+        }
+
+    def promise(self) -> dict[str, str]:
+        """What stands beside numbers that are read alone."""
+        definition = self.definition
+        return {
+            "unit": definition.unit,
+            "protected": definition.contribution.describe(definition.unit),
+            "guarantee": str(definition.guarantee),
+            "description": "release",  # an address, as seen from that of the numbers
         }
 
     def groups(self) -> list[str]:
@@ -278,11 +291,11 @@ class Journal:
         """
         level = check_level(self.level if level is None else level)
         if not self.step:
-            return Answer(self.name, level, _nothing(self.definition.windows))
+            return Answer(self.name, level, _nothing(self.definition.windows), self.promise())
         released = self.released(level)
         steps = self._steps(len(released.steps), start, until, last, since)
         if not steps:
-            return Answer(self.name, level, self._none(released))
+            return Answer(self.name, level, self._none(released), self.promise())
         found = released.only(steps, list(groups) or None)
         if isinstance(found, Released):
             if len(steps) * len(found.groups) > MOST_ROWS:
@@ -291,13 +304,13 @@ class Journal:
                     f"{MOST_ROWS:,}: ask for fewer steps ({field('last', 1000)}) or groups"
                 )
             unforeseen = self.definition.discovery is not None
-            return Answer(self.name, level, _rows(found, of), unforeseen)
+            return Answer(self.name, level, _rows(found, of), self.promise(), unforeseen)
         if of is not None:
             raise InvalidInput(
                 f"{field('of', of)} is for counts and sums, and {self.name!r} is of "
                 f"{self.definition.what}; leave it out"
             )
-        return Answer(self.name, level, found.table())
+        return Answer(self.name, level, found.table(), self.promise())
 
     def _none(self, released: Release) -> pl.DataFrame:
         if isinstance(released, Released):
@@ -366,6 +379,7 @@ class Journal:
             "from": windows.at(int(ends[places[0]])),
             "to": windows.at(int(ends[places[1]])),
             "level": released.level,
+            **self.promise(),
             "estimate": found.estimates[0, 0].item(),
             "std": float(found.std[0]),
             "lower": found.lower[0, 0].item(),

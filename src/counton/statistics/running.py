@@ -310,3 +310,21 @@ def statistic_of(terms: StreamTerms) -> tuple[Statistic, bool]:
     saved = dict(terms.statistic)
     batched = saved.pop("batched", False)
     return statistic_from_dict(saved), bool(batched)
+
+
+def noise_at(terms: StreamTerms, step: int) -> tuple[float, str | None]:
+    """How large the noise of a step is, in data units, and of what, where that is not a cell.
+
+    Args:
+        terms: of the stream.
+        step: one of its steps.
+
+    Returns:
+        A standard deviation, and the words of `ErrorOf` of its statistic; None of plain counts and
+        sums.
+    """
+    std = float(terms.std(step))
+    if terms.statistic is None:
+        return std, None
+    error = statistic_of(terms)[0].error_of
+    return std * error.mean, error.what

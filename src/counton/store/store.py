@@ -511,7 +511,8 @@ class Store(Closing):
                 "ledger": [entry.to_dict() for entry in books.entries(connection)],
                 "streams": [_public(connection, row) for row in rows.all()],
                 "tables": [
-                    {**row._mapping, "terms": json.loads(row.terms)} for row in tables.all()
+                    {**row._mapping, "terms": _without_law(json.loads(row.terms))}
+                    for row in tables.all()
                 ],
             }
 
@@ -546,8 +547,33 @@ def state_summary(state: str | os.PathLike[str]) -> dict[str, Any]:
         return store.summary()
 
 
+def _in_data_units(terms: dict[str, Any]) -> dict[str, Any]:
+    """Terms of a stream for readers, who are told of noise in units of the data."""
+    try:
+        return StreamTerms.from_dict(terms).public()
+    except StateError:  # of a strategy that is somebody's own
+        return _without_law(terms)
+
+
+def _noise_of_readings(terms: dict[str, Any], step: int) -> dict[str, Any]:
+    """The deviation of what is read of a statistic's cells, which may have units of their own."""
+    from counton.statistics.running import noise_at
+
+    try:
+        std, of = noise_at(StreamTerms.from_dict(terms), step)
+    except (InvalidInput, StateError):  # of a strategy or statistic that is somebody's own
+        return {"std": None}
+    return {"std": std, "of": of}
+
+
+def _without_law(terms: dict[str, Any]) -> dict[str, Any]:
+    """Terms that say which noise there is, and not how wide it is in units of its own."""
+    return {**terms, "law": {"law": terms["law"]["law"]}}
+
+
 def _public(connection: Connection, row: Row[Any]) -> dict[str, Any]:
     terms = json.loads(row.terms)
+    public = _in_data_units(terms)
     last = None
     if row.step:
         hidden = "counters" in terms  # of which cells are shown, it says nothing
@@ -559,9 +585,11 @@ def _public(connection: Connection, row: Row[Any]) -> dict[str, Any]:
             "values": None if hidden else np.asarray(released.values[0]).tolist(),
             "std": released.std,
         }
+        if "statistic" in terms:
+            last |= _noise_of_readings(terms, row.step)
     return {
         "name": row.name,
-        "terms": terms,
+        "terms": public,
         "details": json.loads(row.details),
         "key_fingerprint": row.key_fingerprint,
         "created": row.created,

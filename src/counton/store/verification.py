@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from sqlalchemy.engine import Connection, Row
 
 from counton.errors import CountonError, InvalidInput, ReplayMismatch, StateError, WrongKey
-from counton.laws import Law
+from counton.laws import Law, law_to_dict
 from counton.mechanisms import Counter
 from counton.mechanisms.calibration import law_for
 from counton.mechanisms.contingency import ContingencyRelease, saved_contingency
@@ -333,9 +333,10 @@ def _recomputed_stream(
         _compare(database, row, terms, again, inputs, digest)
     if delay and last:  # inputs that wait are not in any release yet: the checkpoint has them
         _compare(database, row, terms, again, kept.waiting.totals[-min(delay, last) :], digest)
+    cells = max(terms.cells, 1)
     yield (
-        f"{last:,} steps of {max(terms.cells, 1):,} values: each is the sum of the inputs whose "
-        f"digests were kept with it, and the noise that the key gives"
+        f"{last:,} step{'s' * (last != 1)} of {cells:,} value{'s' * (cells != 1)}: each is the sum "
+        f"of the inputs whose digests were kept with it, and the noise that the key gives"
     )
     if not hmac.compare_digest(again.checkpoint(), bytes(row.checkpoint)):
         raise StateError(
@@ -388,8 +389,8 @@ def _recomputed_statistic(
         )
     yield "its checkpoint is that of its last step and its terms"
     yield (
-        f"{last:,} steps, whose events are those that were journaled; each of {terms.cells:,} "
-        f"cells is computed from them and the noise that the key gives, when it is asked for"
+        f"{last:,} step{'s' * (last != 1)}, whose events are those that were journaled; each of "
+        f"{terms.cells:,} cells is computed from them and the noise that the key gives, when it is asked for"
     )
 
 
@@ -461,10 +462,15 @@ def _promise(terms: StreamTerms | TableTerms, name: str, spent: Any) -> tuple[li
 
 
 def _width(needed: Law, law: Law, checks: list[str], problems: list[str]) -> None:
+    name = law_to_dict(law)["law"]
     if law.variance >= needed.variance * (1 - 1e-9):
-        checks.append(f"the noise is as wide as the guarantee needs: {law}")
+        checks.append(f"the noise ({name}) is as wide as the guarantee needs")
     else:
-        problems.append(f"the noise is {law}; the guarantee needs {needed}")
+        part = math.sqrt(law.variance / needed.variance)
+        problems.append(
+            f"the noise ({name}) is only {part:.3g} times as wide as the guarantee needs: the "
+            f"state was altered; restore it from a copy"
+        )
 
 
 def _verify_table(database: Database, row: Row[Any], key: Key, spent: Any) -> Verified:
