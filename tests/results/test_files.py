@@ -252,7 +252,7 @@ def test_what_cannot_be_read_is_refused_in_words(tmp_path: Path) -> None:
     beside = tmp_path / "t.csv.json"
     facts = json.loads(beside.read_text())
     beside.write_text(json.dumps(facts | {"description": facts["description"] | {"format": 9}}))
-    with pytest.raises(StateError, match="format 9; this version reads format 1"):
+    with pytest.raises(StateError, match="format 9; this version reads format 2"):
         read(out)
     beside.unlink()
     with pytest.raises(InvalidInput, match=r"carries no description .*t\.csv\.json beside it"):
