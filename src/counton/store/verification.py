@@ -390,7 +390,8 @@ def _recomputed_statistic(
     yield "its checkpoint is that of its last step and its terms"
     yield (
         f"{last:,} step{'s' * (last != 1)}, whose events are those that were journaled; each of "
-        f"{terms.cells:,} cells is computed from them and the noise that the key gives, when it is asked for"
+        f"{terms.cells:,} cells is computed from them and the noise that the key gives, when it is "
+        f"asked for"
     )
 
 
