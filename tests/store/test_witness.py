@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from states_put_back import Server
 from counton import PureDP, Stream, release_ranges
 from counton.errors import StateError, WrongKey
 from counton.noise import Key
+from counton.noise.witness import parsed
 from counton.store import key_path, verify
 from counton.store.watching import Watch, adopt, note_seen
 from counton.strategies import Binary
@@ -186,6 +189,31 @@ def test_verify_names_a_witness_that_is_behind_or_missing(file: Path) -> None:
     assert "is missing" in verify(file)[0].problems[0]
     Stream.open(file, "a").close()
     assert verify(file)[0].right
+
+
+def test_a_release_is_shown_when_its_witness_is_on_the_disk(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a power cut leaves is what was synced: of files their bytes, of folders their names."""
+    synced: dict[int, Any] = {}
+    plain = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        found = os.fstat(descriptor)
+        folder = stat.S_ISDIR(found.st_mode)
+        with suppress(OSError):  # of a key, which is opened to write alone
+            synced[found.st_ino] = (
+                os.listdir(descriptor) if folder else os.pread(descriptor, found.st_size, 0)
+            )
+        plain(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    witness = Path(f"{key_path(file)}.witness")
+    with Stream.create(file, "a", Binary(64), PureDP(1)) as stream:
+        for step in range(1, 12):
+            stream.release(1)
+            assert witness.name in synced[witness.parent.stat().st_ino]
+            assert parsed(synced[witness.stat().st_ino])[0]["step"] == step
 
 
 @pytest.mark.slow

@@ -22,6 +22,17 @@ class InsecureKeyWarning(UserWarning):
     """Noise is being computed from a seed that somebody chose: there is no privacy."""
 
 
+def sync_folder(folder: Path) -> None:
+    """Keep the names of a folder through a power cut."""
+    if os.name != "posix":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def _length_prefixed(parts: tuple[bytes, ...]) -> bytes:
     """Concatenate so that no two different sequences give the same bytes."""
     return b"".join(len(part).to_bytes(8, "little") + part for part in (_LABEL, *parts))
@@ -123,6 +134,7 @@ class Key:
             file.write(_MAGIC + self._secret.hex() + "\n")
             file.flush()
             os.fsync(file.fileno())
+        sync_folder(Path(path).parent)
         self._file = Path(path).resolve()
 
     @classmethod

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from counton.errors import StateError
-from counton.noise.key import InsecureSeededKey, Key
+from counton.noise.key import InsecureSeededKey, Key, sync_folder
 
 #: By fingerprint of the key and what was named: the identity under which it has given noise.
 _known: dict[tuple[str, str], str] = {}
@@ -198,6 +198,7 @@ def _write(descriptor: int, before: bytes, entries: list[dict[str, Any]]) -> Non
         os.ftruncate(descriptor, len(before))
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     os.ftruncate(descriptor, len(text))
+    os.fsync(descriptor)  # before anybody is shown what it tells
 
 
 def reserve_in(path: Path, entry: dict[str, Any]) -> None:
@@ -248,6 +249,7 @@ def _begun(path: Path, text: bytes) -> bool:
             if path.exists() or not waiting.exists():
                 return False
             os.rename(waiting, path)
+        sync_folder(path.parent)
         return True
     finally:
         os.close(descriptor)

@@ -29,9 +29,9 @@ from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, ReplayMismatch, StateError, WrongKey, field
 from counton.noise import Key
+from counton.noise.key import sync_folder
 from counton.noise.witness import join_in, note_in, parsed, reserve_in, witness_of
 from counton.store.database import Database, database_url, state_file
-from counton.store.whole_file import sync_folder
 
 #: A key, or where it is kept: a file, ``env:NAME``, ``command:...``, or None for ``STATE.key``.
 Kept = Key | str | os.PathLike[str] | None

@@ -17,8 +17,8 @@ from sqlalchemy import event
 from sqlalchemy.engine import URL, Connection
 
 from counton.errors import StateError
+from counton.noise.key import sync_folder
 from counton.store import schema
-from counton.store.whole_file import sync_folder
 
 
 class NoState(StateError):

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from counton.noise.key import sync_folder
+
 
 def replace_file(path: Path, write: Callable[[str], object]) -> None:
     """Write beside a file, then take its name: readers see the old file or the whole new one.
@@ -78,17 +80,6 @@ def _locked(handle: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def sync_folder(folder: Path) -> None:
-    """Keep the names of a folder through a power cut."""
-    if os.name != "posix":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _umask() -> int:
