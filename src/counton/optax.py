@@ -1,9 +1,9 @@
 """Training with JAX: noise as a gradient transformation of optax.
 
-Normals come from the host (`jax.pure_callback`), each a function of key and address, so that they
-are the same under ``jit``, in ``scan`` and on any number of devices. What a strategy keeps from
-step to step is part of the optimiser's state, and so is the identity of the run, which ``init``
-draws: every fresh state is a run of its own.
+Normals come from the host (`jax.experimental.io_callback`), each a function of key and address, so
+that they are the same under ``jit``, in ``scan`` and on any number of devices. What a strategy
+keeps from step to step is part of the optimiser's state, and so is the identity of the run, which
+``init`` draws: every fresh state is a run of its own.
 
 A state is a value, of which a program may keep old ones. The host remembers for each run which step
 had which gradients, by a digest of 64 bits, and refuses a step for others. A state of another
@@ -129,10 +129,10 @@ def private_aggregate(noise: TrainingNoise, *, batch_size: float, per_example: b
 
         arrays = [array for _, array in trees.leaves(summed)]
         found = (step, state.run, _digest(arrays), _length(arrays), jnp.asarray(present))
-        # what follows takes the step from here, so that nothing is drawn before it is checked
-        given = jax.pure_callback(
-            check, jax.ShapeDtypeStruct((), jnp.int32), *found, vmap_method="sequential"
-        )
+        # What follows takes the step from here, so that nothing is drawn before it is checked. JAX
+        # waits for effects when a program ends, and not for what is pure: threads which then call
+        # Python would abort the process.
+        given = jax.experimental.io_callback(check, jax.ShapeDtypeStruct((), jnp.int32), *found)
         buffers: dict[str, Any] = {}
 
         def noisy(name: str, array: Any) -> Any:
@@ -141,7 +141,7 @@ def private_aggregate(noise: TrainingNoise, *, batch_size: float, per_example: b
                 return noise.fresh_of(_told(run), int(at), name, size).reshape(array.shape)
 
             result = jax.ShapeDtypeStruct(array.shape, jnp.float32)
-            drawn = jax.pure_callback(fresh, result, given, state.run, vmap_method="sequential")
+            drawn = jax.experimental.io_callback(fresh, result, given, state.run)
             held = state.buffers[name]
             total = drawn + jnp.tensordot(jnp.asarray(outputs), held, axes=1)
             shape = (-1,) + (1,) * array.ndim

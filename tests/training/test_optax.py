@@ -375,3 +375,40 @@ def test_any_number_of_devices_gives_the_same_bits() -> None:
         assert done.returncode == 0, done.stderr
         digests.add(done.stdout.strip().splitlines()[-1])
     assert len(digests) == 1
+
+
+def test_a_program_that_reads_no_result_ends() -> None:
+    """Updates that JAX has queued draw their noise before the interpreter goes down."""
+    program = """
+import time
+import jax, jax.numpy as jnp
+from counton import ZCDP, Key
+from counton.optax import private_aggregate
+from counton.strategies.training import Octave
+from counton.training import TrainingNoise
+
+def slow(*given, fresh=TrainingNoise.fresh_of):
+    time.sleep(0.05)
+    return fresh(*given)
+
+def main(compiled):
+    noise = TrainingNoise(
+        Octave.fit(12), key=Key.generate(), name="run", guarantee=ZCDP(1), clip=1.0
+    )
+    chain = private_aggregate(noise, batch_size=1, per_example=False)
+    # a computation that is not trivial is queued, and with it what takes its result
+    square, wide = jax.jit(lambda w, wide: w + 0 * (wide @ wide).sum()), jnp.ones((700, 700))
+    w = jnp.zeros(3)
+    state, update = chain.init(w), jax.jit(chain.update) if compiled else chain.update
+    for _ in range(6):
+        w, state = update(square(w, wide), state)
+    print("queued")
+
+TrainingNoise.fresh_of = slow
+main(False)
+main(True)
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "queued\nqueued\n"), done.stderr
