@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import random
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from itertools import count
@@ -11,12 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from inside import EXACT, Inside, inside, visit
 from sqlalchemy import event
 from sqlalchemy.engine import Connection, Engine
 
 from counton.errors import StreamConflict
 from counton.serve.releasing import Releaser
+from counton.store import Store, journal
 from counton.store.database import Database
 from counton.store.inbox import Fold
 
@@ -201,3 +205,62 @@ def test_folds_leave_nothing_behind(tmp_path: Path, people: dict[str, Any]) -> N
     assert len(asked) < 40
     assert all(sum(later.values()) <= sum(rows.values()) for _, later in seen[settled:])
     assert all(len(later) <= len(asked) + 2 * bool(people) for later, _ in seen[settled:])
+
+
+def counted_and_read(folder: Path, minutes: int) -> tuple[bool, list[int]]:
+    """Whether all is counted and kept rightly, and how many windows each fold has read.
+
+    Rows come for windows that go on and for those of long ago.
+    """
+    chance, sent, read = random.Random(2026), Counter[int](), list[int]()
+    right, real = True, journal.read_waiting
+
+    def counting(*given: Any) -> Iterator[journal.Seen]:
+        for seen in real(*given):
+            read[-1] += len(seen.steps)
+            yield seen
+
+    with inside(folder, **EXACT, steps=500) as service, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(journal, "_ROW", 8)  # two windows in a row of the table
+        patch.setattr(journal, "read_waiting", counting)
+        for minute in range(minutes):
+            for part in (0.3, 0.6):
+                of = [max(0, minute + chance.choice((-9, -5, 3, 5))) for _ in range(2)]
+                rows = [visit(one + 0.1) for one in of]
+                assert service.post(f"{minute}-{part}", rows).status_code == 202
+                sent.update(of)
+                read.append(0)
+                service.at(minute + part)
+            read.append(0)
+            service.at(minute + 1)
+            due = sum(many for one, many in sent.items() if one <= minute)
+            right &= round(service.rows(last=1, group="home")[0]["estimate"]) == due
+        with Store(folder / "visits.db") as store:
+            blocks = [*store.reader("visits").observed_blocks()]
+    seen = {
+        int(step) - 1: int(totals[0, 0, 0])  # of the first group
+        for steps, many in blocks
+        for step, totals in zip(steps, many, strict=True)
+    }
+    return right and seen == sent, read
+
+
+def test_a_fold_reads_what_was_seen_of_few_windows(tmp_path: Path) -> None:
+    """Of its own, of those that go on, and of those that have had rows since the last release."""
+    right, read = counted_and_read(tmp_path, 24)
+    assert right
+    assert max(read) < 20
+
+
+@pytest.mark.parametrize("missing", ["last > ", "written >= ", "step <= "])
+def test_rows_are_lost_or_forgotten_where_a_fold_reads_less(tmp_path: Path, missing: str) -> None:
+    """The test above sees it if any of the three is not read."""
+    clause = sa.or_
+
+    def without(*given: Any) -> Any:
+        return clause(sa.false(), *(one for one in given if missing not in str(one)))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sa, "or_", without)
+        right, _ = counted_and_read(tmp_path, 12)
+    assert not right

@@ -466,12 +466,19 @@ def _run(
         if not new:
             chosen = None if bounding is None else bounding.choose(stream, before)
             labels, counted, chosen = _only_counted(labels, counted, chosen)
+            # New rows are set against what was seen of their own windows, and of those that wait.
+            touched = None
+            if request.append or chosen is not None:
+                cells = counted.cells if chosen is None else chosen.cells
+                touched = cells["step"].unique().sort().to_numpy()
             if once and not request.confirmed:
                 if chosen is None:
-                    refuse_known(stream.observed_blocks(), counted.cells, definition.measures)
+                    refuse_known(
+                        stream.observed_blocks(touched), counted.cells, definition.measures
+                    )
                 _refuse_late(source, definition, counted, before)
             intake = _compared(
-                stream.observed_blocks(),
+                stream.observed_blocks(touched),
                 counted,
                 chosen,
                 definition,

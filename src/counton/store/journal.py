@@ -31,6 +31,8 @@ from counton.store.database import reading
 
 #: Numbers in one row at most, if that is more than one step.
 _ROW = 2**18
+#: Windows that are looked for together: not so far from each other, unless they are in more runs.
+_APART, _RUNS = 100, 50
 #: Bytes of a digest. Inputs that differ by mistake have the same with probability 2^-48; the answer
 #: would then be what was released, which reveals nothing.
 _DIGEST = 6
@@ -296,12 +298,14 @@ class Seen(NamedTuple):
                 first = int(numbers[start]) * size + 1
                 yield first, Seen(self.stream_id, self.steps[start:stop], self.totals[start:stop])
 
-    def row(self, first: int) -> dict[str, Any]:
-        """A block as a row."""
+    def row(self, first: int, at: int) -> dict[str, Any]:
+        """A block as a row, of a stream at a step."""
         return {
             "stream_id": self.stream_id,
             "step": first,
             "shape": self.shape,
+            "last": int(self.steps[-1]),
+            "written": at,
             "steps": pack(self.steps),
             "totals": pack(self.totals.reshape(len(self.steps), -1)),
         }
@@ -341,33 +345,37 @@ def observed_rows(stream_id: int, observed: Mapping[int, ArrayLike]) -> list[See
     ]
 
 
-def write_observed(connection: Connection, new: list[Seen]) -> None:
-    """Replace what has been seen of these windows."""
+def write_observed(connection: Connection, new: list[Seen], at: int) -> None:
+    """Replace what has been seen of these windows.
+
+    Args:
+        connection: in the transaction that counts it.
+        new: what has been seen.
+        at: the stream's step after the transaction.
+    """
     for seen in new:
         _forget_other_shapes(connection, seen)
         for first, block in seen.blocks():
-            _write_block(connection, first, block)
+            _write_block(connection, first, block, at)
 
 
-def _write_block(connection: Connection, first: int, block: Seen) -> None:
+def _write_block(connection: Connection, first: int, block: Seen, at: int) -> None:
     table = schema.observed
-    at = (
-        (table.c.stream_id == block.stream_id)
-        & (table.c.step == first)
-        & (table.c.shape == block.shape)
-    )
-    row = connection.execute(sa.select(table).where(at)).first()
+    mine = table.c.stream_id == block.stream_id
+    place = sa.and_(mine, table.c.step == first, table.c.shape == block.shape)
+    row = connection.execute(sa.select(table).where(place)).first()
     if row is not None:
         with reading("what was observed"):
             block = Seen.of_row(row).updated(block)
-        connection.execute(table.delete().where(at))
-    connection.execute(table.insert(), block.row(first))
+        connection.execute(table.delete().where(place))
+    connection.execute(table.insert(), block.row(first, at))
 
 
 def _forget_other_shapes(connection: Connection, seen: Seen) -> None:
     """A window has one shape: it is forgotten where it had another."""
     table = schema.observed
-    others = (table.c.stream_id == seen.stream_id) & (table.c.shape != seen.shape)
+    mine = table.c.stream_id == seen.stream_id
+    others = sa.and_(mine, table.c.shape != seen.shape, _holding(seen.steps))
     for row in connection.execute(sa.select(table).where(others)).all():
         with reading("what was observed"):
             before = Seen.of_row(row)
@@ -377,7 +385,7 @@ def _forget_other_shapes(connection: Connection, seen: Seen) -> None:
                 table.delete().where(others, table.c.step == row.step, table.c.shape == row.shape)
             )
             if len(kept.steps):
-                connection.execute(table.insert(), kept.row(row.step))
+                connection.execute(table.insert(), kept.row(row.step, row.written))
 
 
 def read_observed(
@@ -385,7 +393,7 @@ def read_observed(
 ) -> Iterator[Seen]:
     """What has been seen of windows ``start..stop-1``, some windows at a time."""
     table = schema.observed
-    query = sa.select(table).where(table.c.stream_id == stream_id)
+    query = sa.select(table).where(table.c.stream_id == stream_id, table.c.last >= start)
     if stop is not None:
         query = query.where(table.c.step < stop)
     with reading("what was observed"):
@@ -395,6 +403,37 @@ def read_observed(
             if stop is not None:
                 chosen &= seen.steps < stop
             yield seen if chosen.all() else seen.only(chosen)
+
+
+def read_waiting(
+    connection: Connection, stream_id: int, step: int, also: NDArray[np.int64]
+) -> Iterator[Seen]:
+    """What has been seen of windows that go on, or since the last release; some at a time.
+
+    All other windows wait for nothing, so that a stream's age makes this no longer.
+
+    Args:
+        connection: to the state.
+        stream_id: of the stream.
+        step: at which it is.
+        also: windows that are wanted besides, ascending.
+    """
+    table = schema.observed
+    wanted = sa.or_(table.c.last > step, table.c.written >= step, _holding(also))
+    query = sa.select(table).where(table.c.stream_id == stream_id, wanted)
+    with reading("what was observed"):
+        for row in connection.execute(query.order_by(table.c.step)):
+            yield Seen.of_row(row)
+
+
+def _holding(steps: NDArray[np.int64]) -> sa.ColumnElement[bool]:
+    """Which rows may hold some of these windows, ascending: those around each run of them."""
+    table = schema.observed
+    runs = np.split(steps, np.flatnonzero(np.diff(steps) > _APART) + 1) if len(steps) else []
+    if len(runs) > _RUNS:
+        runs = [steps]
+    around = [sa.and_(table.c.step <= int(run[-1]), table.c.last >= int(run[0])) for run in runs]
+    return sa.or_(sa.false(), *around)
 
 
 def write_sources(

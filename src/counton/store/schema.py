@@ -20,7 +20,7 @@ from sqlalchemy import (
 )
 
 #: Version of the tables below and of the bytes in their blobs.
-FORMAT: Final = 5
+FORMAT: Final = 6
 
 #: SQLite's ``application_id`` of our files: "cntn" in ASCII.
 APPLICATION_ID: Final = int.from_bytes(b"cntn", "big")
@@ -113,6 +113,8 @@ observed = Table(
     _stream_reference(),
     Column("step", BigInteger, primary_key=True, autoincrement=False),  # with which it begins
     Column("shape", String(200), primary_key=True),  # JSON: of one window
+    Column("last", BigInteger, nullable=False),  # the last of them that is in it
+    Column("written", BigInteger, nullable=False),  # the stream's step when the row was written
     Column("steps", LargeBinary, nullable=False),  # the windows; see journal.pack
     Column("totals", LargeBinary, nullable=False),
 )

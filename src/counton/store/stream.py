@@ -458,14 +458,25 @@ class Stream(Closing):
                 found.update(zip(seen.steps.tolist(), seen.totals, strict=True))
             return dict(sorted(found.items()))
 
-    def observed_blocks(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    def observed_blocks(
+        self, also: NDArray[np.int64] | None = None
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
         """The same of all windows, some at a time: numbers of windows, and totals of each.
 
         Windows of many cells need less memory so. Nothing may be released meanwhile.
+
+        Args:
+            also: of no other windows than these, ascending, those after the last release, and those
+                of which something was seen since; and of some beside them. None: of all.
         """
         writer = self._writer()
         with writer.database.transaction(write=False) as connection:
-            for seen in journal.read_observed(connection, writer.stream_id, 1, None):
+            found = (
+                journal.read_observed(connection, writer.stream_id, 1, None)
+                if also is None
+                else journal.read_waiting(connection, writer.stream_id, self._step, also)
+            )
+            for seen in found:
                 yield seen.steps, seen.totals
 
     def marks(self, kind: str) -> Iterator[Part]:
