@@ -18,6 +18,7 @@ from counton.cli.options import (
     HierarchyFitOptions,
     InspectOptions,
     LedgerOptions,
+    LeftOutOptions,
     MethodsOptions,
     OnceOptions,
     PlanOptions,
@@ -141,6 +142,19 @@ def serve_token(options: TokenOptions) -> None:
     from counton.cli.serving import perform_token
 
     perform_token(options)
+
+
+@app.command(name="serve-left-out")
+@takes(LeftOutOptions)
+def serve_left_out(options: LeftOutOptions) -> None:
+    """List the batches that a service has acknowledged and could not count, and why.
+
+    Put one back when what was wrong is mended, or drop it, while the service runs. What is printed
+    is about exact data: for the operator alone.
+    """
+    from counton.cli.serving import perform_left_out
+
+    perform_left_out(options)
 
 
 @app.command()

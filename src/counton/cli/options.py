@@ -152,6 +152,18 @@ class TokenOptions:
 
 
 @dataclass(frozen=True)
+class LeftOutOptions:
+    """Options of ``serve-left-out``."""
+
+    file: str = argument("the job file of the service")
+    only: str | None = option(None, "of these jobs only, A,B; default: all")
+    rows: str | None = option(None, "print the rows of the batch of this id as CSV; secret")
+    put_back: str | None = option(None, "let the batch of this id be counted after all")
+    drop: str | None = option(None, "forget the batch of this id: its rows count nowhere")
+    json: bool = _json()
+
+
+@dataclass(frozen=True)
 class _Guarantee:
     epsilon: str | None = option(None, "privacy loss of one unit")
     delta: str | None = option(None, "with --epsilon: approximate privacy")

@@ -133,7 +133,8 @@ class Releaser:
         self.counts = Counts()
         self._step: int | None = None
         self._over = False
-        self._unwritten = True  # a killed process may have left rows that are to be set aside
+        # A killed process may have left rows that are to be set aside: look once, then as they come.
+        self._looked = self._unwritten = False
 
     @property
     def name(self) -> str:
@@ -147,7 +148,7 @@ class Releaser:
 
     def forget(self) -> None:
         """Another process may have released: look again."""
-        self._step, self._unwritten = None, True
+        self._step, self._looked = None, False
 
     def work(self) -> bool:
         """Do what is due; whether something was released.
@@ -169,8 +170,9 @@ class Releaser:
         return False
 
     def _work(self) -> bool:
-        if self._unwritten:
+        if not self._looked:
             self._set_aside()
+            self._looked = True
         past, released = self._under_way.past(self.name), False
         while (fold := self._inbox.fold(self.name, self._cut, past)) is not None:
             # The last window waits until nothing more is taken, whatever is folded before.
@@ -206,6 +208,7 @@ class Releaser:
     def _leave_out(self, fold: Fold, batches: dict[int, str], error: str) -> None:
         """Take batches out of the inbox that no run can count, and say so."""
         rows = self._inbox.leave_out(fold, batches)
+        self._unwritten |= bool(fold.aside)
         warn(
             "batches that no run can count are left out",
             stream=self.name,
@@ -268,7 +271,8 @@ class Releaser:
         with self._ahead.used(), run(job, commit=taken, now=moment(us)) as outcome:
             self._step = outcome.after
             self._note(outcome, monotonic() - began)
-        if self._unwritten or (fold is not None and fold.aside):
+        self._unwritten |= fold is not None and bool(fold.aside)
+        if self._unwritten:
             self._set_aside()
         return outcome.after > outcome.before
 

@@ -16,13 +16,15 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from counton.errors import StateError, StreamConflict
+from counton.errors import InvalidInput, StateError, StreamConflict
+from counton.exact import quoted
 from counton.store import keyfile, schema
 from counton.store.database import Closing, Database
 from counton.store.statements import Prepared
@@ -156,13 +158,15 @@ class LeftOut(NamedTuple):
     """A batch that was acknowledged and that no run could count. Secret.
 
     Attributes:
-        batch: its id; None where that is forgotten.
+        id: by which it is asked for: of what it holds.
+        batch: its id by its sender; None where that is forgotten.
         arrived: microseconds since 1970.
         rows: how many it has.
         body: the rows.
         why: what the run said of them.
     """
 
+    id: str
     batch: str | None
     arrived: int
     rows: int
@@ -246,13 +250,7 @@ class Inbox(Closing):
             StateError: the state cannot be used, or is an old copy; none of them is kept.
         """
         verdicts: list[Verdict] = []
-        names = {batch.stream for batch in given} & self._witnesses.keys()
-        held = {name: self._witnesses[name].held() for name in names}
-        with self._database.transaction(write=True) as connection:
-            if not self._database.is_sqlite:  # no stream is closed meanwhile
-                connection.execute(sa.select(sa.func.pg_advisory_xact_lock_shared(_CLOSING)))
-            for name, witness in held.items():
-                position_of(connection, self._database, name, witness)
+        with self._taking_in(batch.stream for batch in given) as connection:
             entered: dict[tuple[int, str], Batch] = {}
             is_closed: dict[int, bool] = {}
             for batch in given:
@@ -279,6 +277,22 @@ class Inbox(Closing):
             if entered:
                 _WAIT.run(connection, *(_waits(key[0], one) for key, one in entered.items()))
         return verdicts
+
+    @contextmanager
+    def _taking_in(self, streams: Iterable[str]) -> Iterator[Connection]:
+        """A transaction that lets batches of streams wait.
+
+        Raises:
+            StateError: the state cannot be used, or is an old copy.
+        """
+        names = set(streams) & self._witnesses.keys()
+        held = {name: self._witnesses[name].held() for name in names}
+        with self._database.transaction(write=True) as connection:
+            if not self._database.is_sqlite:  # no stream is closed meanwhile
+                connection.execute(sa.select(sa.func.pg_advisory_xact_lock_shared(_CLOSING)))
+            for name, witness in held.items():
+                position_of(connection, self._database, name, witness)
+            yield connection
 
     def _claim(self, connection: Connection, stream: int, batch: Batch) -> Verdict | None:
         """Enter a batch that another server may be entering too."""
@@ -459,13 +473,77 @@ class Inbox(Closing):
     def left_out(self, stream: str) -> list[LeftOut]:
         """Batches of a stream that no run could count. Secret."""
         with self._database.transaction(write=False) as connection:
-            mine = left_out.c.stream_id == self._stream(connection, stream)
-            query = sa.select(left_out).where(mine, left_out.c.rows > 0)
-            found = connection.execute(query.order_by(left_out.c.id))
-            return [
-                LeftOut(row.batch, int(row.arrived), int(row.rows), bytes(row.body), row.why)
-                for row in found
-            ]
+            return [one for _, one in self._left_out(connection, stream)]
+
+    def _left_out(self, connection: Connection, stream: str) -> list[tuple[Any, LeftOut]]:
+        mine = left_out.c.stream_id == self._stream(connection, stream)
+        query = sa.select(left_out).where(mine, left_out.c.rows > 0)
+        return [
+            (row, LeftOut(_id_of(row), row.batch, int(row.arrived), int(row.rows), body, row.why))
+            for row in connection.execute(query.order_by(left_out.c.id)).all()
+            for body in [bytes(row.body)]
+        ]
+
+    def put_back(self, stream: str, id: str, arrived: int) -> int:
+        """Let a batch that was left out wait again, as if it came now; how many rows it has.
+
+        Args:
+            stream: its name.
+            id: of the batch: see `LeftOut`.
+            arrived: microseconds since 1970.
+
+        Raises:
+            InvalidInput: no such batch is left out.
+            StateError: the stream takes no rows any more, or the state is an old copy.
+        """
+        with self._taking_in([stream]) as connection:
+            row, one = self._found_left_out(connection, stream, id)
+            if self._is_closed(connection, row.stream_id):
+                raise StateError(
+                    f"stream {stream!r} has ended and counts no rows any more: batch {id} cannot "
+                    f"be put back; drop it, or send its rows to the stream that follows"
+                )
+            digest = hashlib.sha256(one.body).digest()
+            if one.batch is not None:  # its sender may still ask, and it may be left out again
+                entry = sa.and_(batches.c.stream_id == row.stream_id, batches.c.batch == one.batch)
+                known = connection.execute(sa.select(batches.c.digest).where(entry)).scalar()
+                digest = digest if known is None else bytes(known)
+                connection.execute(batches.update().where(entry).values(arrived=arrived))
+            waits = {"digest": _bound(arrived, one.batch or "", digest), "arrived": arrived}
+            waits |= {"rows": one.rows, "body": one.body, "aside": _NONE, "fold": None}
+            _WAIT.run(connection, {"stream_id": row.stream_id, **waits})
+            self._let_go(connection, row)
+        return one.rows
+
+    def drop(self, stream: str, id: str) -> int:
+        """Forget a batch that was left out, whose rows count nowhere; how many it has.
+
+        Raises:
+            InvalidInput: no such batch is left out.
+        """
+        with self._database.transaction(write=True) as connection:
+            row, one = self._found_left_out(connection, stream, id)
+            self._let_go(connection, row)
+        return one.rows
+
+    def _found_left_out(self, connection: Connection, stream: str, id: str) -> tuple[Any, LeftOut]:
+        found = self._left_out(connection, stream)
+        for row, one in found:
+            if one.id == id:
+                return row, one
+        raise InvalidInput(
+            f"no batch {quoted(id)} of stream {stream!r} is left out; there is "
+            f"{', '.join(one.id for _, one in found) or 'none'}"
+        )
+
+    def _let_go(self, connection: Connection, row: Any) -> None:
+        """Keep no more of a batch that was left out than rows that no file holds yet."""
+        this = left_out.c.id == row.id
+        if row.aside != _NONE:
+            nothing = left_out.update().where(this).values(rows=0, body=b"")
+            connection.execute(nothing)
+        else:
+            connection.execute(left_out.delete().where(this))
 
     def rows_left_out(self, stream: str) -> int:
         """How many rows of acknowledged batches no run could count. Only for the operator."""
@@ -520,6 +598,12 @@ _MAKING = schema.APPLICATION_ID + 1
 _FOLDING = schema.APPLICATION_ID + 3
 #: Lock of PostgreSQL that all share who commit batches, and that closing a stream takes alone.
 _CLOSING = schema.APPLICATION_ID + 4
+
+
+def _id_of(row: Any) -> str:
+    """Of a batch that is left out: of what it holds, since numbers of rows come again."""
+    told = f"{row.stream_id} {row.id} {row.arrived} {row.batch}\n".encode()
+    return hashlib.sha256(told + bytes(row.body)).hexdigest()[:8]
 
 
 def _digest(batches: Iterable[bytes]) -> bytes:

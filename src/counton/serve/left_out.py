@@ -1,0 +1,123 @@
+"""Batches that a service has acknowledged and no run could count, for its operator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from counton.errors import InvalidInput, field
+from counton.events.files import Source
+from counton.exact import quoted
+from counton.jobs.job import Job
+from counton.jobs.jobfile import chosen, load
+from counton.jobs.runs import is_known
+from counton.serve.jobs import no_rows
+from counton.store.inbox import Inbox, LeftOut
+from counton.windows import microseconds, moment
+
+
+@dataclass(frozen=True)
+class Told:
+    """A batch that is left out, without its rows. Exact: only for the operator.
+
+    Attributes:
+        id: by which it is asked for.
+        stream: its name.
+        batch: its id by its sender; None where that is forgotten.
+        came: when it did, in UTC.
+        rows: how many it has.
+        why: what the run said of them.
+    """
+
+    id: str
+    stream: str
+    batch: str | None
+    came: str
+    rows: int
+    why: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """By name, as JSON values."""
+        return asdict(self)
+
+
+class LeftOutBatches:
+    """Those of the streams of a job file; a service of these jobs may run.
+
+    Args:
+        file: of the jobs.
+        only: names of jobs; none: all.
+
+    Raises:
+        InvalidInput: a file that is no job file, or a name that is none.
+        StateError: a state that cannot be used.
+    """
+
+    def __init__(self, file: str | Path, only: Sequence[str] = ()) -> None:
+        nothing: Any = Source((no_rows(("time",)),), "the inbox")
+        jobs = chosen(load(file, nothing), only)
+        self._jobs = {job.name: job for job in jobs.values() if is_known(job)}
+
+    def all(self) -> list[Told]:
+        """What is left out, stream by stream."""
+        return [
+            Told(one.id, name, one.batch, moment(one.arrived).isoformat(), one.rows, one.why)
+            for name, job in self._jobs.items()
+            for one in _left_out(job)
+        ]
+
+    def rows(self, id: str) -> str:
+        """The rows of a batch, as CSV. Secret.
+
+        Raises:
+            InvalidInput: no such batch.
+        """
+        job = self._stream_of("rows", id)
+        (body,) = (one.body for one in _left_out(job) if one.id == id)
+        return pl.read_ipc_stream(BytesIO(body)).write_csv()
+
+    def put_back(self, id: str) -> int:
+        """Let a batch wait to be counted again; how many rows it has.
+
+        Raises:
+            InvalidInput: no such batch.
+            StateError: its stream counts nothing any more, or the state is an old copy.
+        """
+        now = microseconds(datetime.now(UTC))
+        return self._done("put_back", id, lambda inbox, name: inbox.put_back(name, id, now))
+
+    def drop(self, id: str) -> int:
+        """Forget a batch; how many rows it has.
+
+        Raises:
+            InvalidInput: no such batch.
+        """
+        return self._done("drop", id, lambda inbox, name: inbox.drop(name, id))
+
+    def _done(self, what: str, id: str, work: Callable[[Inbox, str], int]) -> int:
+        job = self._stream_of(what, id)
+        with _inbox(job) as inbox:
+            return work(inbox, job.name)
+
+    def _stream_of(self, what: str, id: str) -> Job:
+        told = self.all()
+        for one in told:
+            if one.id == id:
+                return self._jobs[one.stream]
+        known = ", ".join(one.id for one in told) or "none"
+        raise InvalidInput(f"{field(what)} is {quoted(id)}, and no such batch is left out: {known}")
+
+
+def _inbox(job: Job) -> Inbox:
+    return Inbox(job.state, {job.name: job.key})
+
+
+def _left_out(job: Job) -> list[LeftOut]:
+    with _inbox(job) as inbox:
+        return inbox.left_out(job.name)
