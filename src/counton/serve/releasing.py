@@ -133,7 +133,8 @@ class Releaser:
         self.counts = Counts()
         self._step: int | None = None
         self._over = False
-        # A killed process may have left rows that are to be set aside: look once, then as they come.
+        # A killed process may have left rows that are to be set aside: look once, then as they
+        # come.
         self._looked = self._unwritten = False
 
     @property
