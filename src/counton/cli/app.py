@@ -9,6 +9,7 @@ import typer
 from counton.cli.exits import epilogue, explained
 from counton.cli.options import (
     AnswerOptions,
+    BackupOptions,
     Commands,
     DemoOptions,
     EndOptions,
@@ -239,6 +240,22 @@ def end(options: EndOptions) -> None:
         doubt = store.reader(options.name).doubt()
     if doubt is not None:
         typer.echo(f"note: {doubt}")
+
+
+@app.command()
+@takes(BackupOptions)
+def backup(options: BackupOptions) -> None:
+    """Copy a state that is a SQLite file, also while it is served or a run is at work.
+
+    The copy is complete by itself. The key and its witness are not in it: keep them elsewhere.
+    """
+    from counton.store.backup import back_up
+
+    copy = back_up(options.state, options.out)
+    typer.echo(
+        f"copied to {copy}, which is as secret as the state: it holds exact sums; a copy that is "
+        f"restored is refused where the state has released more since"
+    )
 
 
 @app.command()

@@ -355,6 +355,14 @@ class ShowOptions(_OneState):
 
 
 @dataclass(frozen=True)
+class BackupOptions:
+    """Options of ``backup``."""
+
+    state: str = option(..., "SQLite file that keeps it all; secret")
+    out: Path = option(..., "a new file for the copy; it is never written over another one")
+
+
+@dataclass(frozen=True)
 class MethodsOptions(_OneState):
     """Options of ``methods``."""
 
