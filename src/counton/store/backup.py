@@ -9,8 +9,8 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from counton.errors import InvalidInput, StateError
+from counton.noise.key import sync_folder
 from counton.store.database import LOCK_TIMEOUT_SECONDS, Database
-from counton.store.whole_file import sync_folder
 
 
 def back_up(state: str | os.PathLike[str], copy: str | os.PathLike[str]) -> Path:
