@@ -327,7 +327,7 @@ def test_intervals_of_totals_that_go_on_hold_the_truth(loss: dict[str, Fraction]
         (terms, last), (_, own) = parts
         carried = Carried(
             last.values[-1],
-            float(last.std[-1]) ** 2,
+            float(last.std()[-1]) ** 2,
             ((terms.strategy, terms.law, steps),),
         )
         values = own.values + carried.estimates

@@ -37,7 +37,7 @@ def test_all_departures_arrive_and_are_released(tmp_path: Path) -> None:
     assert "All 943 departures were sent and their windows released." in told
     with Store(tmp_path / "live.db") as store:
         released = store.reader("departures").releases()
-    assert abs(released.values[-1].sum() - 943) < 16 * 10 * float(released.std[-1])
+    assert abs(released.values[-1].sum() - 943) < 16 * 10 * float(released.std()[-1])
 
 
 def test_it_ends_at_once_when_somebody_ends_it(tmp_path: Path) -> None:

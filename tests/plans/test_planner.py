@@ -19,6 +19,7 @@ from counton.plans.planner import candidates as candidates_by_kind
 from counton.privacy import ZCDP, ApproxDP, Contribution, Guarantee, PureDP
 from counton.privacy.calibration import elders_scale
 from counton.privacy.gaussian import analytic_gaussian_sigma
+from counton.statistics import Average, Count, Quantiles, Statistic
 from counton.strategies import (
     Binary,
     HonakerOnline,
@@ -563,7 +564,7 @@ def test_whole_numbers_with_gaussian_noise_are_octaves() -> None:
     assert released.values.dtype == np.int64
     low, high = released.interval()
     assert low.dtype == high.dtype == np.int64
-    assert (high - low >= 2 * 1.9 * released.std).all()
+    assert (high - low >= 2 * 1.9 * released.std()).all()
 
 
 @pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP(0.5)], ids=str)
@@ -586,6 +587,37 @@ def test_every_way_to_ask_for_an_error_gives_the_same(guarantee: Guarantee) -> N
     for wrong in ("mean", 1.5, True, [0]):
         with pytest.raises(InvalidInput):
             ranked.best.std(wrong)
+
+
+def test_there_is_one_way_to_ask_for_an_error() -> None:
+    """Of plan, choice, counter and releases, with the same arguments; one release has a number."""
+    ranked = plan(60, PureDP(1))
+    best = ranked.best
+    counter = Counter(best.strategy, PureDP(1), key=chosen_key(), name="errors")
+    releases = counter.release_many([1] * 60)
+    for steps in (7, [7, 60], range(1, 61), None):
+        asked = [one.std(steps) for one in (ranked, best, counter, releases)]
+        for each in asked:
+            assert np.array_equal(each, asked[0])
+    assert all(np.array_equal(one.std(), one.std(range(1, 61))) for one in ranked)
+    assert counter.resume(counter.checkpoint(), key=chosen_key()).std(7) == releases.std(7)
+    alone = Counter(best.strategy, PureDP(1), key=chosen_key(), name="errors").release(1)
+    assert alone.std == releases.std(1)
+    assert math.sqrt(np.mean(np.square(best.std()))) == pytest.approx(best.mean_std)
+    with pytest.raises(InvalidInput, match="step 61 is none of those released here, 1 to 60"):
+        releases.std([3, 61])
+    with pytest.raises(InvalidInput, match="has no last one"):
+        plan(None, PureDP(1)).std()
+
+
+@pytest.mark.parametrize(
+    "statistic",
+    [Average(0, 60, resolution=1), Quantiles(lower=0, upper=4, cells=4), Count()],
+    ids=lambda each: type(each).__name__,
+)
+def test_errors_of_a_statistic_are_those_by_which_it_is_ranked(statistic: Statistic) -> None:
+    for choice in statistic.plan(12, PureDP(1), batched=True).choices:
+        assert math.sqrt(np.mean(np.square(choice.std()))) == pytest.approx(choice.mean_std)
 
 
 @pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP(0.5)], ids=str)

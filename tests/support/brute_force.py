@@ -67,7 +67,7 @@ def scores(
         releases = running.release_batches(events, stops).releases
         assert releases is not None
         noise = releases.values.reshape(len(batches), -1) - exact
-        found.append(noise / releases.std[:, None])
+        found.append(noise / releases.std()[:, None])
     return np.array(found)
 
 

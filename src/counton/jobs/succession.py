@@ -223,6 +223,6 @@ def carried_by(stream: Stream | Reader, definition: Definition) -> Carried | Non
     if found.step:
         last = reader.releases(found.step, found.step + 1)
         estimates = estimates + np.asarray(last.values).reshape(len(before.cells))
-        variance += float(last.std[0]) ** 2
+        variance += float(last.std()[0]) ** 2
         releases = (*releases, (reader.terms.strategy, reader.terms.law, found.step))
     return Carried(estimates, variance, releases)

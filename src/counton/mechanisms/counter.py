@@ -358,13 +358,17 @@ class Counter:
         """`std` at the steps that were just released."""
         if len(releases) == 1:
             return np.array([self._std_at(releases.steps[0])])
-        return releases.std
+        found: NDArray[np.float64] = releases.std()
+        return found
 
-    def std(self, steps: Any) -> Any:
+    def std(self, steps: Any = None) -> Any:
         """Standard deviation of the noise in data units: at one step, or an array for several.
 
+        Args:
+            steps: one, or a range or list of them; None: all up to the horizon.
+
         Raises:
-            InvalidInput: not steps.
+            InvalidInput: not steps, or none where there is no last one.
             HorizonExceeded: a step beyond the horizon.
         """
         return self.terms.std(steps)

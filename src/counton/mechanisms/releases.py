@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput
-from counton.exact import check_integer
+from counton.exact import check_integer, quoted
 from counton.mechanisms.intervals import halfwidths, window_halfwidths
 from counton.mechanisms.terms import StreamTerms
 from counton.privacy import Contribution, Guarantee
@@ -156,7 +156,7 @@ class Releases(_Stated):
     >>> from counton.strategies import Binary
     >>> counter = Counter(Binary(31), PureDP(epsilon=1), key=Key.generate(), name="visits")
     >>> releases = counter.release_many([3, 0, 5])
-    >>> len(releases), releases.values.dtype, releases.std.round(2).tolist()
+    >>> len(releases), releases.values.dtype, releases.std().round(2).tolist()
     (3, dtype('int64'), [7.06, 7.06, 9.98])
     >>> releases.table().columns
     ['step', 'estimate', 'std', 'lower', 'upper']
@@ -166,10 +166,25 @@ class Releases(_Stated):
     values: NDArray[Any]
     _terms: StreamTerms = field(repr=False)
 
-    @property
-    def std(self) -> NDArray[np.float64]:
-        """Standard deviation of each step's noise in data units, shape ``(len(steps),)``."""
-        return np.asarray(self._terms.std(self.steps), np.float64)
+    def std(self, steps: Any = None) -> Any:
+        """Standard deviation of the noise in data units, as `Counter.std` says it.
+
+        Args:
+            steps: one of these, or several; None: all of them, in an array.
+
+        Raises:
+            InvalidInput: a step that is none of these.
+        """
+        if steps is None:
+            return np.asarray(self._terms.std(self.steps), np.float64)
+        outside = [step for step in np.ravel(np.asarray(steps)).tolist() if step not in self.steps]
+        if outside:
+            first, last = (self.steps[0], self.steps[-1]) if len(self) else (0, 0)
+            raise InvalidInput(
+                f"step {quoted(outside[0])} is none of those released here, {first:,} to "
+                f"{last:,}: name some of these, or ask the counter"
+            )
+        return self._terms.std(steps)
 
     @property
     def unit(self) -> Fraction:
@@ -246,7 +261,7 @@ class Releases(_Stated):
             "step": np.repeat(np.asarray(self.steps), cells),
             **_cells(self._terms.shape, len(self.steps)),
             "estimate": self.values.ravel(),
-            "std": np.repeat(self.std, cells),
+            "std": np.repeat(self.std(), cells),
             "lower": low.ravel(),
             "upper": high.ravel(),
         }

@@ -317,7 +317,7 @@ class StreamTerms(Terms):
         """One unit of the released integers, in data units."""
         return self.resolution / Fraction(2) ** int(self.strategy.fraction_bits)
 
-    def std(self, steps: Any) -> Any:
+    def std(self, steps: Any = None) -> Any:
         """Standard deviation of the noise at ``steps``: see `std_at`."""
         return std_at(self.strategy, self.law, self.resolution, steps)
 
@@ -337,17 +337,18 @@ class StreamTerms(Terms):
         return np.asarray(value_grid.to_data(released, self.released_unit), np.float64)
 
 
-def std_at(strategy: StreamStrategy, law: Law, resolution: Fraction, steps: Any) -> Any:
+def std_at(strategy: StreamStrategy, law: Law, resolution: Fraction, steps: Any = None) -> Any:
     """Standard deviation of what is released at ``steps``, in data units.
 
     Args:
         strategy, law: how the noise is correlated, and the law of one node.
         resolution: one unit of the exact sums, in data units.
         steps: one step, whose error is a float; or several, as a range or a list, whose errors are
-            an array of as many.
+            an array of as many; None: all up to the
+            horizon.
 
     Raises:
-        InvalidInput: not steps.
+        InvalidInput: not steps, or none where there is no last one.
         HorizonExceeded: a step beyond the horizon.
 
     >>> from counton.laws import DiscreteLaplace
@@ -356,6 +357,12 @@ def std_at(strategy: StreamStrategy, law: Law, resolution: Fraction, steps: Any)
     9.98...
     """
     one = isinstance(steps, (int, np.integer)) and not isinstance(steps, bool)
+    if steps is None:
+        if strategy.horizon is None:
+            raise InvalidInput(
+                "steps is None, and the stream has no last one: say which, as in std(range(1, 101))"
+            )
+        steps = range(1, strategy.horizon + 1)
     if isinstance(steps, str):
         raise InvalidInput(f"steps are {steps!r}; give a step, a range or a list of steps")
     variance = strategy.noise_variance(law, strategy.check_steps([steps] if one else steps))

@@ -85,11 +85,13 @@ class Choice:
         calibration: its noise law, and which other laws were considered.
         mean_std, max_std: standard deviation of what is released in data units, root of the mean
             and of the largest variance over all numbers: of a cell, and of a statistic whose errors
-            are not those of a cell (`Statistic.error_of`) of the statistic. `std` is of a cell.
+            are not those of a cell (`Statistic.error_of`) of the statistic.
         why: in words.
         planning_seconds: how long finding it and weighing it took; no part of a comparison.
         held: numbers that a running stream keeps beside its sums, all cells together.
         resolution: one unit of the exact sums, in data units.
+        each: what a step's error is, in standard deviations of a cell: 1, or of a statistic what
+            `Statistic.error_of` says of the mean.
 
     >>> from counton.privacy import PureDP
     >>> best = plan(365, PureDP(1)).best
@@ -107,6 +109,7 @@ class Choice:
     planning_seconds: float = field(default=0.0, compare=False, repr=False)
     held: int = 0
     resolution: Fraction = field(default=Fraction(1), repr=False)
+    each: float = field(default=1.0, repr=False)
 
     @property
     def noise_law(self) -> Law:
@@ -118,16 +121,18 @@ class Choice:
         """Kind of noise."""
         return self.noise_law.family
 
-    def std(self, steps: Any) -> Any:
-        """Standard deviation of a released cell at each of ``steps``, as `Counter.std` says it.
+    def std(self, steps: Any = None) -> Any:
+        """Standard deviation of what is released at each of ``steps``, as `Counter.std` says it.
 
-        In data units. Of a statistic, whose errors are not those of a cell, it is that of a cell.
+        In data units, of what ``mean_std`` is of: the root of the mean of their squares over all
+        steps is ``mean_std``.
 
         Args:
-            steps: one step, whose error is a float; or several, a range or a list.
+            steps: one step, whose error is a float; or several, a range or a list; None: all.
 
         Raises:
-            InvalidInput: not steps, such as the name of a metric: see `by`.
+            InvalidInput: not steps, such as the name of a metric: see `by`; or none where there is
+                no last one.
             HorizonExceeded: a step beyond the horizon.
 
         >>> from counton.privacy import PureDP
@@ -135,7 +140,7 @@ class Choice:
         >>> best.std([5, 365]).round(2).tolist()[0] == round(best.std(5), 2)
         True
         """
-        return std_at(self.strategy, self.noise_law, self.resolution, steps)
+        return std_at(self.strategy, self.noise_law, self.resolution, steps) * self.each
 
     def by(self, metric: Metric) -> float:
         """``mean_std`` or ``max_std``.
@@ -201,7 +206,7 @@ class Plan:
         """The choice with the least error."""
         return self.choices[0]
 
-    def std(self, steps: Any) -> Any:
+    def std(self, steps: Any = None) -> Any:
         """`Choice.std` of the best choice."""
         return self.best.std(steps)
 

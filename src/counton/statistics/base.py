@@ -305,7 +305,12 @@ class Statistic(ABC):
 
         of = self.error_of
         choices = tuple(
-            replace(one, mean_std=one.mean_std * of.mean, max_std=one.max_std * of.largest)
+            replace(
+                one,
+                mean_std=one.mean_std * of.mean,
+                max_std=one.max_std * of.largest,
+                each=one.each * of.mean,
+            )
             for one in found.choices
         )
         bounds = self.least_errors(found.steps, found.guarantee)

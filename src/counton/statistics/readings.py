@@ -260,6 +260,11 @@ class Readings(Sequence[Reading]):
         """Name, protected unit and guarantee, in words; as of the last of them."""
         return self[-1].describe() if len(self) else repr(self)
 
+    def std(self, name: Any = None) -> NDArray[np.float64]:
+        """`Reading.std` of each of them, in an array."""
+        found = [reading.std() if name is None else reading.std(name) for reading in self]
+        return np.array(found, np.float64)
+
     def table(self, level: float = 0.95) -> Any:
         """The tables of all of them below each other, as a polars data frame with their steps.
 

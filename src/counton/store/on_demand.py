@@ -54,7 +54,7 @@ class OnDemand(Counter):
 
     def std_of(self, releases: Releases) -> NDArray[np.float64]:
         """See `Counter.std_of`."""
-        return releases.std
+        return np.asarray(releases.std(), np.float64)
 
     @classmethod
     def revived(cls, saved: bytes, key: Key) -> OnDemand:

@@ -254,7 +254,7 @@ class Stream(Closing):
         value, at = many.values[0], many.steps[0]
         std = self._writer().std(at)
         alone = value.item() if value.ndim == 0 else value
-        return Release(at, alone, float(many.std[0]) if std is None else std, many._terms)
+        return Release(at, alone, float(many.std()[0]) if std is None else std, many._terms)
 
     def release_many(
         self,
