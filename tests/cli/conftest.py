@@ -45,7 +45,7 @@ class Workplace:
 
     def plain(self, *arguments: str) -> Result:
         """What a command does, as it is typed."""
-        done = CliRunner().invoke(app, list(arguments), prog_name="counton")
+        done = CliRunner().invoke(app, [*map(str, arguments)], prog_name="counton")
         if done.exception is not None and not isinstance(done.exception, SystemExit):
             raise done.exception
         return Result(done.exit_code, done.stdout, done.stderr)

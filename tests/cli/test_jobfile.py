@@ -15,7 +15,7 @@ import pytest
 from counton.errors import InvalidInput
 from counton.jobs import Job, run, runs
 from counton.jobs.jobfile import load, said, save, schema
-from counton.jobs.kinds import KINDS
+from counton.jobs.statements import all_options
 
 ROWS = "time,page,paid\n2024-03-01T09:00,home,3\n2024-03-02T10:15,shop,5\n"
 FILE = """
@@ -384,8 +384,7 @@ def test_every_statistic_can_be_a_job_of_a_file(tmp_path: Path, place: Any) -> N
 def test_every_option_is_a_key_of_the_schema() -> None:
     """And of each statistic all that it takes."""
     known = schema()["$defs"]["job"]["properties"]
-    for kind in KINDS.values():
-        assert {name.replace("_", "-") for name in kind.takes} <= known.keys()
+    assert {option.key for option in all_options().values()} <= known.keys()
 
 
 def test_a_limit_and_a_place_to_publish_hold_for_all_jobs(file: Path, place: Any) -> None:

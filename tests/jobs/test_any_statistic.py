@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,8 @@ import pytest
 
 from counton.errors import CountonError, HorizonExceeded, InvalidInput, StateError
 from counton.jobs import Job, recalled, run
-from counton.jobs.kinds import KINDS
 from counton.statistics import Average
+from counton.statistics.known import keywords
 
 HEADER = "at,page,user,paid,from,to,comes,letter,id\n"
 ROWS = [
@@ -41,7 +40,7 @@ OWN: dict[str, dict[str, Any]] = {
 TALLIED = ("count", "sum", "average", "quantiles", "top-k", "distinct")
 
 
-@pytest.fixture(params=[name for name in KINDS if name in OWN])
+@pytest.fixture(params=[name for name in keywords() if name in OWN])
 def job(request: pytest.FixtureRequest, tmp_path: Path) -> Job:
     return made(request.param, tmp_path)
 
@@ -65,7 +64,7 @@ def table(job: Job) -> pl.DataFrame:
 
 def test_all_kinds_are_here() -> None:
     tables = {"hierarchy", "ranges", "contingency", "moments"}
-    assert set(KINDS) - tables == set(OWN)
+    assert set(keywords()) - tables == set(OWN)
 
 
 def test_noise_too_wide_is_refused_before_anything_is_spent(job: Job) -> None:
@@ -73,14 +72,14 @@ def test_noise_too_wide_is_refused_before_anything_is_spent(job: Job) -> None:
     plans = ({"strategy": None}, {"strategy": "binary"}, {"strategy": None, "steps": 105_120})
     for plan in plans:
         with pytest.raises(InvalidInput, match="epsilon"):
-            run(replace(job, epsilon="0.000000000000001", **plan))
+            run(job.having(epsilon="0.000000000000001", **plan))
         assert not Path(str(job.state)).exists()
 
 
 def test_an_average_of_a_year_of_minutes_is_released_at_a_budget_of_one(tmp_path: Path) -> None:
     """Its noise is wide on the grid of its sums, and those of the best strategy are exact."""
-    job = replace(made("average", tmp_path), steps=105_120, strategy=None, upper=100)
-    assert table(replace(job, resolution="0.5")).height
+    job = made("average", tmp_path).having(steps=105_120, strategy=None, upper=100)
+    assert table(job.having(resolution="0.5")).height
 
 
 @pytest.mark.parametrize(
@@ -106,7 +105,7 @@ def test_an_average_of_a_year_of_minutes_is_released_at_a_budget_of_one(tmp_path
 def test_every_guard_stands_before_every_statistic(
     job: Job, changed: dict[str, Any], error: type[Exception] | None
 ) -> None:
-    changed_job = replace(job, **changed)
+    changed_job = job.having(**changed)
     if error is None:
         run(changed_job).close()
         return
@@ -117,7 +116,7 @@ def test_every_guard_stands_before_every_statistic(
 
 def test_a_later_job_contradicts_nothing_and_remembers_all(job: Job, tmp_path: Path) -> None:
     out = tmp_path / "t.parquet"
-    first = table(replace(job, out=out, watermark="1h"))
+    first = table(job.having(out=out, watermark="1h"))
     again = Job(job.what, job.events, job.state, name="it", until=job.until)
     assert table(again).equals(first)
     if job.what not in ("substrings", "episodes", "cuts"):  # of which cells are asked for anew
@@ -128,10 +127,10 @@ def test_a_later_job_contradicts_nothing_and_remembers_all(job: Job, tmp_path: P
     )
     for changed in others:
         with pytest.raises(StateError):
-            run(replace(job, **changed))
+            run(job.having(**changed))
     other = "average" if job.what != "average" else "count"
     with pytest.raises(StateError, match="cannot be continued"):
-        run(replace(made(other, tmp_path), state=job.state))
+        run(made(other, tmp_path).having(state=job.state))
 
 
 def test_no_row_stops_a_release_where_policies_are_set(job: Job, tmp_path: Path) -> None:
@@ -140,12 +139,12 @@ def test_no_row_stops_a_release_where_policies_are_set(job: Job, tmp_path: Path)
         "bad_rows": f"quarantine:{tmp_path / 'bad.csv'}", "missing": "skip", "unknown": "drop",
         "late": "drop",
     }  # fmt: skip
-    lenient = replace(job, **policies)
+    lenient = job.having(**policies)
     if job.what in ("substrings", "episodes", "cuts"):  # letters and nodes that are none of theirs
         bad = bad[:2]
     before = table(lenient)
     written(tmp_path, [*ROWS[:1], *bad, *ROWS[1:], "01:50,shop,bob,1,v,w,1,b,10"])
-    later = replace(lenient, until="2024-03-01T04:00")
+    later = lenient.having(until="2024-03-01T04:00")
     with run(later) as outcome:
         assert outcome.after == 4
         shown = outcome.shown().table()
@@ -156,17 +155,17 @@ def test_no_row_stops_a_release_where_policies_are_set(job: Job, tmp_path: Path)
 
 @pytest.mark.parametrize("name", TALLIED)
 def test_late_rows_new_files_and_ids_count_once(name: str, tmp_path: Path) -> None:
-    job = replace(made(name, tmp_path), id="id", append=True, epsilon=10**6)
+    job = made(name, tmp_path).having(id="id", append=True, epsilon=10**6)
     with run(job) as outcome:
         assert outcome.after == 3
     late = "00:50,shop,cy,2,v,w,1,b,4"
     written(tmp_path, [ROWS[1], late])  # one row again, one late
-    with run(replace(job, until="2024-03-01T05:00")) as outcome:
+    with run(job.having(until="2024-03-01T05:00")) as outcome:
         assert (outcome.after, outcome.known) == (5, 1)
         together = outcome.stream.releases().values[-1]
     folder = tmp_path / "whole"
     folder.mkdir()
-    whole = replace(made(name, folder, [*ROWS, late]), until="2024-03-01T05:00", epsilon=10**6)
+    whole = made(name, folder, [*ROWS, late]).having(until="2024-03-01T05:00", epsilon=10**6)
     with run(whole) as outcome:
         assert (outcome.stream.releases().values[-1] == together).all()
 
@@ -176,19 +175,19 @@ def test_what_rows_in_order_cannot_have_is_refused_by_name(name: str, tmp_path: 
     refused_options: dict[str, Any] = {"append": True, "id": "id", "most": 3, "release": "windows"}
     for option, value in refused_options.items():
         with pytest.raises(InvalidInput) as refused:
-            run(replace(made(name, tmp_path), **{option: value}))
+            run(made(name, tmp_path).having(**{option: value}))
         assert option in refused.value.fields
         assert name in str(refused.value)
 
 
 @pytest.mark.parametrize("name", ["average", "quantiles", "distinct"])
 def test_a_statistic_by_group_under_one_guarantee(name: str, tmp_path: Path) -> None:
-    job = replace(made(name, tmp_path), by="page", domain="home,shop", epsilon=1000)
+    job = made(name, tmp_path).having(by="page", domain="home,shop", epsilon=1000)
     if name == "distinct":  # in how many groups a user counts is for the operator to say
         with pytest.raises(InvalidInput, match=r"needs most, in how many groups a user counts"):
             run(job)
         assert not Path(str(job.state)).exists()
-        job = replace(job, most=2)
+        job = job.having(most=2)
     with run(job) as outcome:
         shown = outcome.shown().table()
         assert set(shown["group"]) == {"home", "shop"}
@@ -210,9 +209,9 @@ def test_errors_are_ours_alone(job: Job, tmp_path: Path) -> None:
 def test_where_users_are_in_more_groups_than_count_all_words_say_so(tmp_path: Path) -> None:
     each = (("00:10", "home", "ann"), ("00:20", "shop", "ann"), ("01:30", "shop", "bob"))
     rows = [f"{','.join(row)},3,u,v,1,a,{number}" for number, row in enumerate(each)]
-    job = replace(made("distinct", tmp_path, rows), by="page", domain="home,shop", epsilon=1000)
+    job = made("distinct", tmp_path, rows).having(by="page", domain="home,shop", epsilon=1000)
     for most, words, counted in ((1, "(each in the first group alone)", [1, 1]), (2, "", [1, 2])):
-        with run(replace(job, most=most, name=f"{most}")) as outcome:
+        with run(job.having(most=most, name=f"{most}")) as outcome:
             assert outcome.definition.subject == f"number of users {words}".strip()
             released = outcome.released()
             assert released.own.estimates[-1].tolist() == counted
@@ -227,7 +226,7 @@ TABLES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", [name for name in KINDS if name in OWN or name in TABLES])
+@pytest.mark.parametrize("name", [name for name in keywords() if name in OWN or name in TABLES])
 def test_a_later_job_repeats_any_part_of_what_defines_its_stream(name: str, tmp_path: Path) -> None:
     """Each part alone, and all but each."""
     own, end = OWN.get(name, TABLES.get(name, {})), "2024-03-01T03:00"
@@ -235,20 +234,20 @@ def test_a_later_job_repeats_any_part_of_what_defines_its_stream(name: str, tmp_
     events = written(tmp_path, [row for row in ROWS if name != "hierarchy" or "home,ann" in row])
     first = Job(name, events, tmp_path / "s.db", until=end, name="it")
     whole = {**common, **own}
-    run(replace(first, **whole)).close()
+    run(first.having(**whole)).close()
     for part in whole:
         for said in ({part: whole[part]}, {key: whole[key] for key in whole if key != part}):
-            with run(replace(first, **said)) as outcome:
+            with run(first.having(**said)) as outcome:
                 assert (outcome.before, outcome.after) == (3, 3), said
 
 
 def test_levels_that_are_not_those_of_the_tree(tmp_path: Path) -> None:
     events = written(tmp_path, [row for row in ROWS if "home,ann" in row])
     first = Job("hierarchy", events, tmp_path / "s.db", until="2024-03-01T03:00", name="it")
-    run(replace(first, time="at", every="1h", start="2024-03-01", steps=6, epsilon=1,
+    run(first.having(time="at", every="1h", start="2024-03-01", steps=6, epsilon=1,
                 **TABLES["hierarchy"])).close()  # fmt: skip
     with pytest.raises(InvalidInput, match="levels=user,page are not those of the tree, page, us"):
-        run(replace(first, levels="user,page"))
+        run(first.having(levels="user,page"))
 
 
 @pytest.mark.parametrize("grouped", [False, True])
@@ -256,20 +255,20 @@ def test_a_stream_of_a_statistic_given_as_such_is_gone_on_with_by_its_name(
     grouped: bool, tmp_path: Path
 ) -> None:
     by: dict[str, Any] = {"by": "page", "domain": "home,shop"} if grouped else {}
-    first = replace(made("average", tmp_path), **{**dict.fromkeys(OWN["average"]), **by})
-    first = replace(first, what=Average(0, 9, resolution=1), value="paid")
+    first = made("average", tmp_path).having(**{**dict.fromkeys(OWN["average"]), **by})
+    first = first.having(what=Average(0, 9, resolution=1), value="paid")
     run(first).close()
     later = Job("average", first.events, first.state, until=first.until, name="it")
     said: dict[str, Any]
     wrong: dict[str, Any]
     for said in ({}, {"value": "paid"}, {"lower": 0}, OWN["average"], {**by, "value": "paid"}):
-        with run(replace(later, **said)) as outcome:
+        with run(later.having(**said)) as outcome:
             assert (outcome.before, outcome.after) == (3, 3), said
-    with run(replace(later, what=Average(0, 9, resolution=1))) as outcome:
+    with run(later.having(what=Average(0, 9, resolution=1))) as outcome:
         assert outcome.before == 3
     for wrong in ({"lower": 1}, {"value": "id"}):
         with pytest.raises(StateError):
-            run(replace(later, **wrong))
+            run(later.having(**wrong))
 
 
 COLUMNS = ("time", "by", "value", "user", "label", "levels", "columns", "edge", "weight", "letter")
@@ -283,7 +282,7 @@ def called_otherwise(text: Any) -> Any:
     return re.sub(rf"(?<!\w)({names})(?!\w)", r"\1 2", text)
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", keywords())
 @pytest.mark.slow
 def test_every_column_may_be_called_otherwise(name: str, tmp_path: Path) -> None:
     own = {**OWN, **TABLES}[name]
@@ -291,26 +290,26 @@ def test_every_column_may_be_called_otherwise(name: str, tmp_path: Path) -> None
         (tmp_path / "p.csv").write_text("page,user\nhome,ann\nshop,bob\n")
         own = {"levels": "page,user", "value": "paid", "domain": tmp_path / "p.csv"}
     users = {"user": "user", "most": 2} if name in ("count", "top-k", "ranges") else {}
-    job = Job(**{**vars(made("count", tmp_path)), "what": name, **own, **users})
+    job = made("count", tmp_path).having(what=name, **own, **users)
     run(job).close()
     written(tmp_path, [*ROWS, "03:30,shop,bob,2,u,v,1,b,4"])
     file = tmp_path / "e.csv"
     header, rows = file.read_text().split("\n", 1)
     file.write_text(f"{called_otherwise(header)}\n{rows}")
-    used = {text for column in COLUMNS for text in str(getattr(job, column) or "").split(",")}
+    used = {text for column in COLUMNS for text in str(job.given(column) or "").split(",")}
     rename = ",".join(f"{column}={column} 2" for column in sorted(used - {""}))
     later = Job(name, file, job.state, name="it", until="2024-03-01T04:00")
     with pytest.raises(InvalidInput, match=r"'nowhere', which the stream does not use; it uses"):
-        run(replace(later, rename="nowhere=page 2"))
-    with run(replace(later, rename=rename)) as outcome:
+        run(later.having(rename="nowhere=page 2"))
+    with run(later.having(rename=rename)) as outcome:
         assert outcome.after == 4
         assert outcome.tally.rows == 4
     night: dict[str, Any] = {"until": "2024-03-01T05:00", "rename": rename}
-    run(replace(job, **night)).close()  # typed as it was, and as it is called now
-    now = {column: called_otherwise(getattr(job, column)) for column in COLUMNS}
+    run(job.having(**night)).close()  # typed as it was, and as it is called now
+    now = {column: called_otherwise(job.given(column)) for column in COLUMNS}
     if name == "contingency":
         now["domain"] = called_otherwise(job.domain)
-    run(replace(job, until="2024-03-01T06:00", **now)).close()
+    run(job.having(until="2024-03-01T06:00", **now)).close()
 
 
 @pytest.mark.parametrize("timed", [True, False])
@@ -319,11 +318,11 @@ def test_a_ranking_with_users_goes_on_by_itself(timed: bool, first: bool, tmp_pa
     asked: dict[str, Any] = {"user": "user", "most": 2, "first": first}
     if not timed:
         asked |= {"time": None, "every": None, "start": None, "until": None}
-    job = replace(made("top-k", tmp_path), **asked)
+    job = made("top-k", tmp_path).having(**asked)
     run(job).close()
     written(tmp_path, [*ROWS, "03:30,shop,cy,2,u,v,1,b,4"])
     until = "2024-03-01T04:00" if timed else None
     for more in ({}, {"by": "page"}, {"top": 1}, asked):
         again = Job("top-k", job.events, job.state, name="it")
-        with run(replace(again, **{**more, "until": until})) as outcome:
+        with run(again.having(**{**more, "until": until})) as outcome:
             assert outcome.after == 4

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -60,27 +59,27 @@ def test_a_later_run_states_nothing_anew(request_: Job) -> None:
 
 def test_numbers_may_be_numbers(request_: Job) -> None:
     bounds = {"value": "value", "lower": 0, "upper": 5, "resolution": 0.5}
-    with run(replace(request_, what="sum", **bounds)) as outcome:  # type: ignore[arg-type]
+    with run(request_.having(what="sum", **bounds)) as outcome:
         assert outcome.released().own.estimates[-1].tolist() == [5.5, 1.0]
-    expiring = replace(request_, name="forever", expire=True, growth=0, steps=None)
+    expiring = request_.having(name="forever", expire=True, growth=0, steps=None)
     with run(expiring) as outcome:
         assert outcome.definition.strategy.parameters["growth"] == "0"
 
 
 def test_a_bound_of_zero_is_a_bound(request_: Job) -> None:
     bounds = {"value": "value", "lower": 1, "upper": 5, "resolution": 1}
-    first = replace(request_, what="average", name="a", by=None, domain=None, **bounds)  # type: ignore[arg-type]
+    first = request_.having(what="average", name="a", by=None, domain=None, **bounds)
     run(first).close()
     again = Job("average", request_.events, request_.state, name="a", until="2013-01-01T06:00")
     with pytest.raises(StateError, match="lower"):
-        run(replace(again, lower=0))
+        run(again.having(lower=0))
     with run(again) as outcome:
         assert (outcome.before, outcome.after) == (3, 6)
 
 
 def test_totals_with_a_delay_stand_over_the_times_they_count_up_to(request_: Job) -> None:
-    forever = replace(request_, expire=True, steps=None)
-    with run(forever) as outcome, run(replace(forever, name="late", delay=1)) as late:
+    forever = request_.having(expire=True, steps=None)
+    with run(forever) as outcome, run(forever.having(name="late", delay=1)) as late:
         now, then = outcome.released(), late.released()
     assert (then.curves().times == now.curves().times[:-1]).all()
     assert (then.curves().estimates == now.curves().estimates[:-1]).all()
@@ -89,7 +88,7 @@ def test_totals_with_a_delay_stand_over_the_times_they_count_up_to(request_: Job
 
 
 def test_one_total_has_one_name(request_: Job) -> None:
-    with run(replace(request_, by=None, domain=None)) as outcome:
+    with run(request_.having(by=None, domain=None)) as outcome:
         released = outcome.released()
     assert released.curves().groups == ("all",)
     assert set(released.table()["group"]) == {"all"}
@@ -98,7 +97,7 @@ def test_one_total_has_one_name(request_: Job) -> None:
 def test_files_may_be_paths(request_: Job, tmp_path: Path) -> None:
     groups = tmp_path / "groups.txt"
     groups.write_text("a\nb\n")
-    with run(replace(request_, domain=groups, key=str(tmp_path / "key"))) as outcome:
+    with run(request_.having(domain=groups, key=str(tmp_path / "key"))) as outcome:
         assert outcome.definition.groups == ("a", "b")
     assert (tmp_path / "key").exists()
 
@@ -122,11 +121,11 @@ def test_what_does_not_approve_leaves_no_state(request_: Job) -> None:
 def test_contradictions_and_vanished_rows_are_refused(request_: Job) -> None:
     run(request_).close()
     with pytest.raises(StateError, match="the guarantee is"):
-        run(replace(request_, epsilon=2))
+        run(request_.having(epsilon=2))
     with pytest.raises(StateError, match="is of 'count'"):
         run(Job("sum", request_.events, request_.state))
     with pytest.raises(InvalidInput, match="use one of count, sum"):
-        run(replace(request_, what="mean"))
+        run(request_.having(what="mean"))
     write(Path(str(request_.events)), ROWS[1:])
     with pytest.raises(ReplayMismatch, match="rows must not disappear"):
         run(request_)
@@ -167,7 +166,7 @@ def test_a_second_run_opens_the_state_once_and_rebuilds_its_terms_once(
 def test_a_refused_run_does_not_take_a_stream_from_its_writer(request_: Job) -> None:
     with run(request_) as outcome:
         with pytest.raises(StateError, match="every is 2h"):
-            run(replace(request_, every="2h"))
+            run(request_.having(every="2h"))
         outcome.stream.release_many([[0, 0]])
 
 
@@ -175,18 +174,18 @@ def test_units_of_jobs_and_of_the_library_are_one(request_: Job) -> None:
     """The rows of a job are called events; whoever says nothing afterwards means them."""
     with Store(request_.state, create=True) as store:
         store.set_limit(PureDP(1))
-    run(replace(request_, epsilon=1)).close()
+    run(request_.having(epsilon=1)).close()
     with pytest.raises(BudgetExceeded, match="one event"):
         release_ranges([1, 2, 3], guarantee=PureDP(1), state=request_.state)
-    other = replace(request_, name="b", epsilon="0.1")
+    other = request_.having(name="b", epsilon="0.1")
     for unit in (None, "unit", " event"):
         with pytest.raises(BudgetExceeded, match="one event"):
-            run(replace(other, unit=unit))
+            run(other.having(unit=unit))
     with Store(request_.state) as store:
         store.set_limit(PureDP(2))
-    with run(replace(other, unit=" event ")) as outcome:
+    with run(other.having(unit=" event ")) as outcome:
         assert outcome.definition.unit == outcome.stream.terms.contribution.unit == "event"
-    run(replace(other, unit="event\n")).close()
+    run(other.having(unit="event\n")).close()
 
 
 def test_a_table_made_in_parts_is_the_table_made_at_once(
@@ -194,7 +193,7 @@ def test_a_table_made_in_parts_is_the_table_made_at_once(
 ) -> None:
     from counton.jobs.outputs import write_table
 
-    with run(replace(request_, release="both")) as outcome:
+    with run(request_.having(release="both")) as outcome:
         released = outcome.released()
     for part in (released, released.only(range(2, 4)), released.only(groups=["b"])):
         monkeypatch.undo()

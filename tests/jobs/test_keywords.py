@@ -12,6 +12,7 @@ from counton import PureDP, count_events, release
 from counton.errors import InvalidInput
 from counton.jobs import Job
 from counton.jobs.keywords import JobFields
+from counton.jobs.statements import all_options
 
 FRAME = pl.DataFrame({"time": ["2024-03-01"]})
 #: What Python says otherwise than files: see `Job._put_in_words`.
@@ -21,15 +22,29 @@ WIDER = {
 }  # fmt: skip
 
 
+#: Types of an option by its kind, whether it is an exact number, and whether a list will do.
+TYPES = {
+    ("text", False, False): ("str | None", "str | Mapping[str, float] | None"),
+    ("text", True, False): ("Number | None",),
+    ("text", False, True): ("str | Sequence[str] | None", "str | Sequence[float] | None"),
+    ("whole", False, False): ("int | None",),
+    ("flag", False, False): ("bool",),
+}
+
+
 def test_names_and_types_are_those_of_a_job() -> None:
     told = {name: kind.__forward_arg__ for name, kind in JobFields.__annotations__.items()}
     has = {item.name: str(item.type) for item in fields(Job)}
-    assert list(told) == [name for name in has if name not in ("what", "events", "state")]
+    own = all_options()
+    assert {*told} == {*has, *own} - {"what", "events", "state"}
     for name, kind in told.items():
         if name in WIDER:
             has[name] = has[name].replace(" | datetime", "")
             kind = kind.replace(f" | {WIDER[name]}", "")
-        assert kind == has[name], name
+        if name in own:
+            assert kind in TYPES[own[name].kind, own[name].exact, own[name].several], name
+        else:
+            assert kind == has[name], name
 
 
 def test_wrong_names_and_types_are_seen_before_anything_runs(tmp_path: Path) -> None:

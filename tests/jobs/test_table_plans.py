@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +43,7 @@ def test_once_a_plan_says_what_the_release_does(rows: Path) -> None:
     wanted = HierarchyRequest(rows, levels="region,city", domain=domain, rho="0.5", **common)
     levels = run_hierarchy(wanted).details()["levels"]
     assert [row["std"] for row in tree.rows] == [level["std"] for level in levels]
-    target = replace(asked["hierarchy"], rho=None, target="city=7")
+    target = asked["hierarchy"].having(rho=None, target="city=7")
     assert planned_table(target).rows[-1]["std"] == pytest.approx(7, rel=1e-4)
     line = run_ranges(RangesRequest(rows, rho="0.5", **common))
     assert list(planned_table(asked["ranges"]).rows) == line.release.plan.rows()
@@ -66,8 +65,7 @@ def test_once_a_plan_says_what_the_release_does(rows: Path) -> None:
 
 @pytest.mark.parametrize("what", ["hierarchy", "contingency", "ranges"])
 def test_over_time_a_plan_says_what_the_release_does(what: str, rows: Path) -> None:
-    job = replace(
-        jobs(rows)[what],
+    job = jobs(rows)[what].having(
         value=None,
         time="at",
         every="1mo",
@@ -78,7 +76,7 @@ def test_over_time_a_plan_says_what_the_release_does(what: str, rows: Path) -> N
         unknown="drop",
     )
     if what == "ranges":
-        job = replace(job, label="region", domain="N,S,T")
+        job = job.having(label="region", domain="N,S,T")
     plan = planned_table(job)
     assert not (rows.parent / "s.db").exists()
     with run(job) as outcome:
@@ -108,9 +106,9 @@ def test_a_plan_is_shown_and_leaves_nothing(rows: Path) -> None:
 def test_what_cannot_be_planned_is_refused(rows: Path) -> None:
     asked = jobs(rows)
     for job, words in (
-        (replace(asked["hierarchy"], time="at"), "needs steps"),
-        (replace(asked["ranges"], value=None), "needs label"),
-        (replace(asked["ranges"], what="count", value=None), "no table"),
+        (asked["hierarchy"].having(time="at"), "needs steps"),
+        (asked["ranges"].having(value=None), "needs label"),
+        (asked["ranges"].having(what="count", value=None), "no table"),
     ):
         with pytest.raises(InvalidInput, match=words):
             planned_table(job)

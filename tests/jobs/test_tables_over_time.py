@@ -187,9 +187,8 @@ def test_any_statistic_may_be_handed_over(tmp_path: Path) -> None:
     named = months(tmp_path)
     with run(named) as outcome:
         statistic, values = outcome.definition.statistic, outcome.shown().table()["estimate"]
-    other = {name: value for name, value in vars(named).items() if name not in ("levels", "domain")}
-    other |= {"what": statistic, "columns": "region,city", "state": tmp_path / "t.db"}
-    with run(Job(**other)) as outcome:
+    other = named.having(levels=None, domain=None, what=statistic, columns="region,city")
+    with run(other.having(state=tmp_path / "t.db")) as outcome:
         assert nodes(outcome) == [[3, 2, 1, 2, 0], [5, 3, 2, 2, 1]]
         assert outcome.definition.strategy.horizon == 6
         assert len(values) == 10
@@ -197,7 +196,7 @@ def test_any_statistic_may_be_handed_over(tmp_path: Path) -> None:
 
 def other(folder: Path, what: str, **more: Any) -> Job:
     asked: dict[str, Any] = {"levels": None, "domain": None, **more}
-    return Job(**{**vars(months(folder, **asked)), "what": what, "name": what})
+    return months(folder, **asked).having(what=what, name=what)
 
 
 def whole(outcome: Outcome, shown: Shown | None = None) -> list[tuple[Any, ...]]:

@@ -15,6 +15,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from own_statistic import installed
 from spark_jobs import JOBS, PAGES, events, job
 
 from counton.errors import CountonError, InvalidInput, ReplayMismatch, SumOverflow
@@ -63,7 +64,7 @@ def test_the_bits_are_those_of_one_machine(
         local = job(name, tmp_path, f"{state} here", append=append)
         far = job(name, tmp_path, f"{state} there", append=append)
         for seed, part in enumerate((first, second if append else rows)):
-            with run(replace(local, events=part)) as here:
+            with run(local.having(events=part)) as here:
                 expected = told(here)
             frame = spread(spark, part, seed)
             if append:  # times that Spark knows as such, so that it may count what is alike
@@ -112,7 +113,7 @@ def test_rows_of_any_type_are_read_as_on_one_machine(
         here = Job(what, typed, tmp_path / f"{number}.db", epsilon=1, **asked)
         with run(here) as outcome:
             expected = told(outcome)
-        there = replace(here, state=tmp_path / f"{number} there.db", events="-")
+        there = here.having(state=tmp_path / f"{number} there.db", events="-")
         with counton_spark.run(there, frame.repartition(3)) as outcome:
             assert told(outcome) == expected
 
@@ -133,12 +134,12 @@ def test_rows_that_cannot_be_counted_are_refused_by_name(tmp_path: Path, spark: 
     late: dict[str, Any] = {"bad_rows": f"quarantine:{tmp_path / 'bad.csv'}", "missing": "skip"}
     refused(asked, frame, "a row of the data frame has", "(2 rows have such a problem)")
     unread = "a row of the data frame has a time that cannot be read in column 'at' ('never'); "
-    refused(replace(asked, missing="skip"), frame, unread)
+    refused(asked.having(missing="skip"), frame, unread)
     undeclared = "groups in column 'page' that are not declared: '?'; correct"
-    refused(replace(asked, **late), frame, undeclared)
-    refused(replace(asked, **late, bad_rows_most=0), frame, "more than 0 rows of the data frame")
-    refused(replace(average, **late, bad_rows_most=1), frame, "more than 1 rows")
-    with counton_spark.run(replace(asked, **late, unknown="drop"), frame) as outcome:
+    refused(asked.having(**late), frame, undeclared)
+    refused(asked.having(**late, bad_rows_most=0), frame, "more than 0 rows of the data frame")
+    refused(average.having(**late, bad_rows_most=1), frame, "more than 1 rows")
+    with counton_spark.run(asked.having(**late, unknown="drop"), frame) as outcome:
         found = outcome.tally
         assert (found.rows, found.skipped, found.quarantined, found.unknown) == (43, 1, 1, 1)
     assert (tmp_path / "bad.csv").read_text().splitlines() == [
@@ -156,12 +157,11 @@ def test_what_a_frame_of_spark_cannot_have_is_refused(tmp_path: Path, spark: Any
     rows = events(rows=20)
     frame = spread(spark, rows, 1)
     asked = job("groups", tmp_path)
-    refused(replace(asked, time="when"), frame, "has no column 'when'; its columns are at, page")
-    refused(replace(asked, by="paid"), frame, "holds Float64, which has several texts")
-    refused(replace(asked, time="paid"), frame, "holds Float64, not times")
+    refused(asked.having(time="when"), frame, "has no column 'when'; its columns are at, page")
+    refused(asked.having(by="paid"), frame, "holds Float64, which has several texts")
+    refused(asked.having(time="paid"), frame, "holds Float64, not times")
     refused(
-        replace(
-            asked,
+        asked.having(
             what="episodes",
             by=None,
             domain=None,
@@ -173,7 +173,7 @@ def test_what_a_frame_of_spark_cannot_have_is_refused(tmp_path: Path, spark: Any
         frame,
         "episodes takes rows in their order",
     )
-    refused(replace(asked, time=None), frame, "without times")
+    refused(asked.having(time=None), frame, "without times")
     refused(replace(asked), rows, "is no frame of Spark")
     with pytest.raises(InvalidInput, match="checkpoint and trigger"):
         counton_spark.run(asked, frame, checkpoint="here")
@@ -197,7 +197,7 @@ def test_names_of_columns_may_hold_any_sign_and_case(
         .with_columns(at=pl.lit("?"))
     )
     asked = job("groups", tmp_path, by="the.page `of` it", time="AT", unknown="drop")
-    with run(replace(asked, events=rows, state=tmp_path / "here.db")) as outcome:
+    with run(asked.having(events=rows, state=tmp_path / "here.db")) as outcome:
         expected = told(outcome)
     frame = spread(spark, rows, 1)
     names = frame.columns
@@ -228,7 +228,7 @@ def test_rows_that_lack_something_are_skipped_where_others_would_be_set_aside(
     lacking = pl.concat([rows, rows.head(1).with_columns(at=pl.lit(None, pl.String))])
     aside = tmp_path / "bad.csv"
     asked = job("groups", tmp_path, missing="skip", bad_rows=f"quarantine:{aside}")
-    with run(replace(asked, events=lacking, state=tmp_path / "here.db")) as outcome:
+    with run(asked.having(events=lacking, state=tmp_path / "here.db")) as outcome:
         expected, written = told(outcome), aside.read_text()
     with counton_spark.run(asked, spread(spark, lacking, 2)) as outcome:
         assert told(outcome) == expected
@@ -306,3 +306,29 @@ def test_executors_and_logs_know_no_secret(
     assert b"SparkListenerJobStart" in logged
     for secret in [*drawn, *(text.encode() for text in texts)]:
         assert secret not in logged
+
+
+def test_a_statistic_of_another_package_gives_the_same_bits(
+    tmp_path: Path, spark: Any, one_key: None
+) -> None:
+    rows = events(rows=200)
+    with installed(tmp_path):
+        stream: dict[str, Any] = {
+            "time": "at",
+            "every": "1d",
+            "start": "2024-03-01",
+            "steps": 20,
+            "epsilon": 1,
+        }
+        own: dict[str, Any] = {
+            "by": "page",
+            "domain": ",".join(PAGES),
+            "value": "paid",
+            "threshold": 5,
+        }
+        asked = Job("above", rows, tmp_path / "a.db", until="newest", **stream, **own)
+        with run(asked) as outcome:
+            expected = told(outcome)
+        there = asked.having(state=tmp_path / "b.db", events="-")
+        with counton_spark.run(there, spread(spark, rows, 4)) as outcome:
+            assert told(outcome) == expected

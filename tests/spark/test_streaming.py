@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -82,17 +81,17 @@ def test_a_query_releases_what_runs_over_new_events_do(
 ) -> None:
     parts = nights()
     asked = job(name, tmp_path, until=None, watermark="12h", out=tmp_path / "out.parquet")
-    asked = replace(asked, epsilon=3)
+    asked = asked.having(epsilon=3)
     written(tmp_path, parts[:2])
     counted(asked, spark, tmp_path)
     early = table(asked)
     written(tmp_path, parts[2:], first=2)
     counted(asked, spark, tmp_path)  # goes on from the checkpoint
     found = table(asked)
-    here = replace(asked, state=tmp_path / "here.db", out=None, until="newest", append=True)
+    here = asked.having(state=tmp_path / "here.db", out=None, until="newest", append=True)
     for part in parts:
         if part.height:
-            with run(replace(here, events=part, confirmed=True)) as outcome:
+            with run(here.having(events=part, confirmed=True)) as outcome:
                 expected = outcome.shown().table()
     assert found.equals(expected)
     steps = early["step"].unique().implode()
@@ -115,7 +114,7 @@ def test_a_batch_that_runs_again_changes_nothing(tmp_path: Path, spark: Any) -> 
     why = (tmp_path / "s.db.error").read_text()
     assert "batch 0 of the query has been counted already" in why
     batches(first, 1)  # the same rows, and others' events
-    with run(replace(asked, events=events(1).head(0), until="2024-03-19")) as outcome:
+    with run(asked.having(events=events(1).head(0), until="2024-03-19")) as outcome:
         seen = sum(int(kept[:, 0].sum()) for _, kept in outcome.stream.observed_blocks())
         assert seen == 2 * events(1).height
     batches(first.limit(0), 2)
@@ -132,7 +131,7 @@ def test_a_query_and_a_state_that_do_not_belong_together(tmp_path: Path, spark: 
     with pytest.raises(StreamingQueryException, match="this query begins anew"):
         counted(asked, spark, tmp_path, "another checkpoint")
     written(tmp_path, parts[3:], first=3)
-    other = replace(asked, state=tmp_path / "other.db")
+    other = asked.having(state=tmp_path / "other.db")
     with pytest.raises(StreamingQueryException, match="none of the 2 before it"):
         counted(other, spark, tmp_path)
     assert table(asked).equals(shown)
@@ -144,11 +143,11 @@ def test_what_a_stream_cannot_have_is_refused_before_it_starts(tmp_path: Path, s
     written(tmp_path, nights()[:1])
     frame, asked = rows_of(spark, tmp_path), job("groups", tmp_path, until=None)
     for wrong, words in (
-        (replace(asked, until="2024-03-03"), "newest event says which windows have ended"),
-        (replace(asked, time="when"), "has no column 'when'"),
-        (replace(asked, epsilon=None), "epsilon"),
-        (replace(asked, out=tmp_path / "no" / "out.parquet"), "does not exist"),
-        (replace(asked, what="triangles", by=None, domain=None, edge="page,place", degree=3,
+        (asked.having(until="2024-03-03"), "newest event says which windows have ended"),
+        (asked.having(time="when"), "has no column 'when'"),
+        (asked.having(epsilon=None), "epsilon"),
+        (asked.having(out=tmp_path / "no" / "out.parquet"), "does not exist"),
+        (asked.having(what="triangles", by=None, domain=None, edge="page,place", degree=3,
                  strategy=None), "triangles takes rows in their order"),
     ):  # fmt: skip
         with pytest.raises(InvalidInput, match=words):
@@ -221,7 +220,7 @@ def test_a_row_that_cannot_be_read_stops_a_query_which_then_goes_on(
     with pytest.raises(StreamingQueryException, match="FOREACH_BATCH"):
         counted(asked, spark, tmp_path)
     shown = table(asked)
-    counted(replace(asked, bad_rows=f"quarantine:{tmp_path / 'bad.csv'}"), spark, tmp_path)
+    counted(asked.having(bad_rows=f"quarantine:{tmp_path / 'bad.csv'}"), spark, tmp_path)
     assert shown.height < table(asked).height
     assert (tmp_path / "bad.2.csv").exists()
 
@@ -230,14 +229,14 @@ def test_released_values_land_once_in_postgresql(
     tmp_path: Path, spark: Any, postgres: str, one_key: None
 ) -> None:
     parts = nights()
-    asked = replace(job("groups", tmp_path, until=None), state=postgres, key=tmp_path / "key")
+    asked = job("groups", tmp_path, until=None).having(state=postgres, key=tmp_path / "key")
     written(tmp_path, parts[:2])
     counted(asked, spark, tmp_path)
     publish(postgres, name="it", key=tmp_path / "key")
     written(tmp_path, parts[3:], first=3)
     counted(asked, spark, tmp_path)  # what is new lands by itself
     with run(
-        replace(asked, events=events().head(0), append=True, until="2024-03-01T01:00")
+        asked.having(events=events().head(0), append=True, until="2024-03-01T01:00")
     ) as outcome:
         expected = outcome.shown().table()
     engine = sa.create_engine(postgres.replace("postgresql://", "postgresql+psycopg://"))

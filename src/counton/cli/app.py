@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -14,26 +14,20 @@ from counton.cli.options import (
     DemoOptions,
     EndOptions,
     ExportOptions,
-    FitOptions,
-    Grouped,
     HierarchyFitOptions,
     InspectOptions,
     LedgerOptions,
     LeftOutOptions,
     MethodsOptions,
-    OnceOptions,
     PlanOptions,
-    Printing,
     PublishOptions,
     RunOptions,
     ServeOptions,
     ShowOptions,
     TokenOptions,
     VerifyOptions,
-    left_out,
     takes,
 )
-from counton.jobs.job import Job
 
 app = typer.Typer(
     name="counton",
@@ -65,37 +59,30 @@ def root(
     """Private running totals: differential privacy under continual observation."""
 
 
-@app.command(cls=Grouped)
-@takes(Job, Printing, **left_out("count"))
-def count(request: Job, printing: Printing) -> None:
-    """Release the running number of events after each window, by group.
-
-    A new stream needs --time, --every, --steps, --from and a guarantee; a later run continues it
-    and may leave them out. More data later: run the same command again, as every night.
-    """
-    from counton.cli.run import perform
-
-    perform(request, printing)
+#: Commands whose words the command of a statistic takes: its options are loaded when it is called.
+_PASSED_ON: dict[str, Any] = {
+    "add_help_option": False,
+    "context_settings": {"allow_extra_args": True, "ignore_unknown_options": True},
+}
 
 
-@app.command(name="sum", cls=Grouped)
-@takes(Job, Printing, **left_out("sum"))
-def total(request: Job, printing: Printing) -> None:
-    """Release the running sum of a column: values clipped to bounds and put on a grid.
+@app.command(**_PASSED_ON)
+def count(context: typer.Context) -> None:
+    """Release the running number of events after each window, by group."""
+    from counton.cli.statistic import perform
 
-    As count, and a new stream also needs --value, --lower, --upper and --resolution, all chosen
-    without looking at the data.
-    """
-    from counton.cli.run import perform
-
-    perform(request, printing)
+    perform("count", context.args)
 
 
-@app.command(
-    name="statistic",
-    add_help_option=False,
-    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
-)
+@app.command(name="sum", **_PASSED_ON)
+def total(context: typer.Context) -> None:
+    """Release the running sum of a column: values clipped to bounds and put on a grid."""
+    from counton.cli.statistic import perform
+
+    perform("sum", context.args)
+
+
+@app.command(name="statistic", **_PASSED_ON)
 def statistic(context: typer.Context) -> None:
     """Release a statistic: top-k, average, quantiles, distinct, words of letters, graphs.
 
@@ -337,50 +324,28 @@ def verify(options: VerifyOptions) -> None:
     print_verification(options)
 
 
-@app.command(cls=Grouped)
-@takes(Job, HierarchyFitOptions, OnceOptions, Printing, **left_out("hierarchy"))
-def hierarchy(
-    request: Job, fit: HierarchyFitOptions, once: OnceOptions, printing: Printing
-) -> None:
-    """Release counts at all levels of a hierarchy; they add up, over space and over time.
+@app.command(**_PASSED_ON)
+def hierarchy(context: typer.Context) -> None:
+    """Release counts at all levels of a hierarchy; they add up, over space and over time."""
+    from counton.cli.statistic import perform
 
-    With --time rows are events, or with --value counts: a stream as that of count, in which all
-    levels are released after each window. Without --time a file of counts is released once for a
-    name in a state: the same command again shows the same numbers. Without --target every level is
-    equally accurate; with --target and no guarantee the cost of the wanted accuracy is computed.
-    """
-    from counton.cli.tables import perform_table
-
-    perform_table(request, printing, fit, once)
+    perform("hierarchy", context.args)
 
 
-@app.command()
-@takes(Job, FitOptions, OnceOptions, Printing, **left_out("contingency"))
-def contingency(request: Job, fit: FitOptions, once: OnceOptions, printing: Printing) -> None:
-    """Release a contingency table with all its margins; they add up, at every step too.
+@app.command(**_PASSED_ON)
+def contingency(context: typer.Context) -> None:
+    """Release a contingency table with all its margins; they add up, at every step too."""
+    from counton.cli.statistic import perform
 
-    With --time a stream as that of count, in which all margins are released after each window.
-    Without --time one release for a name in a state: the same command again shows the same numbers.
-    The table has every margin, with empty columns where it adds up all values.
-    """
-    from counton.cli.tables import perform_table
-
-    perform_table(request, printing, HierarchyFitOptions(fit.integers, fit.nonnegative), once)
+    perform("contingency", context.args)
 
 
-@app.command()
-@takes(Job, OnceOptions, Printing, **left_out("ranges"))
-def ranges(request: Job, once: OnceOptions, printing: Printing) -> None:
-    """Release a line of counts so that every interval is accurate, at every step too.
+@app.command(**_PASSED_ON)
+def ranges(context: typer.Context) -> None:
+    """Release a line of counts so that every interval is accurate, at every step too."""
+    from counton.cli.statistic import perform
 
-    With --time a stream as that of count, whose rows say by --label in which cell they count;
-    --line chooses how cells are measured. Without --time one release for a name in a state: the
-    same command again shows the same numbers. How many cells there are is published, and so are
-    their labels, if they have any.
-    """
-    from counton.cli.tables import perform_table
-
-    perform_table(request, printing, HierarchyFitOptions(), once)
+    perform("ranges", context.args)
 
 
 @app.command()

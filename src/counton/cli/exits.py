@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import IntEnum
 from typing import NoReturn
@@ -63,7 +63,7 @@ def exit_code(error: Exception) -> ExitCode:
 
 
 @contextmanager
-def explained(options: Mapping[str, str] | None = None) -> Iterator[None]:
+def explained(options: Callable[[], Mapping[str, str]] | None = None) -> Iterator[None]:
     """Turn errors made on purpose, and files that fail, into a line on stderr and an exit code.
 
     Args:
@@ -76,7 +76,7 @@ def explained(options: Mapping[str, str] | None = None) -> Iterator[None]:
             raise
         _end(missing(error.name, error), {})
     except (CountonError, OSError) as error:
-        _end(error, options or {})
+        _end(error, {} if options is None else options())
 
 
 def _end(error: Exception, options: Mapping[str, str]) -> NoReturn:

@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 
 from counton.cli.exits import ExitCode, exit_code
-from counton.cli.options import RunOptions, option_names
+from counton.cli.options import RunOptions
 from counton.cli.printing import print_json, print_line, warn_of_no_witness
 from counton.cli.run import carried_out
 from counton.errors import CountonError, InvalidInput
@@ -19,6 +19,7 @@ from counton.jobs.job import Job
 from counton.jobs.jobfile import chosen, for_all, load, schema_text
 from counton.jobs.runs import ended_at, is_known, recalled
 from counton.jobs.sharing import keep_within, refuse_shared
+from counton.jobs.statements import words_of_files
 from counton.lazy import NEEDED, missing
 
 
@@ -118,4 +119,4 @@ def _failure(error: BaseException) -> tuple[ExitCode, str]:
 
 def _keys() -> dict[str, str]:
     """What a job file calls the fields that an error names."""
-    return {name: said.removeprefix("--") for name, said in option_names(Job).items()}
+    return words_of_files()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_type_hints
@@ -19,9 +19,9 @@ from typer.models import ArgumentInfo, OptionInfo
 
 from counton.cli.exits import explained
 from counton.errors import InvalidInput
-from counton.jobs.fields import called, default_of, kind_of, said_of
+from counton.jobs.fields import options_of
 from counton.jobs.job import Job
-from counton.jobs.kinds import KINDS, nearest, others
+from counton.options import Option
 
 _WIDTH = 94
 JSON = "print one JSON object and nothing else"
@@ -55,6 +55,8 @@ class Commands(TyperGroup):
         name = args[0] if args else ""
         if name and not name.startswith("-") and self.get_command(ctx, name) is None:
             from difflib import get_close_matches
+
+            from counton.jobs.statements import nearest
 
             near, statistic = get_close_matches(name, self.commands, 1, 0.8), nearest(name)
             if statistic is not None and not near:
@@ -481,11 +483,14 @@ _COMMANDS = {
 _PARSERS: dict[Any, Callable[[str], Any]] = {int: whole_number, float: fraction}
 
 
-def takes(*kinds: type, **fixed: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def takes(
+    *kinds: type, own: Sequence[Option] = (), **fixed: Any
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make a command of a function of dataclasses: typer sees their fields as parameters.
 
     Args:
         kinds: one dataclass for each argument of the function.
+        own: options of a statistic, which `Job` takes besides its fields.
         fixed: values of fields that are no options of this command.
 
     >>> @dataclass(frozen=True)
@@ -498,6 +503,12 @@ def takes(*kinds: type, **fixed: Any) -> Callable[[Callable[..., None]], Callabl
     >>> command(events="visits.csv", append=True)
     Options(events='visits.csv', append=True)
     """
+    stated: dict[str, tuple[Any, Any]] = {}
+    for kind in kinds:
+        for name, hint in _options(kind).items():
+            stated[name] = hint
+            if kind is Job and name == "state":
+                stated |= {option.name: (_told(option), option.default) for option in own}
     parameters = [
         inspect.Parameter(
             name,
@@ -505,22 +516,25 @@ def takes(*kinds: type, **fixed: Any) -> Callable[[Callable[..., None]], Callabl
             default=inspect.Parameter.empty if default is MISSING else default,
             annotation=hint,
         )
-        for kind in kinds
-        for name, (hint, default) in _options(kind).items()
+        for name, (hint, default) in stated.items()
         if name not in fixed
     ]
-    names = option_names(*kinds)
+    own_names = {option.name for option in own}
+
+    def names() -> Mapping[str, str]:
+        found = option_names(*kinds)
+        return {**option_names_of_statistics(), **found} if Job in kinds else found
 
     def made(perform: Callable[..., None]) -> Callable[..., None]:
         def command(**given: Any) -> None:
             given |= fixed
             with explained(names):
-                perform(
-                    *(
-                        kind(**{f.name: given[f.name] for f in fields(kind) if f.name in given})
-                        for kind in kinds
-                    )
-                )
+                values = []
+                for kind in kinds:
+                    wanted = {item.name for item in fields(kind)}
+                    wanted |= own_names if kind is Job else set()
+                    values.append(kind(**{name: given[name] for name in given if name in wanted}))
+                perform(*values)
 
         command.__name__, command.__doc__ = perform.__name__, perform.__doc__
         command.__annotations__ = {field.name: field.annotation for field in parameters}
@@ -532,19 +546,18 @@ def takes(*kinds: type, **fixed: Any) -> Callable[[Callable[..., None]], Callabl
     return made
 
 
-def left_out(name: str) -> dict[str, Any]:
-    """Fields of `Job` that are no options of a statistic's command.
+def of_statistic(name: str) -> dict[str, Any]:
+    """What `takes` is told of a statistic's command: its own options, and what it does not have.
 
-    Returns:
-        Their values there.
-
-    >>> left_out("count")["value"] is None, "sums" in left_out("count")
-    (True, False)
+    >>> of_statistic("count")["own"], of_statistic("count")["what"]
+    ((), 'count')
     """
-    defaults = {item.name: default_of(item) for item in fields(Job)}
-    gone = {"columns", *others(name), *_OF_READINGS} - {*KINDS[name].shows, *KINDS[name].takes}
-    fixed = {each: defaults[each] for each in gone} | {"what": name}
-    return fixed
+    from counton.jobs.statements import statistic_class
+
+    of = statistic_class(name)
+    defaults = {one: option.default for one, option in options_of(Job).items()}
+    gone = {one: defaults[one] for one in _OF_READINGS if one not in of.shows}
+    return {"own": of.options, "what": name, **gone}
 
 
 #: What is shown of readings: of some statistics.
@@ -564,6 +577,17 @@ def option_names(*kinds: type) -> dict[str, str]:
     }
 
 
+def option_names_of_statistics() -> dict[str, str]:
+    """What the command line calls the options of all statistics.
+
+    >>> option_names_of_statistics()["lower"]
+    '--lower'
+    """
+    from counton.jobs.statements import all_options
+
+    return {name: f"--{option.key}" for name, option in all_options().items()}
+
+
 def command_line(command: str, *values: Any) -> str:
     r"""The command that does the same, in lines that fit a page.
 
@@ -578,8 +602,14 @@ def command_line(command: str, *values: Any) -> str:
     words = []
     for given in values:
         names = option_names(type(given))
-        for name, (_hint, default) in _options(type(given)).items():
-            value = getattr(given, name)
+        stated = [
+            (name, getattr(given, name), default)
+            for name, (_hint, default) in _options(type(given)).items()
+        ]
+        if isinstance(given, Job):
+            names |= {name: f"--{name.replace('_', '-')}" for name in given.options}
+            stated += [(name, value, None) for name, value in given.options.items()]
+        for name, value, default in stated:
             if value is True:
                 words.append(names[name])
             elif names[name].startswith("--") and value != default:
@@ -597,22 +627,26 @@ def command_line(command: str, *values: Any) -> str:
 
 def _options(kind: type) -> dict[str, tuple[Any, Any]]:
     """Of each field that is an option: its annotation for typer, and its default."""
-    told = said_of(kind)
-    hints = {} if told else get_type_hints(kind)
-    found = {}
-    for item in fields(kind):
-        if item.name in told:
-            hint: Any = _told(item)
-        elif told:
-            continue
-        else:
-            hint = _annotated(hints[item.name], item.metadata["option"])
-        kinds = set(get_args(hint.__origin__)) | {hint.__origin__}
-        for number, parser in _PARSERS.items():
-            if number in kinds:
-                hint.__metadata__[0].parser = parser
-        found[item.name] = (hint, item.default)
-    return found
+    told = options_of(kind)
+    if told:
+        return {
+            name: (_told(option), MISSING if option.needed else option.default)
+            for name, option in told.items()
+        }
+    hints = get_type_hints(kind)
+    return {
+        item.name: (_parsed(_annotated(hints[item.name], item.metadata["option"])), item.default)
+        for item in fields(kind)
+    }
+
+
+def _parsed(hint: Any) -> Any:
+    """A parameter with the parser of its numbers."""
+    kinds = set(get_args(hint.__origin__)) | {hint.__origin__}
+    for number, parser in _PARSERS.items():
+        if number in kinds:
+            hint.__metadata__[0].parser = parser
+    return hint
 
 
 #: How the command line takes each kind of value.
@@ -626,18 +660,15 @@ _TYPES: dict[str, Any] = {
 }
 
 
-def _told(item: Any) -> Any:
-    """A field of which everything is said beside it, as typer takes it."""
-    said, kind = item.metadata["asked"], kind_of(item)
-    if said.argument:
-        return _annotated(list[str], typer.Argument(help=said.help))
-    given = _TYPES[kind]
-    if kind == "text" and (item.default is MISSING or isinstance(item.default, str)):
+def _told(option: Option) -> Any:
+    """An option as typer takes it."""
+    if option.argument:
+        return _parsed(_annotated(list[str], typer.Argument(help=option.help)))
+    given = _TYPES[option.kind]
+    if option.kind == "text" and isinstance(option.default, str):
         given = str
-    panel = said.group or None
-    return _annotated(
-        given, typer.Option(f"--{called(item)}", help=said.help, rich_help_panel=panel)
-    )
+    said = typer.Option(f"--{option.key}", help=option.help, rich_help_panel=option.heading or None)
+    return _parsed(_annotated(given, said))
 
 
 def _shown(name: str, said: OptionInfo | ArgumentInfo) -> str:

@@ -20,7 +20,7 @@ from rich.table import Table
 
 from counton.errors import CountonError
 from counton.exact import text
-from counton.jobs.job import Progress, silent
+from counton.jobs.progress import Progress, silent
 
 if TYPE_CHECKING:
     from counton.privacy import Guarantee

@@ -10,7 +10,6 @@ from rich.table import Table
 from counton.cli.printing import print_files, print_line, print_table, print_words
 from counton.cli.words import progress_line, protection
 from counton.columns import readable
-from counton.jobs.job import TABLES
 from counton.jobs.writing import ROOM, Outputs, Written
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ def show_rows(
         by_level = table.group_by("level", maintain_order=True).agg("std")
         parts = [f"{name} {max(stds):,.4g}" for name, stds in by_level.iter_rows()]
         words.append(("noise", f"standard deviation at step {after:,}: {', '.join(parts)}"))
-    elif definition.what in TABLES:
+    elif definition.statistic.stream == definition.what:
         most = float(table["std"].max())  # type: ignore[arg-type]
         words.append(("noise", f"standard deviation up to {most:,.4g} at step {after:,}"))
     elif "std" in table.columns:
@@ -55,7 +54,7 @@ def show_rows(
         which = f"in the {job.over:,} steps up to"
     at_once = ""
     if definition.discovery is not None:
-        at_once = f" for all of up to {job.room or ROOM:,} groups at once"
+        at_once = f" for all of up to {job.given('room') or ROOM:,} groups at once"
     level = f"intervals of {100 * outputs.level:g}%{at_once}"
     print_line(console, f"\n{which} step {after:,}{when}, {level}")
     if table.height:

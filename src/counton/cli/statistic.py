@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import fields, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from counton.cli.options import Commands, Grouped, Printing, left_out, takes
+from counton.cli.options import (
+    Commands,
+    FitOptions,
+    Grouped,
+    HierarchyFitOptions,
+    OnceOptions,
+    Printing,
+    of_statistic,
+    takes,
+)
 from counton.errors import InvalidInput, field
-from counton.jobs.fields import default_of
+from counton.jobs.fields import options_of
 from counton.jobs.job import Job
-from counton.jobs.kinds import KINDS, hint
+from counton.jobs.statements import OfJob, hint, statistic_class
+from counton.statistics.known import keywords
 
 if TYPE_CHECKING:
     from counton.cli.options import PlanOptions
@@ -42,22 +51,99 @@ def commands() -> typer.Typer:
     def root() -> None:
         """Release a statistic of events, step by step as they arrive."""
 
-    for name in KINDS:
+    for name in keywords():
         if name not in ("count", "sum"):
-            command_of(app, name, KINDS[name].says)
+            command_of(app, name, statistic_class(name).says)
     return app
+
+
+def perform(name: str, words: list[str]) -> None:
+    """Carry out the command of a statistic that stands beside ``statistic``.
+
+    Args:
+        name: of the statistic.
+        words: what stands behind its name.
+    """
+    app = typer.Typer(
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    command_of(app, name, f"{statistic_class(name).says}\n\n{_MORE[name]}")
+    app(words, prog_name=f"counton {name}")
 
 
 def command_of(app: typer.Typer, name: str, says: str) -> None:
     """Add the command of a statistic to a group of commands."""
+    command: Any
+    if name == "hierarchy":
 
-    def command(job: Job, printing: Printing) -> None:
-        from counton.cli.run import perform
+        def command(job: Job, fit: HierarchyFitOptions, once: OnceOptions, out: Printing) -> None:
+            _table(job, fit, once, out)
 
-        perform(job, printing)
+        kinds: tuple[type, ...] = (Job, HierarchyFitOptions, OnceOptions, Printing)
+    elif name == "contingency":
 
+        def command(job: Job, fit: FitOptions, once: OnceOptions, out: Printing) -> None:
+            _table(job, HierarchyFitOptions(fit.integers, fit.nonnegative), once, out)
+
+        kinds = (Job, FitOptions, OnceOptions, Printing)
+    elif name == "ranges":
+
+        def command(job: Job, once: OnceOptions, out: Printing) -> None:
+            _table(job, HierarchyFitOptions(), once, out)
+
+        kinds = (Job, OnceOptions, Printing)
+    else:
+
+        def command(job: Job, out: Printing) -> None:
+            from counton.cli.run import perform
+
+            perform(job, out)
+
+        kinds = (Job, Printing)
     command.__name__, command.__doc__ = name, says
-    app.command(name=name, cls=Grouped)(takes(Job, Printing, **left_out(name))(command))
+    app.command(name=name, cls=Grouped)(takes(*kinds, **of_statistic(name))(command))
+
+
+def _table(job: Job, fit: HierarchyFitOptions, once: OnceOptions, out: Printing) -> None:
+    from counton.cli.tables import perform_table
+
+    perform_table(job, out, fit, once)
+
+
+#: What the help of statistics says besides, which have commands beside ``statistic``.
+_MORE = {
+    "count": (
+        "A new stream needs --time, --every, --steps, --from and a guarantee; a later run "
+        "continues it and may leave them out. More data later: run the same command again, as "
+        "every night."
+    ),
+    "sum": (
+        "As count, and a new stream also needs --value, --lower, --upper and --resolution, all "
+        "chosen without looking at the data."
+    ),
+    "hierarchy": (
+        "With --time rows are events, or with --value counts: a stream as that of count, in which "
+        "all levels are released after each window. Without --time a file of counts is released "
+        "once for a name in a state: the same command again shows the same numbers. Without "
+        "--target every level is equally accurate; with --target and no guarantee the cost of the "
+        "wanted accuracy is computed."
+    ),
+    "contingency": (
+        "With --time a stream as that of count, in which all margins are released after each "
+        "window. Without --time one release for a name in a state: the same command again shows "
+        "the same numbers. The table has every margin, with empty columns where it adds up all "
+        "values."
+    ),
+    "ranges": (
+        "With --time a stream as that of count, whose rows say by --label in which cell they "
+        "count; --line chooses how cells are measured. Without --time one release for a name in a "
+        "state: the same command again shows the same numbers. How many cells there are is "
+        "published, and so are their labels, if they have any."
+    ),
+}
 
 
 def parsed(words: str) -> Statistic:
@@ -73,21 +159,25 @@ def parsed(words: str) -> Statistic:
         name, *rest = shlex.split(words) or [""]
     except ValueError as error:
         raise InvalidInput(f"{field('statistic', words)} is not understood ({error})") from error
-    if name not in KINDS:
+    if name not in keywords():
         raise InvalidInput(
-            f"{field('statistic')} is {name!r}{hint(name)}; known are {', '.join(KINDS)}, each "
-            f"followed by the options that define it, as in 'distinct --changes 4'"
+            f"{field('statistic')} is {name!r}{hint(name)}; known are {', '.join(keywords())}, "
+            f"each followed by the options that define it, as in 'distinct --changes 4'"
         )
-    kind, found = KINDS[name], []
-    keep = {*kind.takes, *kind.reads, "unit", "most", "first"}
-    fixed = {item.name: default_of(item) for item in fields(Job) if item.name not in keep}
+    of = statistic_class(name)
+    found: list[Statistic] = []
+    keep = {*of.reads, "unit", "most", "first"}
+    fixed: dict[str, Any] = {
+        one: option.default for one, option in options_of(Job).items() if one not in keep
+    }
 
     def command(job: Job) -> None:
-        found.append(kind.made(replace(job, by="group") if "by" in kind.reads else job))
+        job = job.having(by="group") if "by" in of.reads else job
+        found.append(of.from_job(OfJob(job)))
 
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
     fixed |= {"what": name, "events": (), "state": ""}
-    app.command(name=name, add_help_option=False)(takes(Job, **fixed)(command))
+    app.command(name=name, add_help_option=False)(takes(Job, own=of.options, **fixed)(command))
     try:
         app(rest, prog_name=name, standalone_mode=False)
     except _REFUSED as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -131,7 +131,7 @@ def perform_table(
     Raises:
         CountonError: see `counton.jobs.run`, and `counton.jobs.run_hierarchy` and its like.
     """
-    job = replace(job, replace=job.replace or once.move)
+    job = job.having(replace=job.given("replace") or once.move)
     if once.plan:
         _print_plan(job, printing)
         return
@@ -146,32 +146,32 @@ def perform_table(
 
         perform(job, printing)
         return
-    if job.line is not None and job.strategy is not None:
+    if job.given("line") is not None and job.strategy is not None:
         raise InvalidInput(
-            f"{field('line', job.line)} and {field('strategy', job.strategy)} are the same for a "
-            f"table that is released once; give one of them"
+            f"{field('line', job.given('line'))} and {field('strategy', job.strategy)} are the "
+            f"same for a table that is released once; give one of them"
         )
     file, common = _only_file(job), ("state", "epsilon", "delta", "rho", "unit", "key", "name")
     known: dict[str, Any] = {name: getattr(job, name) for name in common}
-    known |= {"move": job.replace, "value": job.value}
+    known |= {"move": bool(job.given("replace")), "value": job.given("value")}
     request: _Request
     if job.what == "hierarchy":
         known |= {name: _stated(job, name) for name in ("levels", "value", "domain")}
-        request = HierarchyRequest(leaves=file, target=job.target, **known)
+        request = HierarchyRequest(leaves=file, target=job.given("target"), **known)
         perform_hierarchy(request, _once(job, printing, request), fit)
     elif job.what == "ranges":
-        known |= {"value": _stated(job, "value"), "label": job.label, "domain": job.domain}
+        known |= {"value": _stated(job, "value"), "label": job.given("label"), "domain": job.domain}
         request = RangesRequest(
             series=file,
             ask=None if job.ask is None else str(job.ask),
-            workload=job.workload or "ranges",
-            strategy=job.line or job.strategy or "auto",
+            workload=job.given("workload") or "ranges",
+            strategy=job.given("line") or job.strategy or "auto",
             **known,
         )
         perform_ranges(request, _once(job, printing, request))
     else:
         known |= {name: _stated(job, name) for name in ("columns", "domain")}
-        request = ContingencyRequest(rows=file, equal=job.equal, **known)
+        request = ContingencyRequest(rows=file, equal=bool(job.given("equal")), **known)
         perform_contingency(request, _once(job, printing, request), fit)
 
 
@@ -197,7 +197,7 @@ def _print_plan(job: Job, printing: Printing) -> None:
 
 
 def _stated(job: Job, name: str) -> Any:
-    value = getattr(job, name)
+    value = job.given(name)
     if value is None:
         what = f"{field(name)} is missing: a {job.what} that is released once needs it"
         if name == "value":
@@ -226,7 +226,7 @@ def _once(job: Job, printing: Printing, request: _Request) -> TableOutputs:
         InvalidInput: no file to write, or an option of streams.
     """
     own = {item.name for item in (*fields(request), *fields(TableOutputs))}
-    own |= {"what", "events", "replace", "line"}
+    own |= {"what", "events", "options"}
     for given in (job, printing):
         for item in fields(given):
             value = getattr(given, item.name)

@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from counton.jobs.job import ContingencyRequest as ContingencyRequest
     from counton.jobs.job import HierarchyRequest as HierarchyRequest
     from counton.jobs.job import Job as Job
-    from counton.jobs.job import Progress as Progress
     from counton.jobs.job import RangesRequest as RangesRequest
+    from counton.jobs.progress import Progress as Progress
     from counton.jobs.publishing import Published as Published
     from counton.jobs.runs import Outcome as Outcome
     from counton.jobs.runs import recalled as recalled
@@ -75,7 +75,7 @@ _HOME = {
     "HierarchyOutcome": "counton.jobs.tables",
     "HierarchyRequest": "counton.jobs.job",
     "Outcome": "counton.jobs.runs",
-    "Progress": "counton.jobs.job",
+    "Progress": "counton.jobs.progress",
     "Published": "counton.jobs.publishing",
     "RangesOutcome": "counton.jobs.tables",
     "RangesRequest": "counton.jobs.job",

@@ -11,10 +11,12 @@ from counton.columns import html
 from counton.errors import InvalidInput, field
 from counton.exact import quoted
 from counton.jobs.definition import Definition
-from counton.jobs.job import Events, Job, Progress, checked, silent
+from counton.jobs.job import Events, Job, checked
 from counton.jobs.keywords import JobFields, ReleaseFields
+from counton.jobs.progress import Progress, silent
 from counton.jobs.released import read_released, shown_by
 from counton.jobs.runs import Outcome, recalled, run
+from counton.jobs.statements import all_options, own_options
 from counton.jobs.writing import Outputs
 from counton.privacy import ZCDP, ApproxDP, ExpiringDP, ExpiringZCDP, Guarantee, PureDP
 from counton.results.released import Released
@@ -266,12 +268,13 @@ def release(
     ['group', 'name', 'estimate', 'std', 'lower', 'upper']
     >>> folder.cleanup()
     """
-    known = {item.name for item in fields(Job)} - {"what", "events", "state"}
+    known = {item.name for item in fields(Job)} - {"what", "events", "state", "options"}
+    known |= {option.name for option in own_options(what)}
     for name in more:
-        if name not in known:
+        if name not in known and name not in all_options():
             from difflib import get_close_matches
 
-            near = get_close_matches(name, known, 1)
+            near = get_close_matches(name, [*known, *all_options()], 1)
             meant = f"did you mean {near[0]}?" if near else "counton.jobs.Job lists all there are"
             raise InvalidInput(f"release takes no argument {name!r}: {meant}")
     named = cast("dict[str, Any]", more)

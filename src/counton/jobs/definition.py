@@ -18,7 +18,7 @@ from counton.events.files import read_domain
 from counton.events.tally import UNKNOWN, Columns, Unknown
 from counton.events.windows import CLOCK_CHANGE, ClockChange
 from counton.exact import Number
-from counton.jobs import guards, kinds
+from counton.jobs import guards, statements
 from counton.jobs.clock import length_of
 from counton.jobs.job import (
     EXPIRING,
@@ -34,6 +34,7 @@ from counton.jobs.job import (
 from counton.laws import Bounded
 from counton.mechanisms import StreamTerms
 from counton.mechanisms.discovery import Discovery
+from counton.options import MissingOptions, OwnColumns
 from counton.privacy import Contribution, ExpiringDP, ExpiringZCDP, Guarantee
 from counton.privacy.contribution import checked_unit, known_unit
 from counton.results.description import (
@@ -43,7 +44,7 @@ from counton.results.description import (
     windows_from_dict,
     windows_to_dict,
 )
-from counton.statistics import Grouped, Statistic, Tallied, TopK
+from counton.statistics import Grouped, Statistic, Tallied
 from counton.strategies import StreamStrategy
 from counton.windows import Windows, parse_time
 
@@ -121,14 +122,14 @@ class Definition(Description):
     renamed: tuple[tuple[str, str, int], ...] = ()
     continues: Continued | None = None
     ended: int | None = None
-    parts: kinds.Parts = attribute(default_factory=kinds.Parts)
+    parts: OwnColumns = attribute(default_factory=OwnColumns)
     stated: Mapping[str, Any] = attribute(default_factory=dict)
     remembered: Mapping[str, Any] = attribute(default_factory=dict, repr=False)
 
     @property
     def adds(self) -> Tallied | None:
         """What rows of one group are added up to; None where they are counted."""
-        inner = self.statistic.inner if isinstance(self.statistic, Grouped) else self.statistic
+        inner = self.statistic.inner
         if not isinstance(inner, Tallied) or not [p for p in inner.parts if p.name != "by"]:
             return None
         return inner
@@ -283,7 +284,7 @@ class Definition(Description):
             continues=Continued(**details["continues"]) if details.get("continues") else None,
             ended=details.get("ended"),
             discovery=None if found is None else Discovery(**found),
-            parts=kinds.Parts(**{name: tuple(part) for name, part in details["parts"].items()}),
+            parts=OwnColumns(**{name: tuple(part) for name, part in details["parts"].items()}),
             stated=details["stated"],
             remembered=details.get("remembered", {}),
         )
@@ -310,7 +311,7 @@ class Asked(NamedTuple):
     domain: tuple[str, ...] | None
     guarantee: Guarantee | None
     statistic: Statistic | None
-    parts: kinds.Parts | None
+    parts: OwnColumns | None
     people: People | None
     endless: Expiring | None
     metric: Literal["mean", "max"] | None
@@ -335,17 +336,19 @@ def ask(request: Job, saved: Definition | None = None) -> Asked:
     lacking = [] if saved is not None else _lacking(request)
     try:
         statistic, parts = _statistic(request, saved)
-    except kinds.Missing as error:
+    except MissingOptions as error:
         if not lacking:
             raise
         raise _lacks([*map(field, error.names), *lacking]) from None
     if len(lacking) > 1:
         raise _lacks(lacking)
-    if saved is None and kinds.counts_users(request):
-        request = replace(request, first=True)
-    if isinstance(statistic, TopK) and request.domain is None and request.time is not None:
-        request = replace(request, domain=list(statistic.groups))
-    reads = kinds.KINDS[request.what].reads if isinstance(request.what, str) else ()
+    named = statements.statistic_class(request.what) if isinstance(request.what, str) else None
+    if saved is None and named is not None:
+        request = replace(request, **named.settles(statements.OfJob(request)))
+    declares = None if statistic is None else statistic.declares
+    if declares is not None and request.domain is None and request.time is not None:
+        request = replace(request, domain=list(declares))
+    reads = () if named is None else named.reads
     kept_zone = "UTC" if saved is None or saved.cut is None else saved.cut.timezone
     timezone = request.timezone or kept_zone
     if saved is None:
@@ -383,7 +386,7 @@ def ask(request: Job, saved: Definition | None = None) -> Asked:
 
 def _lacking(request: Job) -> list[str]:
     """What a new stream of any statistic needs and a request does not state."""
-    each_row = request.time is None and kinds.name_of(request.what) not in ("count", "sum")
+    each_row = request.time is None and not statements.kind_of(request.what).windowed
     needed = ["steps"] if each_row else ["time", "every", "start", "steps"]
     if request.around is not None or request.expire:
         needed.remove("steps")
@@ -455,7 +458,7 @@ def _check_discovery(request: Job, by: str | None) -> None:
     asked = field("unknown", "discover")
     if by is None:
         raise InvalidInput(f"{asked} needs {field('by')}, the column of the groups; give it")
-    if request.what not in ("count", "top-k"):
+    if not statements.kind_of(request.what).finds:
         raise InvalidInput(
             f"{asked} finds groups by how many events they have, and this is a sum; declare the "
             f"groups ({field('domain')})"
@@ -482,27 +485,26 @@ def _check_discovery(request: Job, by: str | None) -> None:
 
 def _statistic(
     request: Job, saved: Definition | None
-) -> tuple[Statistic | None, kinds.Parts | None]:
+) -> tuple[Statistic | None, OwnColumns | None]:
     """What rows become, with what the stream keeps of it where the request leaves that out."""
-    name = kinds.name_of(request.what)
+    name = statements.name_of(request.what)
     if saved is None:
-        return kinds.settled(request)
+        return statements.settled(request)
     if name != saved.what or saved.discovery is not None:
         return None, None  # is refused later, or has no parameters
     if isinstance(request.what, str):
-        kinds.refuse_others(request)
-        stated = saved.stated or _said_by(saved, kinds.kind_named(name).takes)
+        named = statements.checked_class(request)
+        takes = tuple(option.name for option in named.options)
+        stated = saved.stated or _said_by(saved, takes)
         known: dict[str, Any] = {
-            given: value
-            for given, value in stated.items()
-            if getattr(request, given) is None or getattr(request, given) is False
+            given: value for given, value in stated.items() if given not in request.options
         }
-        says_nothing = set(known) == set(stated) and not kinds.stated(request)
-        of_domain = request.domain is not None and "domain" in kinds.kind_named(name).reads
+        says_nothing = set(known) == set(stated) and not statements.stated(request)
+        of_domain = request.domain is not None and "domain" in named.reads
         if says_nothing and not of_domain:
             return None, None
         if request.domain is None:
-            kept = getattr(saved.statistic, _DOMAINS.get(name, ""), None)
+            kept = saved.statistic.domain
             known["domain"] = kept if saved.domain is None else saved.domain
         if request.time is None and saved.columns.time:
             known["time"] = saved.columns.time
@@ -511,17 +513,17 @@ def _statistic(
                 known[given] = getattr(saved.columns, {"by": "group"}.get(given, given))
         most, first = _bound_of(saved)
         known |= {"most": request.most or most, "first": request.first or first}
-        request = replace(request, **known)
-    elif request.columns is None and request.value is None and saved.parts.names:
-        request = replace(request, columns=list(saved.parts.names))
-    return kinds.settled(_as_created(request, saved))
+        request = request.having(**known)
+    elif not request.options and saved.parts.names:
+        request = request.having(columns=list(saved.parts.names))
+    return statements.settled(_as_created(request, saved))
 
 
 def _bound_of(saved: Definition) -> tuple[int | None, bool]:
     """How much of a user counts, and whether once for ever, whoever bounds it."""
     if saved.people is not None:
         return saved.people.most, saved.people.first
-    stated = saved.inner.parameters if isinstance(saved.inner, TopK) else {}
+    stated = saved.inner.parameters if saved.inner.declares is not None else {}
     return stated.get("most"), stated.get("once") is not None
 
 
@@ -546,15 +548,19 @@ def _as_created(request: Job, saved: Definition) -> Job:
             return between.join(f"{once(name)}={value}" for name, _, value in pairs)
         return given
 
-    changed: dict[str, Any] = {name: once(getattr(request, name)) for name in _COLUMNS_OF}
-    changed |= {name: listed(getattr(request, name)) for name in ("edge", "levels", "columns")}
-    changed |= {"domain": keyed(request.domain, ";"), "target": keyed(request.target, ",")}
-    return replace(request, **changed)
+    changed: dict[str, Any] = {name: once(getattr(request, name)) for name in ("user", "by")}
+    for option in statements.own_options(request.what):
+        given = request.given(option.name)
+        if option.column and given is not None:
+            changed[option.name] = listed(given) if option.several else once(given)
+        elif option.by_name and given is not None:
+            changed[option.name] = keyed(given, ",")
+    return request.having(**changed, domain=keyed(request.domain, ";"))
 
 
 def _said_by(saved: Definition, takes: tuple[str, ...]) -> dict[str, Any]:
     """What a job could have said of a statistic that was given as such."""
-    kept = saved.statistic.inner if isinstance(saved.statistic, Grouped) else saved.statistic
+    kept = saved.statistic.inner
     found = {
         name: value
         for name, value in kept.parameters.items()
@@ -562,12 +568,6 @@ def _said_by(saved: Definition, takes: tuple[str, ...]) -> dict[str, Any]:
     }
     column = _value_of(saved)
     return {**found, "value": column} if "value" in takes and column else found
-
-
-#: What a statistic keeps of what was declared, where this is no list of groups.
-_DOMAINS = {"hierarchy": "tree", "ranges": "labels", "contingency": "columns", "cuts": "nodes"}
-#: Fields of one column that a statistic reads.
-_COLUMNS_OF = ("value", "letter", "weight", "comes", "label", "user", "by")
 
 
 def _people(request: Job, timezone: str) -> People | None:
@@ -670,10 +670,7 @@ def define(asked: Asked) -> Definition:
     assert asked.parts is not None
     statistic, domain = asked.statistic, _with_other(request, asked.domain)
     cut = _cut(asked)
-    if domain is not None and isinstance(statistic, TopK):
-        _refuse_spare(request, statistic)
-        statistic = TopK(**{**statistic.parameters, "groups": domain})
-    elif domain is not None and not (isinstance(statistic, Tallied) and statistic.plain):
+    if domain is not None and not (isinstance(statistic, Tallied) and statistic.plain):
         statistic = _by_group(statistic, domain, request, cut)
     ordered = cut is None or not statistic.tallied
     if ordered:
@@ -722,7 +719,7 @@ def define(asked: Asked) -> Definition:
         shape = (ROOM,) if discovering else shape
         strategy = _choose(asked, steps, promised, contribution, shape)
     return Definition(
-        what=kinds.name_of(request.what),
+        what=statements.name_of(request.what),
         statistic=statistic,
         by=columns.group,
         value=columns.value,
@@ -744,11 +741,11 @@ def define(asked: Asked) -> Definition:
         if discovering and cut is not None
         else None,
         parts=asked.parts,
-        stated=kinds.stated(request) if isinstance(request.what, str) else {},
+        stated=statements.stated(request) if isinstance(request.what, str) else {},
     )
 
 
-def _columns(parts: kinds.Parts, statistic: Statistic, request: Job, *, ordered: bool) -> Columns:
+def _columns(parts: OwnColumns, statistic: Statistic, request: Job, *, ordered: bool) -> Columns:
     """Where a new stream finds its events."""
     one = not ordered and len(parts.names) == 1 and parts.names == parts.numbers
     value, several = (parts.names[0], ()) if one else (None, () if ordered else parts.names)
@@ -765,7 +762,7 @@ def _cut(asked: Asked) -> Windows | None:
     """How time is cut; None where each row is a step."""
     request = asked.request
     if request.time is None:
-        if kinds.name_of(request.what) in ("count", "sum"):
+        if statements.kind_of(request.what).windowed:
             _needed(request.time, "time")
         for name in ("every", "start", "until", "timezone"):
             if getattr(request, name) is not None:
@@ -774,7 +771,7 @@ def _cut(asked: Asked) -> Windows | None:
                     f"{field('time')}, the column to find it in; give it, or leave {field(name)} "
                     f"out: then each row is a step"
                 )
-        if kinds.name_of(request.what) in ("count", "sum"):
+        if statements.kind_of(request.what).windowed:
             _needed(request.time, "time")
         return None
     timezone = request.timezone or "UTC"
@@ -813,15 +810,16 @@ def _by_group(
     statistic: Statistic, domain: tuple[str, ...], request: Job, cut: Windows | None
 ) -> Statistic:
     """A statistic of each declared group."""
-    if getattr(statistic, "nodes", None):
+    found = statistic.by_groups(domain)
+    if found is statistic:
         return statistic  # whose nodes they are
     _refuse_spare(request, statistic)
-    if cut is None:
+    if cut is None and isinstance(found, Grouped):
         raise InvalidInput(
             f"{field('by', request.by)} tells groups apart by windows of time, and each row is a "
             f"step here; give {field('time')}, or leave {field('by')} out"
         )
-    return Grouped(statistic, domain)
+    return found
 
 
 def _refuse_spare(request: Job, statistic: Statistic) -> None:
@@ -858,7 +856,7 @@ _USUAL = {"release": "totals", "missing": "refuse", "bad_rows": "refuse"}
 
 
 def refuse_of_ordered(
-    request: Job, statistic: Statistic, parts: kinds.Parts | None = None, *, each_row: bool
+    request: Job, statistic: Statistic, parts: OwnColumns | None = None, *, each_row: bool
 ) -> None:
     """Refuse what does not go with rows that are taken in their order.
 
@@ -872,7 +870,7 @@ def refuse_of_ordered(
         InvalidInput: naming what does not go with it, and why.
     """
     own: tuple[str, ...] = ()
-    if isinstance(statistic, TopK) and each_row:
+    if statistic.declares is not None and each_row:
         own = ("most", "first")
     if parts is not None and request.user in parts.names and statistic.protects == "user":
         own = (*own, "user")
@@ -885,7 +883,7 @@ def refuse_of_ordered(
         what = "where each row is a step," if statistic.tallied else "whose rows count in order,"
         raise InvalidInput(
             f"{field(name, value if isinstance(value, str | int) else None)} does not go with "
-            f"{kinds.name_of(request.what)}, {what} which {why}; leave it out"
+            f"{statements.name_of(request.what)}, {what} which {why}; leave it out"
         )
 
 
@@ -1157,7 +1155,7 @@ def check(definition: Definition, asked: Asked) -> None:
             f"{field('unknown', request.unknown)} does not go with stream {request.name!r}, which "
             f"{groups}; leave it out, or start another stream with another {field('name')}"
         )
-    what = kinds.name_of(request.what)
+    what = statements.name_of(request.what)
     if what != definition.what:
         raise StateError(
             f"stream {request.name!r} is of {definition.what!r} and cannot be continued as "
@@ -1185,7 +1183,7 @@ def check(definition: Definition, asked: Asked) -> None:
         (field("continues"), request.continues, continues),
         (field("time"), definition.called(request.time), columns.time or None),
         (field("by"), definition.called(request.by), columns.group),
-        (field("value"), definition.called(request.value), _value_of(definition)),
+        (field("value"), definition.called(request.given("value")), _value_of(definition)),
         (field("every"), request.every, windows and windows.every),
         (field("steps"), request.steps, _steps_of(definition)),
         (field("start"), start, windows and windows.local(windows.start)),
@@ -1231,10 +1229,10 @@ def _value_of(definition: Definition) -> str | None:
 def _check_statistic(definition: Definition, asked: Asked) -> None:
     """Refuse a statistic, or columns, other than those of the stream."""
     kept = definition.statistic
-    inner = kept.inner if isinstance(kept, Grouped) else kept
+    inner = kept.inner
     given = asked.statistic
-    if isinstance(given, TopK) and isinstance(inner, TopK):
-        given = TopK(**{**given.parameters, "groups": inner.groups})  # compared as groups, below
+    if given is not None and given.declares is not None and inner.declares is not None:
+        given = given.by_groups(inner.declares)  # compared as groups, below
     if given is not None and not given.allows(inner):
         alike = repr(given) == repr(inner)
         raise StateError(
@@ -1260,7 +1258,8 @@ def _undeclared(definition: Definition, domain: tuple[str, ...] | None) -> tuple
     """
     known = {definition.declared, definition.groups}
     known.add((*definition.declared, *(group for group, _ in definition.named)))
-    if isinstance(definition.statistic, TopK) and set(domain or ()) == set(definition.declared):
+    ranks = definition.statistic.declares is not None
+    if ranks and set(domain or ()) == set(definition.declared):
         return None  # the order of groups that are ranked says nothing
     return None if domain in known else domain
 

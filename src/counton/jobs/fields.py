@@ -1,15 +1,15 @@
-"""What is said of a field that somebody asks for: written once, beside its name, type and default.
+"""The options of every job: each written once, beside the field's name, type and default.
 
-The command line makes options of it, a job file keys, the schema and the documentation their texts.
+The command line makes options of them, a job file keys, the schema and the documentation texts.
 """
 
 from __future__ import annotations
 
 from dataclasses import MISSING, Field, field, fields
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
-#: How a value is written: in a word of a command, or as a value of a file.
-Kind = Literal["text", "texts", "whole", "number", "flag", "path"]
+from counton.options import Kind, Option
+
 #: Kinds by how the type of a field is written; all others are texts.
 _KINDS: dict[str, Kind] = {
     "bool": "flag",
@@ -62,7 +62,7 @@ def asked(
     >>> @dataclass(frozen=True)
     ... class Asked:
     ...     start: str | None = asked(None, "beginning of the first window", "from")
-    >>> said_of(Asked)["start"].help
+    >>> options_of(Asked)["start"].help
     'beginning of the first window'
     """
     told = {"asked": Said(help, called, group, argument)}
@@ -71,20 +71,26 @@ def asked(
     return field(default=default, metadata=told, repr=repr)
 
 
-def said_of(kind: type) -> dict[str, Said]:
-    """What is said of each field of a dataclass, as far as anything is."""
-    return {item.name: item.metadata["asked"] for item in fields(kind) if "asked" in item.metadata}
+def options_of(kind: type) -> dict[str, Option]:
+    """What may be stated of a dataclass, by the names of its fields."""
+    return {item.name: _option(item) for item in fields(kind) if "asked" in item.metadata}
 
 
-def kind_of(item: Field[Any]) -> Kind:
-    """How a value of a field is written."""
-    return _KINDS.get(str(item.type).removeprefix("typing."), "text")
-
-
-def called(item: Field[Any]) -> str:
-    """What a field is called in commands and files, with hyphens and without dashes before it."""
+def _option(item: Field[Any]) -> Option:
     said: Said = item.metadata["asked"]
-    return said.called or item.name.replace("_", "-")
+    type_ = str(item.type).removeprefix("typing.")
+    return Option(
+        item.name,
+        said.help,
+        _KINDS.get(type_, "text"),
+        word=said.called,
+        heading=said.group,
+        default=default_of(item),
+        argument=said.argument,
+        several=item.name in ("events", "by") or "Sequence" in type_,
+        by_name="Mapping" in type_,
+        needed=item.default is MISSING,
+    )
 
 
 def default_of(item: Field[Any]) -> Any:

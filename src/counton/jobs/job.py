@@ -8,10 +8,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import field as made
 from datetime import date, datetime, timedelta
 from numbers import Integral, Real
 from numbers import Number as AnyNumber
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, Unpack, cast
 
 from counton.errors import InvalidInput, field, is_one, is_text
 from counton.jobs.fields import asked
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from counton.exact import Number
+    from counton.jobs.keywords import JobFields
     from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP
     from counton.statistics import Statistic
 
@@ -52,9 +54,9 @@ Events: TypeAlias = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Job:
-    """What ``counton count`` and ``counton sum`` are asked; None where something is left out.
+    """What a command is asked; None where something is left out.
 
     A new stream needs the fields that define it; a later run may leave them out, and may not
     contradict them.
@@ -63,23 +65,19 @@ class Job:
     'events'
 
     Attributes:
-        what: a statistic, or its name: "count", "sum", "average", "top-k" and others
-            (`counton.jobs.kinds`).
+        what: a statistic, or its name: "count", "sum", "average", "top-k" and others.
         events: one row each: a file, ``-`` for standard input, a folder of files, a pattern, or
             several of these; or a data frame that speaks Arrow (polars, pandas, pyarrow, DuckDB).
         state: path of a SQLite file, or a database URL.
-        time, by, value: columns of the events; ``by`` may be several, ``["region", "product"]`` or
+        time, by: columns of the events; ``by`` may be several, ``["region", "product"]`` or
             ``"region,product"``, whose groups are called ``north / shoes``.
         every, start, steps, timezone: windows of time; a `timedelta` and a `date` will do too.
         domain: the declared groups, public knowledge: a file, a list ``A,B,C``, or a sequence; of
             several columns a table with them, a sequence of tuples, or a mapping of lists, all of
             whose combinations are declared.
-        lower, upper, resolution: of the values of a sum, an average, quantiles or weights.
-        columns: of the parts of an event, in the order in which a statistic takes them that is
-            given as such and not by its name.
-        levels, target, label, workload, equal, bounds, grid, number, cells, edges, line, replace,
-            top, room, window, windows, changes, stay, comes, alphabet, longest, letter, edge,
-            weight, degree, leaves, nodes, largest, beyond: of the statistics that have them.
+        options: those of the statistic by name, as it says in its ``options``, each a keyword of
+            its own: ``lower=0``. Of a statistic that is given as such only ``columns``, of the
+            parts of an event in its order, or ``value``, where that is one.
         until: windows that ended by then are released; None or "now", when the run begins;
             "newest", by the time of the newest event, which is somebody's and not protected.
         watermark: a window is released so long after its end, whether the clock, the newest event
@@ -142,98 +140,6 @@ class Job:
         None,
         "the declared groups, public: a file (one per line, or a table) or a list A,B,C",
         group="Groups",
-    )
-    value: str | None = asked(None, "column of the values to add up", group="Statistic")
-    lower: Number | None = asked(None, "smaller values count as this", group="Statistic")
-    upper: Number | None = asked(None, "larger values count as this", group="Statistic")
-    resolution: Number | None = asked(
-        None, "values are rounded to multiples of this", group="Statistic"
-    )
-    columns: str | Sequence[str] | None = asked(
-        None, "columns of the parts of an event, in the statistic's order: A,B", group="Statistic"
-    )
-    levels: str | Sequence[str] | None = asked(
-        None, "the level columns of a hierarchy, coarsest first: A,B,C", group="Statistic"
-    )
-    label: str | None = asked(None, "column that names the cells of a line", group="Statistic")
-    workload: str | None = asked(
-        None,
-        "what is to be accurate: ranges (default), prefixes, nodes or subsets",
-        group="Statistic",
-    )
-    equal: bool = asked(False, "the same accuracy for every margin", group="Statistic")
-    bounds: str | Sequence[str] | None = asked(
-        None, "of each column, between which its values are kept: 0:100,0:20", group="Statistic"
-    )
-    grid: int | None = asked(
-        None, "so many cells between the bounds of each column; default: 256", group="Statistic"
-    )
-    target: str | Mapping[str, float] | None = asked(
-        None,
-        "standard deviation by level, LEVEL=STD,...; relative with a guarantee",
-        group="Statistic",
-    )
-    number: int | None = asked(
-        None, "how many values each window has, where that is public", group="Statistic"
-    )
-    cells: int | None = asked(
-        None, "so many cells of one width from lower to upper", group="Statistic"
-    )
-    edges: str | Sequence[float] | None = asked(
-        None, "instead, where cells begin and end: 0,15,60,180", group="Statistic"
-    )
-    line: str | None = asked(
-        None,
-        "how cells are measured: auto, identity, haar, hierarchy or optimal",
-        group="Statistic",
-    )
-    replace: bool = asked(
-        False, "protect what a row says, not whether it is there", group="Guarantee"
-    )
-    top: int | None = asked(
-        None, "how many groups are shown; default: 10, or as at first", group="Statistic"
-    )
-    room: int | None = asked(
-        None,
-        "with unknown discover: how many groups there can be, public; default: 1,000,000",
-        group="Statistic",
-    )
-    window: int | None = asked(None, "count users in each so many steps anew", group="Statistic")
-    windows: int | None = asked(
-        None, "with window: a user counts in at most so many of them", group="Statistic"
-    )
-    changes: int | None = asked(
-        None, "users, or edges, that come and go so many times at most", group="Statistic"
-    )
-    stay: int | None = asked(
-        None, "with changes: each event keeps its user for so many steps", group="Statistic"
-    )
-    comes: str | None = asked(
-        None, "with changes: column that is true of who comes, or false", group="Statistic"
-    )
-    alphabet: str | Sequence[str] | None = asked(
-        None, "the letters, as ACGT; names of letters with commas: home,shop", group="Statistic"
-    )
-    longest: int | None = asked(None, "most letters of a word", group="Statistic")
-    letter: str | None = asked(
-        None,
-        "column of letters; without it the file is a text (FASTA too), a step a letter",
-        group="Statistic",
-    )
-    edge: str | Sequence[str] | None = asked(
-        None, "columns of the two nodes of an edge: from,to", group="Statistic"
-    )
-    weight: str | None = asked(
-        None, "column of the weights of edges; default: each weighs 1", group="Statistic"
-    )
-    degree: int | None = asked(None, "most edges of one node, which is enforced", group="Statistic")
-    leaves: int | None = asked(None, "edges of a star", group="Statistic")
-    nodes: int | None = asked(
-        None, "how many nodes there are, where that is public", group="Statistic"
-    )
-    largest: Number | None = asked(None, "largest weight of an edge", group="Statistic")
-    beyond: str | None = asked(
-        None, "edges beyond the bounds: refuse (default) or drop", group="Statistic"
     )
     steps: int | None = asked(None, "how many windows the stream will ever have", group="Time")
     around: int | None = asked(
@@ -400,13 +306,51 @@ class Job:
     )
     level: float = asked(0.95, "probability that an interval holds the true number", group="Output")
 
-    def __post_init__(self) -> None:
+    options: Mapping[str, Any] = made(default_factory=dict)
+
+    def __init__(
+        self,
+        what: str | Statistic,
+        events: Events,
+        state: str | os.PathLike[str],
+        **more: Unpack[JobFields],
+    ) -> None:
+        taken: dict[str, Any] = {"what": what, "events": events, "state": state}
+        stated = cast("dict[str, Any]", more)
+        for item in fields(self):
+            if item.name not in taken and item.name != "options":
+                taken[item.name] = stated.pop(item.name, item.default)
+        given = {**stated.pop("options", {}), **stated}
+        taken["options"] = {
+            name: _plain(value)
+            for name, value in given.items()
+            if value is not None and value is not False
+        }
+        for name, value in taken.items():
+            object.__setattr__(self, name, value)
+        self._put_in_words()
+        self._call_stream()
+
+    def given(self, name: str) -> Any:
+        """What is stated by a field, or by an option of the statistic; None where nothing is.
+
+        >>> Job("average", "visits.csv", "visits.db", lower=0).given("lower")
+        0
+        """
+        return getattr(self, name) if name in _NAMES else self.options.get(name)
+
+    def having(self, **changes: Any) -> Job:
+        """This job with other values of some fields or options.
+
+        >>> Job("average", "visits.csv", "visits.db", lower=0).having(lower=1, steps=9).options
+        {'lower': 1}
+        """
+        return replace(self, **changes)
+
+    def _call_stream(self) -> None:
         given: object = self.name
         if given is None or (isinstance(given, str) and not given):
-            named = self.what if isinstance(self.what, str) else type(self.what).__name__.lower()
-            name = "events" if named in ("count", "sum") else "statistic"
-            object.__setattr__(self, "name", named if named in TABLES else name)
-        self._put_in_words()
+            object.__setattr__(self, "name", _stream_of(self.what))
 
     def _put_in_words(self) -> None:
         """What Python says otherwise than files and commands: dates, lengths, several columns."""
@@ -419,6 +363,25 @@ class Job:
             elif name == "by" and isinstance(given, list | tuple) and _are_texts(given):
                 given = ",".join(given)
             object.__setattr__(self, name, given)
+
+
+def _stream_of(what: object) -> str:
+    """What the streams of a statistic are called, unless a job says else."""
+    if not isinstance(what, str):
+        return str(getattr(what, "stream", "statistic"))
+    from counton.statistics.known import keywords, statistic_named
+
+    return statistic_named(what).stream if what in keywords() else "statistic"
+
+
+def _plain(value: Any) -> Any:
+    """A whole number of another library as Python's."""
+    other = isinstance(value, Integral) and not type(value).__module__.startswith("builtins")
+    return int(value) if other else value
+
+
+#: The fields of every job.
+_NAMES = frozenset(item.name for item in fields(Job))
 
 
 def length_in_words(name: str, length: timedelta) -> str:
@@ -440,17 +403,6 @@ def length_in_words(name: str, length: timedelta) -> str:
         if seconds % size == 0:
             return f"{int(seconds // size)}{word}"
     return f"{int(seconds)}s"
-
-
-class Progress(Protocol):
-    """Called with what is being done and the share of the whole work that is behind it."""
-
-    def __call__(self, stage: str, share: float, /) -> None:
-        """Take note."""
-
-
-def silent(_stage: str, _share: float) -> None:
-    """Tell nobody."""
 
 
 @dataclass(frozen=True)
@@ -635,8 +587,8 @@ def checked(request: _Request) -> _Request:
     whole = {}
     for item in fields(request):
         name, value = item.name, getattr(request, item.name)
-        if value is None and item.default is None:
-            continue
+        if (value is None and item.default is None) or name == "options":
+            continue  # options are checked as their statistic says
         if (
             (name in _FILES and name != "leaves")
             or name == _LEAVES.get(type(request))

@@ -22,17 +22,18 @@ from __future__ import annotations
 import json
 import os
 import tomllib
-from collections.abc import Mapping, Sequence
-from dataclasses import Field, fields
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from counton.errors import InvalidInput, field
-from counton.jobs.fields import Kind, called, default_of, kind_of
+from counton.jobs.fields import options_of
 from counton.jobs.job import Events, Job, guarantee_from
-from counton.jobs.kinds import KINDS, hint, others
+from counton.jobs.statements import all_options, hint, own_options, statistic_class
+from counton.options import Kind, Option
+from counton.statistics.known import keywords
 from counton.store.whole_file import replace_file
 
 if TYPE_CHECKING:
@@ -57,9 +58,9 @@ _TYPES: dict[Kind, tuple[type, ...]] = {
 }
 
 
-def _fields() -> dict[str, Field[Any]]:
-    """The fields of a job by their names in a file."""
-    return {called(item): item for item in fields(Job) if "asked" in item.metadata}
+def _keys(options: Iterable[Option]) -> dict[str, Option]:
+    """What a file may say of every job, and some options more, by their names there."""
+    return {option.key: option for option in (*options_of(Job).values(), *options)}
 
 
 def load(path: str | os.PathLike[str], events: Events | None = None) -> dict[str, Job]:
@@ -165,24 +166,29 @@ def _job(name: str, own: Any, defaults: Any, file: Path, events: Events | None) 
     if not isinstance(own, dict) or not isinstance(defaults, dict):
         raise InvalidInput(f"{where} is no table: write [jobs.{name}] and its keys below")
     what = own.get(STATISTIC, defaults.get(STATISTIC, "count"))
-    if what not in KINDS:
+    if what not in keywords():
         raise InvalidInput(
-            f"{where}: statistic is {what!r}{hint(what)}; use one of {', '.join(KINDS)}"
+            f"{where}: statistic is {what!r}{hint(what)}; use one of {', '.join(keywords())}"
         )
-    known, gone = _fields(), {*others(what)}
+    known = _keys(own_options(what))
     taken: dict[str, Any] = {"name": name}
     for shared, table in ((True, defaults), (False, own)):
         for key, value in table.items():
             if key == STATISTIC:
                 continue
             item = known.get(key)
-            if item is None or (item.name in gone and not shared):
-                near = get_close_matches(key, [*known, STATISTIC], 1)
-                meant = f"; did you mean {near[0]!r}?" if near and near[0] != key else ""
-                is_none = "belongs to another statistic" if item else "is nothing a job can say"
-                raise InvalidInput(f"{where}: {key!r} {is_none}{meant or '; leave it out'}")
-            if item.name not in gone:
+            if item is not None:
                 taken[item.name] = _value(item, value, where, file.parent)
+                continue
+            others = _keys(all_options().values())
+            if key in others and shared:
+                continue  # for jobs whose statistic has it
+            near = get_close_matches(key, [*known, STATISTIC], 1)
+            meant = f"; did you mean {near[0]!r}?" if near and near[0] != key else ""
+            is_none = "is nothing a job can say"
+            if key in others:
+                is_none = "belongs to another statistic"
+            raise InvalidInput(f"{where}: {key!r} {is_none}{meant or '; leave it out'}")
     if events is not None:
         if "events" in taken:
             raise InvalidInput(
@@ -195,11 +201,10 @@ def _job(name: str, own: Any, defaults: Any, file: Path, events: Events | None) 
     return Job(what, **taken)
 
 
-def _value(item: Field[Any], value: Any, where: str, folder: Path) -> Any:
-    """A value as the field takes it; paths as seen from the folder of the file."""
-    kind, key = kind_of(item), called(item)
-    several, by_name = _takes_list(item), "Mapping" in str(item.type)
-    if by_name and isinstance(value, dict):
+def _value(item: Option, value: Any, where: str, folder: Path) -> Any:
+    """A value as the option takes it; paths as seen from the folder of the file."""
+    kind, key, several = item.kind, item.key, item.several
+    if item.by_name and isinstance(value, dict):
         return _mapping(item, value, where)
     fits = isinstance(value, _TYPES[kind]) or (several and isinstance(value, list))
     if isinstance(value, bool) != (kind == "flag") or not fits:
@@ -218,21 +223,16 @@ def _value(item: Field[Any], value: Any, where: str, folder: Path) -> Any:
     return _seen_from(item.name, value, folder) if isinstance(value, str) else value
 
 
-def _takes_list(item: Field[Any]) -> bool:
-    """Whether a field takes several texts: those of which Python takes a sequence, and columns."""
-    return item.name in ("events", "by") or "Sequence" in str(item.type)
-
-
-def _mapping(item: Field[Any], value: dict[str, Any], where: str) -> dict[str, Any]:
+def _mapping(item: Option, value: dict[str, Any], where: str) -> dict[str, Any]:
     """What a table says by name: of each column its values, of each level its deviation."""
-    lists = "Sequence" in str(item.type)
+    lists = item.several
     found: dict[str, Any] = {}
     for name, one in value.items():
         fits = isinstance(one, list) if lists else isinstance(one, int | float)
         if not fits or isinstance(one, bool):
             wanted = "a list of texts" if lists else "a number"
             raise InvalidInput(
-                f"{where}: {called(item)}.{name} is {one!r}, of type {type(one).__name__}; it must "
+                f"{where}: {item.key}.{name} is {one!r}, of type {type(one).__name__}; it must "
                 f"be {wanted}"
             )
         found[name] = [*map(str, one)] if lists else one
@@ -278,7 +278,7 @@ def save(job: Job, path: str | os.PathLike[str]) -> None:
     if not isinstance(job.what, str):
         raise InvalidInput(
             f"{field('what')} is {job.what!r}; a job file names its statistic: one of "
-            f"{', '.join(KINDS)}"
+            f"{', '.join(keywords())}"
         )
     try:
         text = file.read_text("utf-8") if file.exists() else ""
@@ -288,12 +288,8 @@ def save(job: Job, path: str | os.PathLike[str]) -> None:
     jobs = document.setdefault("jobs", tomlkit.table(is_super_table=True))
     written = tomlkit.table()
     stated = said(job, file.parent)
-    gone = {*others(job.what)}
-    shared = [
-        key
-        for key in document.get("defaults", {})
-        if key not in stated and key in _fields() and _fields()[key].name not in gone
-    ]
+    known = _keys(own_options(job.what))
+    shared = [key for key in document.get("defaults", {}) if key not in stated and key in known]
     if shared:
         raise InvalidInput(
             f"job file {str(file)!r} has defaults which the job does not state "
@@ -321,9 +317,9 @@ def said(job: Job, folder: Path | None = None) -> dict[str, Any]:
     ('2024-03-01', ['statistic', 'events', 'state', 'from'])
     """
     found: dict[str, Any] = {STATISTIC: job.what}
-    for key, item in _fields().items():
-        value = getattr(job, item.name)
-        same = item.name not in ("name", "events") and value == default_of(item)
+    for key, item in _keys(own_options(job.what)).items():
+        value = job.given(item.name)
+        same = item.name not in ("name", "events") and value == item.default
         if item.name == "name" or value is None or same:
             continue
         if item.name == "events":
@@ -380,20 +376,22 @@ def schema() -> dict[str, Any]:
     }
     properties: dict[str, Any] = {
         STATISTIC: {
-            "enum": [*KINDS],
-            "description": "; ".join(f"{name}: {kind.says}" for name, kind in KINDS.items()),
+            "enum": [*keywords()],
+            "description": "; ".join(
+                f"{name}: {statistic_class(name).says}" for name in keywords()
+            ),
         }
     }
-    for key, item in _fields().items():
-        types = kinds[kind_of(item)]
-        if _takes_list(item):
+    for key, item in _keys(all_options().values()).items():
+        types = kinds[item.kind]
+        if item.several:
             types = list(dict.fromkeys([*types, "array"]))
-        if "Mapping" in str(item.type):
+        if item.by_name:
             types = [*types, "object"]
         told = {"type": types[0] if len(types) == 1 else types}
-        properties[key] = {**told, "description": item.metadata["asked"].help}
-        if default_of(item) not in (None, ""):
-            properties[key]["default"] = default_of(item)
+        properties[key] = {**told, "description": item.help}
+        if item.default not in (None, ""):
+            properties[key]["default"] = item.default
     job = {"type": "object", "properties": properties, "additionalProperties": False}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Required, TypedDict
 
 if TYPE_CHECKING:
     from counton.exact import Number
-    from counton.jobs.job import Progress
+    from counton.jobs.progress import Progress
     from counton.privacy import Guarantee
 
 
@@ -115,6 +115,7 @@ class JobFields(TypedDict, total=False):
     ask: str | Sequence[str] | None
     cut: str | None
     level: float
+    options: Mapping[str, Any]
 
 
 class ReleaseFields(JobFields, total=False):

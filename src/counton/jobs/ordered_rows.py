@@ -21,7 +21,8 @@ from counton.events.ordered import Ordered, letters_of, ordered_rows
 from counton.events.policies import Policies
 from counton.events.windows import ClockChange
 from counton.jobs.definition import Definition
-from counton.jobs.job import Job, Progress
+from counton.jobs.job import Job
+from counton.jobs.progress import Progress
 from counton.statistics import Exact, Statistic, TopK
 from counton.store import Stream
 

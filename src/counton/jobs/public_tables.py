@@ -68,33 +68,6 @@ def levels_of(given: str | Sequence[str]) -> list[str]:
     return levels
 
 
-def targets_of(given: str | Mapping[str, float] | None) -> Mapping[str, float] | None:
-    """Standard deviations by level, as they are asked for.
-
-    Raises:
-        InvalidInput: what is no such list.
-
-    >>> targets_of("state=50,county=100")
-    {'state': 50.0, 'county': 100.0}
-    """
-    if not isinstance(given, str):
-        return given
-    targets = {}
-    for part in given.split(","):
-        level, equals, std = part.partition("=")
-        if level.strip() in targets:
-            raise InvalidInput(f"{field('target')} names {level.strip()!r} twice; give one of them")
-        try:
-            targets[level.strip()] = float(std)
-        except ValueError:
-            equals = ""
-        if not equals:
-            raise InvalidInput(
-                f"{field('target', part)} is not LEVEL=STD; write it as in state=50,county=100"
-            )
-    return targets
-
-
 def tree_of(domain: Any, levels: Sequence[str], value: str | None = None) -> Tree:
     """The tree whose leaves are the rows of a public table.
 

@@ -134,7 +134,7 @@ def _publish_readings(
         counts: dict[int, int] = {}
         for row in table.iter_rows(named=True):
             number = counts[row["step"]] = counts.get(row["step"], -1) + 1
-            said = _label({name: row[name] for name in labels}, definition.what)
+            said = definition.inner.label({name: row[name] for name in labels})
             found = [None if name is None else _finite(row[name]) for name in numbers]
             rows.append((row["step"], number, said, *found))
         of = np.maximum(np.asarray(steps) - (readings.over or 1), 0)
@@ -146,14 +146,6 @@ def _publish_readings(
             nothing = [None] * len(steps)
             windows = zip(steps, begins, ends, nothing, nothing, nothing, nothing, strict=True)
             published.write(connection, stream_id, steps[0], steps[-1], windows, (), rows)
-
-
-def _label(labels: dict[str, Any], what: str) -> str:
-    """What a row is about, in one text."""
-    told = {name: str(value) for name, value in labels.items() if value is not None}
-    if what == "contingency":  # values of several columns may be called the same
-        return ", ".join(f"{name} {value}" for name, value in told.items()) or "total"
-    return " ".join(told.values()) or "all"
 
 
 def _finite(value: Any) -> Any:

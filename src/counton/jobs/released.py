@@ -10,9 +10,9 @@ import numpy as np
 from counton.errors import InvalidInput, field
 from counton.jobs.definition import Definition
 from counton.jobs.job import Job
-from counton.jobs.kinds import numbers_of
 from counton.mechanisms.discovery import Discovery
 from counton.mechanisms.discovery import shown as reached_at
+from counton.options import numbers_of
 from counton.results.released import Released
 from counton.store import Stream
 
@@ -62,7 +62,7 @@ def shown_by(job: Job) -> Shown:
     Raises:
         InvalidInput: a share that is none.
     """
-    return shown_of({name: getattr(job, name) for name in SHOWN})
+    return shown_of({name: job.given(name) for name in SHOWN})
 
 
 def shown_of(told: Mapping[str, Any]) -> Shown:

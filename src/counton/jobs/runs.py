@@ -36,7 +36,7 @@ from counton.events.files import (
 )
 from counton.events.policies import Policies
 from counton.events.tally import Reading, Tally, by_row, changed, tally
-from counton.jobs import clock, kinds
+from counton.jobs import clock
 from counton.jobs.again import is_counted, marks_of_all, new_marks, refuse_late, without_counted
 from counton.jobs.definition import (
     Asked,
@@ -49,9 +49,12 @@ from counton.jobs.definition import (
     refuse_of_ordered,
 )
 from counton.jobs.intake import Intake, Observed, compare, refuse_known
-from counton.jobs.job import TABLES, Job, Progress, checked, silent
+from counton.jobs.job import Job, checked
+from counton.jobs.progress import Progress, silent
 from counton.jobs.released import SHOWN, level_of, read_cells, read_released
+from counton.jobs.statements import statistic_class
 from counton.mechanisms.terms import largest_sum
+from counton.options import OwnColumns
 from counton.privacy import Guarantee
 from counton.privacy.contribution import checked_unit
 from counton.results.released import Released
@@ -288,15 +291,15 @@ def _as_before(job: Job, saved: Found) -> Job:
     """See `recalled`."""
     kept = saved.details.get("remembered", {})
     defaults = {item.name: item.default for item in fields(Job)}
-    own = any(getattr(job, name) != defaults[name] for name in OUTPUTS)
+    own = any(job.given(name) != defaults.get(name) for name in OUTPUTS)
     told = {
         name: value
         for name, value in kept.items()
-        if getattr(job, name) == defaults[name] and not (own and name in OUTPUTS)
+        if job.given(name) == defaults.get(name) and not (own and name in OUTPUTS)
     }
     if "file_format" in told and names_tell_format(job.events):
         del told["file_format"]  # of files whose names say nothing
-    return replace(job, **told) if told else job
+    return job.having(**told) if told else job
 
 
 def _remembered(job: Job, before: Mapping[str, Any]) -> dict[str, Any]:
@@ -312,8 +315,8 @@ def _remembered(job: Job, before: Mapping[str, Any]) -> dict[str, Any]:
     if job.file_format is None and "file_format" in before:
         found["file_format"] = before["file_format"]  # for nights whose files need it again
     for name in (*POLICIES, *SHOWN, *(OUTPUTS if writes else ())):
-        value = getattr(job, name)
-        if value == defaults[name] or (name == "unknown" and value == "discover"):
+        value = job.given(name)
+        if value == defaults.get(name) or (name == "unknown" and value == "discover"):
             continue
         if name in _PATHS:
             start, quarantine, path = os.fspath(value).rpartition("quarantine:")
@@ -376,7 +379,7 @@ def _run(
     if policies.quarantine is not None and not told_apart:
         _check_quarantine(policies.quarantine, request)
     source = None
-    if request.what in TABLES:  # whose cells are read from the domain
+    if _reads_domain(request):  # whose cells are read from the domain
         source = open_source(request.events, request.file_format)
         _refuse_events_as_domain(request, definition, source)
     asked = ask(request, definition)
@@ -540,11 +543,17 @@ def _refuse_events_as_domain(request: Job, definition: Definition | None, source
         refuse_events_as_domain(request.domain, source, time, request.time_format)
 
 
+def _reads_domain(request: Job) -> bool:
+    """Whether the domain is of a statistic's own cells, and not of groups of rows."""
+    reads = statistic_class(request.what).reads if isinstance(request.what, str) else ()
+    return "domain" in reads and "by" not in reads
+
+
 def _is_text(asked: Asked, definition: Definition | None) -> bool:
     """Whether the events are the letters of a text, which has no columns."""
     statistic = asked.statistic if definition is None else definition.statistic
     parts = asked.parts if definition is None else definition.parts
-    return statistic is not None and statistic.of_letters and parts == kinds.Parts()
+    return statistic is not None and statistic.of_letters and parts == OwnColumns()
 
 
 def _run_ordered(

@@ -149,13 +149,13 @@ def succeed(request: Job, store: Store | None) -> tuple[Job, Definition, End]:
     filled = {
         name: value
         for name, value in _taken_over(before, step, request).items()
-        if getattr(request, name) is None or getattr(request, name) is False
+        if request.given(name) is None or request.given(name) is False
     }
     return replace(request, **filled), before, End(step, dropped)
 
 
 def _taken_over(before: Definition, step: int, request: Job) -> dict[str, Any]:
-    windows, columns, bounds = before.windows, before.columns, before.contribution
+    windows, columns = before.windows, before.columns
     endless = request.around is not None
     taken: dict[str, Any] = {
         "start": windows.local(int(windows.ends(range(step, step + 1))[0])).isoformat(),
@@ -171,9 +171,7 @@ def _taken_over(before: Definition, step: int, request: Job) -> dict[str, Any]:
         "simple": before.simple and not endless,
         "strategy": before.choice if before.choice in STRATEGIES and not endless else None,
     }
-    if before.what == "sum":
-        taken |= {"lower": bounds.lower, "upper": bounds.upper, "resolution": bounds.resolution}
-    elif request.what == before.what:
+    if request.what == before.what:
         taken |= before.stated
     if before.domain is not None and request.domain is None:
         taken |= {"domain": list(before.declared), "other": before.other}

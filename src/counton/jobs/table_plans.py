@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from counton.errors import InvalidInput, field
-from counton.jobs import kinds
+from counton.jobs import statements
 from counton.jobs.definition import unit_of
 from counton.jobs.job import Job, guarantee_from, needed_guarantee
 from counton.mechanisms.contingency import plan_margins
@@ -55,9 +55,9 @@ def planned_table(job: Job) -> TablePlan:
     """
     if not isinstance(job.what, str) or job.what not in ("hierarchy", "ranges", "contingency"):
         raise InvalidInput(f"{job.what!r} is no table; ask the planner of streams")
-    if job.what == "ranges" and job.label is None:
+    if job.what == "ranges" and job.given("label") is None:
         return _line(job)
-    statistic = kinds.settled(job)[0]
+    statistic = statements.settled(job)[0]
     assert isinstance(statistic, Hierarchy | Ranges | Contingency)
     if job.time is None and job.steps is None:
         return _once(job, statistic)
@@ -119,7 +119,9 @@ def _reversed(bits: int, names: list[str]) -> int:
 
 def _contribution(job: Job) -> Contribution:
     unit = "unit" if job.unit is None else job.unit
-    return Contribution.replace(unit=unit) if job.replace else Contribution.add_remove(unit=unit)
+    if job.given("replace"):
+        return Contribution.replace(unit=unit)
+    return Contribution.add_remove(unit=unit)
 
 
 def _once(job: Job, statistic: Hierarchy | Ranges | Contingency) -> TablePlan:
@@ -156,9 +158,10 @@ def _line(job: Job) -> TablePlan:
     """Of a line without labels, whose number of rows is published."""
     from counton.events.files import open_source
 
-    if job.value is None or job.time is not None:
+    value = job.given("value")
+    if value is None or job.time is not None:
         raise InvalidInput(f"a line of cells needs {field('label')}, or {field('value')}; give it")
-    rows = open_source(job.events, job.file_format).parts[0].scan((job.value,)).collect().height
+    rows = open_source(job.events, job.file_format).parts[0].scan((value,)).collect().height
     return _ranked(job, rows)
 
 
@@ -169,8 +172,8 @@ def _ranked(job: Job, cells: int) -> TablePlan:
         cells,
         guarantee=promised,
         contribution=unit,
-        strategy=job.line or job.strategy or "auto",
-        workload=job.workload or "ranges",
+        strategy=job.given("line") or job.strategy or "auto",
+        workload=job.given("workload") or "ranges",
     )
     words = _words(promised, unit, f"{plan.best.name} with {plan.best.family} noise")
     return TablePlan(words, tuple(plan.rows()))

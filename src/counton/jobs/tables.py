@@ -54,7 +54,6 @@ from counton.jobs.public_tables import (
     levels_of,
     names_of,
     read_table,
-    targets_of,
     values_of,
 )
 from counton.mechanisms.adjusted import AdjustedHierarchy, check_known, notes_on
@@ -64,6 +63,7 @@ from counton.mechanisms.ranges import RangesDraft, RangesRelease
 from counton.privacy import Contribution
 from counton.privacy.contribution import ANY_UNIT
 from counton.privacy.guarantees import people_in_words
+from counton.statistics.hierarchy import targets_of
 from counton.store.table_journal import released
 from counton.strategies.trees import Tree
 

@@ -14,12 +14,14 @@ from counton.errors import InvalidInput, NotDrawnWarning, field
 from counton.events.files import event_paths, refuse_among_events
 from counton.exact import check_integer
 from counton.jobs.definition import Definition
-from counton.jobs.job import Events, Job, Progress, silent
-from counton.jobs.kinds import TOP
+from counton.jobs.job import Events, Job
 from counton.jobs.outputs import check_outputs, pictures_of, write_charts, write_table
+from counton.jobs.progress import Progress, silent
 from counton.jobs.released import shown_by
 from counton.jobs.runs import Outcome
+from counton.jobs.statements import statistic_class
 from counton.mechanisms.intervals import check_level
+from counton.options import TOP
 from counton.results.files import about, facts_of
 from counton.results.periods import check_periods, parsed_period
 from counton.results.release import Release
@@ -153,7 +155,7 @@ class Outputs:
         progress("reading the journal", 0.7)
         definition = outcome.definition
         released = outcome.shown(self.level, self.shown)
-        if definition.what == "top-k" and definition.discovery is not None:
+        if definition.discovery is not None and statistic_class(definition.what).ranks:
             assert isinstance(released, Released)
             return self._ranked(released)
         facts = facts_of(released)
@@ -186,8 +188,8 @@ class Outputs:
         """The largest of groups that nobody declared."""
         from counton.results.found_ranking import rankings
 
-        top = TOP if self.job.top is None else self.job.top
-        room = check_integer("room", self.job.room or ROOM, 1)
+        top = self.job.given("top") or TOP
+        room = check_integer("room", self.job.given("room") or ROOM, 1)
         table = rankings(released, top, room, self.level)
         if self.out is not None:
             people = released.definition.unprotected

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,7 +26,6 @@ from counton.plots.style import (
     write_heading,
 )
 from counton.plots.totals import Curves, largest_groups, moment_in_words, plot_totals
-from counton.statistics import Grouped
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,28 +34,6 @@ if TYPE_CHECKING:
 
 #: Columns that name what a row is about; the first that is there.
 _NAMES = ("group", "name", "cell", "share", "degree", "cut")
-#: What a chart is called, what its axis shows, and which of the rows are drawn; None: all.
-#: "Running" and "so far" go where it shows what came in some steps alone.
-_SAID: dict[str, tuple[str, str, tuple[str, ...] | None]] = {
-    "Average": ("Running average", "mean", ("mean",)),
-    "Cuts": ("Cuts of a growing graph", "weight of a cut", None),
-    "Distinct": ("Running number of distinct users", "users", None),
-    "Edges": ("Edges of a growing graph", "edges", None),
-    "Forest": ("Weight of a minimum spanning forest", "weight", None),
-    "Contingency": ("Running {counted}", "{counted}", None),
-    "Episodes": ("Episodes so far", "times that each episode came", None),
-    "Hierarchy": ("Running {counted}", "{counted}", None),
-    "Moments": ("Running means, variances and slopes", "", None),
-    "Quantiles": ("Running quantiles", "value", None),
-    "Ranges": ("Running {counted}", "{counted}", None),
-    "Stars": ("Stars of a growing graph", "stars", None),
-    "Substrings": ("Words so far", "times that each word came", None),
-    "TopK": ("Running {counted}", "{counted}", None),
-    "Triangles": ("Triangles of a growing graph", "triangles", None),
-    "Degrees": ("Degrees of a growing graph", "nodes of each degree", None),
-}
-#: Statistics of the values of one column.
-_OF_VALUES = ("Average", "Quantiles")
 #: Cells that are drawn beside each other, at most.
 _MOST_BARS = 30
 #: More cells of a line than this are drawn side by side after the last step, not over time.
@@ -102,16 +78,15 @@ def plot_statistic(
     Raises:
         MissingExtra: matplotlib is not installed.
     """
-    inner = statistic.inner if isinstance(statistic, Grouped) else statistic
-    kind = type(inner).__name__
-    said, shown, chosen = _SAID.get(kind, (f"{kind} so far", "count", None))
-    said, shown = (words.format(counted=counted) for words in (said, shown))
-    if of is not None and kind in _OF_VALUES:
+    inner = statistic.inner
+    how, chosen = inner.drawing, inner.drawing.rows
+    said = how.title or f"{inner.keyword or 'Statistic'} so far"
+    said, shown = (words.format(counted=counted) for words in (said, how.axis))
+    if of is not None and how.of_values:
         said, shown = f"{said} of {of}", of
     if over is not None:
         said = _upper(said.removeprefix("Running ").removesuffix(" so far"))
-    if kind == "Moments":
-        table = {**table, "name": _of_columns(table["name"], inner.parameters["columns"])}
+    table = inner.worded(table)
     if inner is not statistic:
         table, middle = _by_group(table, chosen)
         share = None if middle is None else f"{'Running m' if over is None else 'M'}{middle[1:]}"
@@ -119,27 +94,27 @@ def plot_statistic(
             share = f"{'Running' if over is None else 'The'} {middle} quantile"
         said = f"{said if share is None else f'{share} of {of}'}, by {by or 'group'}"
         chosen = None
-    said += _which(inner, table)
-    table = _of_table(inner, table)
+    said += inner.cells_in_words
+    table = inner.charted(table)
     steps, place = np.unique(table["step"], return_inverse=True)
     names = next((table[name].astype(str) for name in _NAMES if name in table), None)
     bars = names is not None and statistic.on_demand and len(steps) == 1
     promise = f"with {100 * level:g}% intervals"
-    if kind == "TopK":  # as `TopKReading.ranking`
+    if how.jointly:
         promise += " for all groups at once"
-    profile = "degree" if kind == "Degrees" else None
-    if kind == "Ranges" and "from_cell" not in table and names is not None:
+    profile = inner.profile(table)
+    if profile is not None and not how.bars:
         several = int((place == len(steps) - 1).sum()) > _MOST_CURVES
-        profile = inner.parameters["name"] if several else None
+        profile = profile if several else None
     if names is None:
-        names = np.full(len(place), of if of is not None and kind in _OF_VALUES else shown)
+        names = np.full(len(place), of if of is not None and how.of_values else shown)
     if "share" in table:
         names = np.array([_share(share) for share in table["share"]])
     estimate = "estimate" if "estimate" in table else "value"
     ends = [np.asarray(table[end], float) for end in (estimate, "lower", "upper")]
     last = place == len(steps) - 1
     when_ended = np.asarray(times(range(int(steps[0]), int(steps[-1]) + 1)))[steps - steps[0]]
-    if kind == "TopK" and by is not None:
+    if how.jointly and by is not None:
         said = f"{said}, by {by}: the {int(last.sum()):,} largest"
     if bars or profile is not None:
         estimate, low, high = (end[last] for end in ends)
@@ -181,8 +156,8 @@ def plot_statistic(
         title or said,
         f"{when}; {promise}" if when else promise,
         axis or shown,
-        panels=kind == "Moments",
-        from_zero=kind not in ("Average", "Quantiles", "Moments"),
+        panels=how.panels,
+        from_zero=how.from_zero,
         foot=foot,
         width=width,
     )
@@ -190,39 +165,11 @@ def plot_statistic(
 
 def _leave_out_unknown(statistic: Statistic, grids: NDArray[np.float64]) -> None:
     """Averages and quantiles whose interval is all that there can be say nothing: no line there."""
-    kind, given = type(statistic).__name__, statistic.parameters
-    if kind == "Average":
-        least, most = float(Fraction(given["lower"])), float(Fraction(given["upper"]))
-    elif kind == "Quantiles":
-        least, most = float(given["edges"][0]), float(given["edges"][-1])
-    else:
+    bounds = statistic.reading_bounds
+    if bounds is None:
         return
+    least, most = bounds
     grids[:, (grids[1] <= least) & (grids[2] >= most)] = np.nan
-
-
-def _of_columns(names: NDArray[Any], columns: Sequence[Any]) -> NDArray[Any]:
-    """Names of moments as a reader says them."""
-    called = [str(one if isinstance(one, str) else one[0]) for one in columns]
-    said = {"count": "rows"}
-    for one in called:
-        said |= {f"{kind} {one}": f"{kind} of {one}" for kind in ("mean", "variance")}
-        for other in called:
-            said[f"covariance {one} {other}"] = f"covariance of {one} and {other}"
-            said[f"slope {one} {other}"] = f"slope of {one} on {other}"
-    return np.array([said.get(name, name) for name in names.astype(str).tolist()])
-
-
-def _which(statistic: Statistic, table: Mapping[str, NDArray[Any]]) -> str:
-    """By what the cells of a table are told apart, for a title."""
-    kind, given = type(statistic).__name__, statistic.parameters
-    if kind == "Contingency":
-        return ", " + " and ".join(f"by {name}" for name, _ in given["columns"])
-    if kind == "Ranges":
-        return f", by {given['name']}"
-    if kind == "Hierarchy":
-        levels = list(dict.fromkeys(table["level"].tolist()))
-        return f", by {levels[1]}" if len(levels) > 1 else ""
-    return ""
 
 
 def _upper(words: str) -> str:
@@ -256,42 +203,6 @@ def _by_group(
         groups = found["group"].astype(str).tolist()
         found["group"] = np.array([f"{a}, {b}" for a, b in zip(groups, names, strict=True)])
     return found, None
-
-
-def _of_table(
-    statistic: Statistic, table: Mapping[str, NDArray[Any]]
-) -> Mapping[str, NDArray[Any]]:
-    """Rows of a table by names: nodes below the total, cells of a line, margins of one column."""
-    kind = type(statistic).__name__
-    if kind == "Hierarchy":
-        return _coarsest(table)
-    if kind == "Ranges" and "from_cell" in table:
-        ends = zip(table["from_cell"].tolist(), table["to_before"].tolist(), strict=True)
-        return {**table, "group": np.array([f"cells {low} to {high - 1}" for low, high in ends])}
-    if kind == "Ranges":
-        return {**table, "group": table[statistic.parameters["name"]]}
-    if kind != "Contingency":
-        return table
-    names = [name for name, _ in statistic.parameters["columns"]]
-    values = [[None if one is None else str(one) for one in table[name]] for name in names]
-    rows = list(zip(*values, strict=True))
-    kept = np.array([sum(one is not None for one in row) == 1 for row in rows])
-    called = [
-        next(f"{name} {one}" for name, one in zip(names, row, strict=True) if one is not None)
-        for row, wanted in zip(rows, kept, strict=True)
-        if wanted
-    ]
-    found = {name: column[kept] for name, column in table.items() if name not in names}
-    return {**found, "group": np.array(called)}
-
-
-def _coarsest(table: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Of the nodes of a tree those below the total, by their names."""
-    levels = list(dict.fromkeys(table["level"].tolist()))
-    shown = levels[min(1, len(levels) - 1)]
-    kept = table["level"] == shown
-    found = {name: values[kept] for name, values in table.items() if name != "level"}
-    return {**found, "group": found.get(shown, np.full(int(kept.sum()), shown))}
 
 
 def _share(share: float) -> str:

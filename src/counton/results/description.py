@@ -21,7 +21,7 @@ from counton.mechanisms import StreamTerms
 from counton.mechanisms.discovery import Discovery
 from counton.privacy import Contribution, Guarantee
 from counton.privacy.guarantees import people_in_words, plural
-from counton.statistics import Count, Grouped, Statistic, Sum, Tallied
+from counton.statistics import Count, Statistic, Sum, Tallied
 from counton.statistics.running import statistic_of
 from counton.strategies import StreamStrategy, strategy_from_dict
 from counton.windows import Windows
@@ -144,7 +144,7 @@ class Description:
     @property
     def inner(self) -> Statistic:
         """The statistic of one group."""
-        return self.statistic.inner if isinstance(self.statistic, Grouped) else self.statistic
+        return self.statistic.inner
 
     @property
     def least(self) -> Literal["mean", "max"]:

@@ -19,10 +19,8 @@ from counton.mechanisms.intervals import window_halfwidths
 from counton.results.description import Description
 from counton.results.packing import MOST_CELLS, packed
 from counton.results.release import Release
-from counton.statistics import Grouped, Reading, Statistic, TopK
-from counton.statistics.grouped import GroupedReading
+from counton.statistics import Grouped, Reading, Statistic
 from counton.statistics.readings import Readings
-from counton.statistics.top_k import TopKReading
 from counton.windows import Windows
 
 if TYPE_CHECKING:
@@ -134,9 +132,8 @@ class ReleasedStatistic(Release):
         shown = Shown() if shown is None else shown
         statistic = definition.statistic
         check_shown(shown, statistic)
-        if shown.top is not None and isinstance(statistic, TopK):
-            statistic = TopK(**{**statistic.parameters, "k": shown.top})
-            definition = replace(definition, statistic=statistic)
+        if shown.top is not None:
+            definition = replace(definition, statistic=statistic.showing(shown.top))
         steps = range(1, stream.step + 1)
         return cls(definition, stream.terms, steps, stream, level, shown=shown)
 
@@ -144,10 +141,6 @@ class ReleasedStatistic(Release):
     def statistic(self) -> Statistic:
         """Which."""
         return self.definition.statistic
-
-    @property
-    def _inner(self) -> Statistic:
-        return self.statistic.inner if isinstance(self.statistic, Grouped) else self.statistic
 
     @cached_property
     def _readings(self) -> Readings:
@@ -173,7 +166,7 @@ class ReleasedStatistic(Release):
             found = replace(found, first=steps.start, steps=range(1, steps.stop))
         if groups is None:
             return found
-        if isinstance(self.statistic, TopK):
+        if self.statistic.declares is not None:
             for group in groups:
                 self.statistic.cell(group)
             return replace(found, shown=replace(found.shown, ask=tuple(groups)))
@@ -269,45 +262,20 @@ class ReleasedStatistic(Release):
 
     def _columns(self, reading: Reading) -> dict[str, Any]:
         level, ask = self.level, self.shown.ask
-        if isinstance(reading, GroupedReading):
-            return self._by_group(reading)
-        if ask is None:
-            found = reading.table_columns(level)
-        elif isinstance(reading, TopKReading):
-            ranking = reading.ranking(len(reading.statistic.groups), level)
-            kept = np.isin(ranking.names, ask)
-            found = {
-                "group": np.array(ranking.names)[kept],
-                "estimate": ranking.values[kept],
-                "std": np.full(kept.sum(), reading.std()),
-                "lower": ranking.lower[kept],
-                "upper": ranking.upper[kept],
-            }
-        elif hasattr(reading, "asked_columns"):
-            found = reading.asked_columns(ask, level)
-        elif isinstance(self._inner, _quantiles()):
-            shares: Any = reading
-            found = shares.table_columns(level, list(ask))
-        else:
-            found = reading.table_columns(level)
+        groups = reading.by_group(self.groups)
+        if groups is not None:
+            parts = [self._columns(part) for part in groups.values()]
+            rows = [len(next(iter(part.values()))) for part in parts]
+            found: dict[str, Any] = {"group": np.repeat(np.array(list(groups)), rows)}
+            names = list(parts[0])
+            return found | {name: np.concatenate([part[name] for part in parts]) for name in names}
+        found = reading.table_columns(level) if ask is None else reading.asked_columns(ask, level)
         return {name: values for name, values in found.items() if name != "step"}
-
-    def _by_group(self, reading: GroupedReading) -> dict[str, Any]:
-        groups = self.groups or reading.statistic.groups
-        parts = [self._columns(reading.of(group)) for group in groups]
-        rows = [len(next(iter(part.values()))) for part in parts]
-        found: dict[str, Any] = {"group": np.repeat(np.array(groups), rows)}
-        return found | {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
     def _history(self, ask: Sequence[Any], steps: range) -> dict[str, Any]:
         """Cells that are asked for, or cuts, after all of some steps: a row for each, by step."""
         statistic, terms, source = self.statistic, self.terms, self.source
-        if isinstance(statistic, _cuts()):
-            asked = [statistic.pairs(nodes, None) for nodes in ask]
-            names, called = [" ".join(map(str, nodes)) for nodes in ask], "cut"
-        else:
-            asked = [np.array([statistic.cell(name)]) for name in ask]
-            names, called = [statistic.name_of(int(cells[0])) for cells in asked], "cell"
+        names, asked = zip(*(statistic.asked_cells(name) for name in ask), strict=True)
         stops, stds = np.asarray(steps, np.int64), terms.std(range(1, steps[-1] + 1))
         found: dict[str, list[NDArray[Any]]] = {
             "estimate": [],
@@ -326,7 +294,7 @@ class ReleasedStatistic(Release):
             for name, column in zip(found, (every, std, every - half, every + half), strict=True):
                 found[name].append(column)
         columns = {name: np.stack(parts, axis=1).ravel() for name, parts in found.items()}
-        return {called: np.array(names * len(steps)), **columns}
+        return {statistic.drawing.cells: np.array(names * len(steps)), **columns}
 
     def times(self, steps: range) -> NDArray[np.datetime64] | NDArray[np.int64]:
         """Ends of windows in local time, without a zone; without windows the steps."""
@@ -472,19 +440,6 @@ class Timed(Protocol):
         """Ends of windows in local time; of step 0 the beginning."""
 
 
-def _quantiles() -> Any:
-    """Loaded when they are asked for: a count needs none."""
-    from counton.statistics import Quantiles
-
-    return Quantiles
-
-
-def _cuts() -> Any:
-    from counton.statistics import Cuts
-
-    return Cuts
-
-
 def check_shown(shown: Shown, statistic: Statistic) -> None:
     """Refuse what a statistic's readings do not have.
 
@@ -492,27 +447,13 @@ def check_shown(shown: Shown, statistic: Statistic) -> None:
         InvalidInput: names of cells that are none, or of a statistic whose cells are all released;
             or steps to look back over that are none, or of one whose cells are read on demand.
     """
-    inner = statistic.inner if isinstance(statistic, Grouped) else statistic
+    inner = statistic.inner
     if shown.over is not None:
         check_over(shown.over, inner)
     if shown.top is not None and shown.top < 1:
         raise InvalidInput(f"{field('top', shown.top)} shows nothing; give at least 1")
-    if shown.ask is None:
-        return
-    if hasattr(inner, "interval_of"):
-        for name in shown.ask:
-            inner.interval_of(name)
-        return
-    if not (inner.on_demand or isinstance(inner, TopK | _quantiles())):
-        raise InvalidInput(
-            f"{field('ask', ','.join(map(str, shown.ask)))} names cells, and "
-            f"{type(inner).__name__} releases all it has to say; leave it out"
-        )
-    for name in shown.ask:
-        if isinstance(inner, _cuts()):
-            inner.pairs(name, None)
-        elif inner.on_demand or isinstance(inner, TopK):
-            inner.cell(name)
+    for name in shown.ask or ():
+        inner.check_asked(name)
 
 
 def check_over(over: int, statistic: Statistic) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,11 +17,11 @@ from counton.events.policies import Policies
 from counton.events.tally import Reading
 from counton.jobs import clock
 from counton.jobs.definition import Definition, ask
-from counton.jobs.fields import called
 from counton.jobs.job import NEWEST, Job
 from counton.jobs.jobfile import chosen, for_all, load
 from counton.jobs.runs import reading_of, recalled, run
 from counton.jobs.sharing import keep_within, refuse_shared
+from counton.jobs.statements import words_of_files
 from counton.store import Store, state_file
 from counton.store.store import Found
 
@@ -96,7 +96,7 @@ def _approve(definition: Definition) -> None:
 
 def told(error: CountonError) -> str:
     """An error in the words of job files."""
-    return error.told({item.name: called(item) for item in fields(Job) if "asked" in item.metadata})
+    return error.told(words_of_files())
 
 
 @contextmanager
@@ -187,9 +187,8 @@ def served(job: Job) -> Served:
         clock.length_of(job.watermark)
     job = recalled(job)
     job = replace(job, out=None, plot=None, sums=None)
-    columns = tuple(
-        name for name in (job.time, job.by, job.value, job.user, job.id) if name is not None
-    )
+    named = (job.time, job.by, job.given("value"), job.user, job.id)
+    columns = tuple(name for name in named if name is not None)
     source: Any = Source((no_rows(columns or ("time",)),), "the inbox")
     job = replace(job, events=source, append=True, confirmed=True)
     if isinstance(job.what, str) and job.time is None and _known(job) is None:

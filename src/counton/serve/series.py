@@ -19,12 +19,12 @@ from counton.errors import InvalidInput, StateError, field
 from counton.jobs.clock import length_of
 from counton.jobs.definition import Definition
 from counton.jobs.job import Job
-from counton.jobs.kinds import KINDS
 from counton.jobs.released import level_of, read_released
 from counton.mechanisms.intervals import check_level
 from counton.results.files import facts_of
 from counton.results.release import Release
 from counton.results.released import Released
+from counton.statistics.known import keywords, statistic_named
 from counton.store import Store
 from counton.store.store import Found
 from counton.windows import Windows, microseconds, parse_time
@@ -414,8 +414,8 @@ class Journal:
 def _what(definition: Definition) -> str:
     if definition.plain:
         return definition.subject
-    kind = KINDS.get(definition.what)
-    return definition.what if kind is None else kind.says
+    named = definition.what in keywords()
+    return statistic_named(definition.what).says if named else definition.what
 
 
 def _nothing(windows: Windows) -> pl.DataFrame:

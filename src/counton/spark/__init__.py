@@ -11,7 +11,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from counton.errors import InvalidInput, field
-from counton.jobs.job import Job, Progress, silent
+from counton.jobs.job import Job
+from counton.jobs.progress import Progress, silent
 from counton.lazy import require
 
 if TYPE_CHECKING:

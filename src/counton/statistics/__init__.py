@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from counton.lazy import loader
-from counton.statistics.base import Exact, Statistic
+from counton.statistics.base import Drawing, Exact, Statistic
 from counton.statistics.known import KNOWN
-from counton.statistics.readings import Reading
+from counton.statistics.readings import CellsReading, Reading
 
 if TYPE_CHECKING:
     from counton.statistics.average import Average as Average
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from counton.statistics.sparse import plan_sparse as plan_sparse
     from counton.statistics.stars import Stars as Stars
     from counton.statistics.substrings import Substrings as Substrings
+    from counton.statistics.tallied import Part as Part
     from counton.statistics.tallied import Tallied as Tallied
     from counton.statistics.top_k import TopK as TopK
     from counton.statistics.triangles import Triangles as Triangles
@@ -58,16 +59,19 @@ _HOME = {
     "SparseDesign": "counton.statistics.sparse",
     "SparsePlan": "counton.statistics.sparse",
     "SparseRelease": "counton.statistics.sparse",
+    "Part": "counton.statistics.tallied",
     "Tallied": "counton.statistics.tallied",
 }
 
 __all__ = [
     "Average",
+    "CellsReading",
     "Contingency",
     "Count",
     "Cuts",
     "Degrees",
     "Distinct",
+    "Drawing",
     "Edges",
     "Episodes",
     "Exact",
@@ -78,6 +82,7 @@ __all__ = [
     "LocalEstimate",
     "LocalMedian",
     "Moments",
+    "Part",
     "PureLocalMedian",
     "Quantiles",
     "Ranges",

@@ -37,8 +37,9 @@ from counton.exact import Number, check_integer, quoted, text
 from counton.laws import Bounded
 from counton.mechanisms import Release
 from counton.mechanisms.intervals import check_level
+from counton.options import LOWER, RESOLUTION, UPPER, VALUE, Option
 from counton.privacy import Contribution
-from counton.statistics.base import ErrorOf
+from counton.statistics.base import Drawing, ErrorOf
 from counton.statistics.readings import Reading, combined_halfwidths, ends_of, halfwidth
 from counton.statistics.tallied import Part, Tallied, X
 
@@ -76,6 +77,17 @@ class Average(Tallied):
     (True, True)
     """
 
+    keyword = "average"
+    says = "The mean of clipped values, and their sum and number."
+    drawing = Drawing("Running average", "mean", ("mean",), of_values=True, from_zero=False)
+    also_called = ("mean", "avg")
+    options = (
+        VALUE,
+        LOWER,
+        UPPER,
+        RESOLUTION,
+        Option("number", "how many values each window has, where that is public", "whole"),
+    )
     sources = ("constants",)
 
     event = "value"
@@ -146,6 +158,11 @@ class Average(Tallied):
             f"whose value, clipped to {ends}, counts in a sum and in the number of values",
             unit=self.bounds.unit,
         )
+
+    @property
+    def reading_bounds(self) -> tuple[float, float]:
+        """See `Statistic.reading_bounds`."""
+        return float(self.lower), float(self.upper)
 
     @property
     def error_of(self) -> ErrorOf:

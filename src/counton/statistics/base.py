@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.errors import InvalidInput
+from counton.arrays import Integers
+from counton.errors import InvalidInput, field
 from counton.exact import float_above, root_above
 from counton.laws import Shift
 from counton.mechanisms import Release
 from counton.mechanisms.calibration import shift_of
+from counton.options import Option, OwnColumns, Statement
 from counton.privacy import Contribution, Guarantee
 from counton.statistics.readings import OnDemandReading, Reading
 from counton.statistics.running import Running
@@ -53,6 +55,33 @@ class ErrorOf(NamedTuple):
     what: str
     mean: float = 1.0
     largest: float = 1.0
+
+
+class Drawing(NamedTuple):
+    """How a chart shows a statistic.
+
+    Attributes:
+        title: what it is called; "Running" and "so far" go where it shows what came in some steps
+            alone, and "{counted}" is what cells count. "": the statistic's own name.
+        axis: what the axis shows, likewise; "": rows differ in that.
+        rows: by name, the rows of a table that are drawn; None: all.
+        of_values: it is of the values of a column, whose name the chart says.
+        bars: cells stand beside each other as they are after the last step, and are no curves.
+        panels: each curve has a panel of its own.
+        from_zero: the axis begins at 0.
+        jointly: intervals hold for all groups at once.
+        cells: the column that names what is asked for.
+    """
+
+    title: str = ""
+    axis: str = "count"
+    rows: tuple[str, ...] | None = None
+    of_values: bool = False
+    bars: bool = False
+    panels: bool = False
+    from_zero: bool = True
+    jointly: bool = False
+    cells: str = "cell"
 
 
 class Exact(ABC):
@@ -117,13 +146,143 @@ class Statistic(ABC):
             has no batch of them: one that is left out would move others.
         tallied: the order of events does not matter (`counton.statistics.tallied`).
         sources: where it is described, by names of `counton.literature`.
+        keyword: its name in commands, job files and tables; "": it has none, and is given as such.
+        says: what it is, in one line.
+        also_called: other words that people look for it by.
+        options: what defines it in a command or a job file, besides what every job states.
+        reads: fields of every job which define it too, as "domain".
+        shows: fields of what is shown of its readings.
+        drawing: how a chart shows it.
+        stream: what its streams are called, unless a job says else.
+        windowed: it is of windows of time; else without a column of times each row is a step.
+        finds: its groups may be such as nobody declared, each shown once it is large enough.
+        ranks: its groups are shown by their size.
     """
 
+    keyword: ClassVar[str] = ""
+    says: ClassVar[str] = ""
+    also_called: ClassVar[tuple[str, ...]] = ()
+    options: ClassVar[tuple[Option, ...]] = ()
+    reads: ClassVar[tuple[str, ...]] = ()
+    shows: ClassVar[tuple[str, ...]] = ("over",)
+    drawing: ClassVar[Drawing] = Drawing()
+    stream: ClassVar[str] = "statistic"
+    windowed: ClassVar[bool] = False
+    finds: ClassVar[bool] = False
+    ranks: ClassVar[bool] = False
     on_demand: ClassVar[bool] = False
     tallied: bool = False
     event: ClassVar[str] = "event"
     of_letters: ClassVar[bool] = False
     sources: tuple[str, ...] = ()
+
+    @classmethod
+    def from_job(cls, stated: Statement) -> Statistic:
+        """The statistic that a job asks for: made of its options, but those that name columns.
+
+        Args:
+            stated: what the job states.
+
+        Raises:
+            InvalidInput: an option is missing, out of range, or contradicts another one.
+        """
+        stated.needed(*(one.name for one in cls.options if one.needed and not one.column))
+        return cls(**stated.only(*(one.name for one in cls.options if not one.column)))
+
+    @classmethod
+    def columns_of_job(cls, stated: Statement) -> OwnColumns:
+        """The columns that it reads besides time, group and user: those its options name.
+
+        Raises:
+            InvalidInput: one is missing.
+        """
+        named: list[str] = []
+        of: dict[str, list[str]] = {"number": [], "flag": []}
+        for one in cls.options:
+            if not one.column or (stated[one.name] is None and not one.needed):
+                continue
+            columns = stated.named(one.name) if one.several else tuple(stated.needed(one.name))
+            named += columns
+            of.setdefault(one.column, []).extend(columns)
+        return OwnColumns(tuple(named), tuple(of["number"]), tuple(of["flag"]))
+
+    @classmethod
+    def settles(cls, stated: Statement) -> Mapping[str, Any]:
+        """What it makes of the fields of every job, where a new stream leaves them open."""
+        return {}
+
+    @property
+    def inner(self) -> Statistic:
+        """The statistic of one group; itself, where there are none."""
+        return self
+
+    @property
+    def declares(self) -> Sequence[str] | None:
+        """The groups of rows by which its cells are called; None: its cells are others."""
+        return None
+
+    @property
+    def domain(self) -> Any:
+        """What was declared of it, where that are no groups: nodes, labels, a tree."""
+        return None
+
+    def showing(self, top: int) -> Statistic:
+        """This statistic, of whose groups so many are shown; itself where all are."""
+        return self
+
+    def check_asked(self, name: Any) -> None:
+        """Refuse what cannot be asked of its readings.
+
+        Raises:
+            InvalidInput: no name of a cell, or a statistic whose readings say all there is.
+        """
+        if not self.on_demand:
+            raise InvalidInput(
+                f"{field('ask', name)} names cells, and {type(self).__name__} releases all it has "
+                f"to say; leave it out"
+            )
+        self.cell(name)
+
+    def asked_cells(self, name: Any) -> tuple[str, Integers]:
+        """What is asked for, as a table calls it, and the cells that are added up for it."""
+        cell = self.cell(name)
+        return self.name_of(cell), np.array([cell])
+
+    def label(self, names: Mapping[str, Any]) -> str:
+        """What a row is about, in one text.
+
+        Args:
+            names: what its columns say that are no numbers.
+        """
+        return " ".join(str(one) for one in names.values() if one is not None) or "all"
+
+    @property
+    def cells_in_words(self) -> str:
+        """By what its cells are told apart, at the end of a title: ", by region"."""
+        return ""
+
+    @property
+    def reading_bounds(self) -> tuple[float, float] | None:
+        """Between what its readings lie; an interval of all that says nothing."""
+        return None
+
+    def profile(self, table: Mapping[str, NDArray[Any]]) -> str | None:
+        """The column in whose order cells stand beside each other; None: they have no order."""
+        return None
+
+    def worded(self, table: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
+        """A table whose names are such as a chart shows."""
+        return table
+
+    def charted(self, table: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
+        """The rows of a table that a chart shows, called by a column ``group`` where need be."""
+        return table
+
+    def by_groups(self, groups: Sequence[str]) -> Statistic:
+        """This statistic of each of some groups."""
+        from counton.statistics.grouped import Grouped
+
+        return Grouped(self, groups)
 
     @property
     def protects(self) -> str:

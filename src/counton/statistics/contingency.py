@@ -14,9 +14,10 @@ from counton.arrays import Integers
 from counton.errors import InvalidInput
 from counton.exact import quoted
 from counton.mechanisms import Release
+from counton.options import COUNTS, REPLACE, TABLE_COLUMNS, Option, Statement
 from counton.privacy.contribution import Relation
-from counton.statistics.base import ErrorOf
-from counton.statistics.grid_cells import GridCells, GridReading
+from counton.statistics.base import Drawing, ErrorOf, Statistic
+from counton.statistics.grid_cells import GridCells, GridReading, refuse_of_tables
 from counton.strategies.base import Norm
 from counton.strategies.lines.grid import Grid, margins_strategies
 
@@ -50,6 +51,18 @@ class Contingency(GridCells):
     (True, True)
     """
 
+    keyword = stream = "contingency"
+    says = "How much there is of all combinations of some columns' values, with all margins."
+    drawing = Drawing("Running {counted}", "{counted}")
+    also_called = ("crosstab", "table")
+    options = (
+        TABLE_COLUMNS,
+        COUNTS,
+        Option("equal", "the same accuracy for every margin", "flag", default=False),
+        REPLACE,
+    )
+    reads = ("domain",)
+
     def __init__(
         self,
         columns: Mapping[str, Sequence[str]] | Sequence[Sequence[Any]],
@@ -68,6 +81,47 @@ class Contingency(GridCells):
                 f"all margins together have {rows:,} rows; at most {_MOST_ROWS:,} are released: "
                 f"take fewer columns or values"
             )
+
+    @classmethod
+    def from_job(cls, stated: Statement) -> Statistic:
+        """See `Statistic.from_job`."""
+        stated.needed("columns", "domain")
+        refuse_of_tables(stated)
+        return cls(
+            stated.labels(stated.named("columns"), stated["value"]),
+            equal=bool(stated["equal"]),
+            counts=stated["value"] is not None,
+            neighbours="replace" if stated["replace"] else "add_remove",
+        )
+
+    @property
+    def domain(self) -> Any:
+        """See `Statistic.domain`."""
+        return self.columns
+
+    def label(self, names: Mapping[str, Any]) -> str:
+        """See `Statistic.label`: with the columns, whose values may be called the same."""
+        told = [f"{name} {value}" for name, value in names.items() if value is not None]
+        return ", ".join(told) or "total"
+
+    @property
+    def cells_in_words(self) -> str:
+        """See `Statistic.cells_in_words`."""
+        return ", " + " and ".join(f"by {name}" for name in self.columns)
+
+    def charted(self, table: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
+        """See `Statistic.charted`: the margins of one column."""
+        names = list(self.columns)
+        values = [[None if one is None else str(one) for one in table[name]] for name in names]
+        rows = list(zip(*values, strict=True))
+        kept = np.array([sum(one is not None for one in row) == 1 for row in rows])
+        called = [
+            next(f"{name} {one}" for name, one in zip(names, row, strict=True) if one is not None)
+            for row, wanted in zip(rows, kept, strict=True)
+            if wanted
+        ]
+        found = {name: column[kept] for name, column in table.items() if name not in names}
+        return {**found, "group": np.array(called)}
 
     def _own(self) -> dict[str, Any]:
         named = [[name, [*values]] for name, values in self.columns.items()]

@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 
 from counton.arrays import Integers
+from counton.errors import field
 from counton.exact import Number
 from counton.mechanisms import Release
+from counton.options import LOWER, RESOLUTION, UPPER, VALUE, MissingOptions, Statement
 from counton.privacy import Contribution
+from counton.statistics.base import Statistic
 from counton.statistics.readings import CellsReading
 from counton.statistics.tallied import Part, Tallied, X
 
@@ -29,6 +32,12 @@ class Count(Tallied):
     (1,)
     """
 
+    keyword = "count"
+    stream = "events"
+    windowed = finds = True
+    says = "The number of rows."
+    also_called = ("number", "events", "rows", "histogram")
+    shows = ("sums",)
     counts_rows = True
     plain = True
 
@@ -82,6 +91,13 @@ class Sum(Tallied):
     60
     """
 
+    keyword = "sum"
+    stream = "events"
+    windowed = True
+    says = "What a column adds up to: values clipped to bounds and put on a grid."
+    also_called = ("total", "totals")
+    options = (VALUE, LOWER, UPPER, RESOLUTION)
+    shows = ("sums",)
     event = "value"
     parts = (Part("value"),)
     plain = True
@@ -93,6 +109,21 @@ class Sum(Tallied):
             lower, upper, resolution, unit="event" if unit is None else unit
         )
         self._stated = unit is not None
+
+    @classmethod
+    def from_job(cls, stated: Statement) -> Statistic:
+        """See `Statistic.from_job`."""
+        absent = [one.name for one in cls.options if stated[one.name] is None]
+        if absent == ["value"]:
+            raise MissingOptions(f"a sum needs {field('value')}, a column; give it", absent)
+        if absent:
+            raise MissingOptions(
+                f"a sum needs {', '.join(map(field, absent))}: values are clipped to bounds and "
+                f"put on a grid, so that one row can change the sum by a known amount; choose them "
+                f"without looking at the data",
+                absent,
+            )
+        return super().from_job(stated)
 
     @property
     def parameters(self) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import json
 import math
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,10 +16,11 @@ from counton.errors import InvalidInput, StateError, field
 from counton.exact import Number, check_integer, exact, quoted
 from counton.mechanisms import Release
 from counton.mechanisms.intervals import window_halfwidths
+from counton.options import EDGE, LOWER, RESOLUTION, UPPER, WEIGHT, OwnColumns, Statement
 from counton.privacy import Contribution
 from counton.privacy.contribution import Relation
-from counton.statistics.base import Events, Exact, Statistic
-from counton.statistics.graphs import Nodes, checked_label
+from counton.statistics.base import Drawing, Events, Exact, Statistic
+from counton.statistics.graphs import Nodes, checked_label, ends_of_edges
 from counton.statistics.readings import OnDemandReading, Reading
 
 if TYPE_CHECKING:
@@ -70,6 +72,12 @@ class Cuts(Statistic):
     (True, True)
     """
 
+    keyword = "cuts"
+    says = "A noisy weight for every pair of nodes, so that any cut can be asked."
+    drawing = Drawing("Cuts of a growing graph", "weight of a cut", cells="cut")
+    options = (EDGE, WEIGHT, *(replace(one, needed=False) for one in (LOWER, UPPER, RESOLUTION)))
+    reads = ("domain",)
+    shows = ("cut",)
     sources = ("constants",)
 
     on_demand = True
@@ -125,6 +133,41 @@ class Cuts(Statistic):
         else:
             self.bounds = Contribution.add_remove(unit=_UNIT)
         self.weighted = resolution is not None
+
+    def check_asked(self, name: Any) -> None:
+        """See `Statistic.check_asked`: sets of nodes."""
+        self.pairs(name, None)
+
+    def asked_cells(self, name: Any) -> tuple[str, NDArray[np.int64]]:
+        """See `Statistic.asked_cells`: the pairs of a cut."""
+        return " ".join(map(str, name)), self.pairs(name, None)
+
+    @classmethod
+    def from_job(cls, stated: Statement) -> Statistic:
+        """See `Statistic.from_job`."""
+        stated.needed("domain")
+        return cls(list(stated.groups("node")), **stated.only("lower", "upper", "resolution"))
+
+    @classmethod
+    def columns_of_job(cls, stated: Statement) -> OwnColumns:
+        """See `Statistic.columns_of_job`."""
+        weight = stated["weight"]
+        if (weight is None) != (stated["resolution"] is None):
+            raise InvalidInput(
+                f"{field('weight')} and {field('resolution')} belong together: how much an edge "
+                f"weighs, and the finest difference; give both, or none"
+            )
+        more = () if weight is None else (weight,)
+        return OwnColumns((*ends_of_edges(stated), *more), more)
+
+    @property
+    def domain(self) -> Any:
+        """See `Statistic.domain`."""
+        return self.nodes
+
+    def by_groups(self, groups: Sequence[str]) -> Statistic:
+        """See `Statistic.by_groups`: nodes, which it has."""
+        return self
 
     @property
     def parameters(self) -> dict[str, Any]:

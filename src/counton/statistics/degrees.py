@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,11 @@ from counton.errors import InvalidInput, field
 from counton.exact import check_integer, quoted
 from counton.laws import Alternating, Bounded, Pattern
 from counton.mechanisms import Release
+from counton.options import DEGREE, Option
 from counton.privacy import Contribution
 from counton.privacy.contribution import Relation
-from counton.statistics.graphs import REPLACED, UNIT, Beyond, GraphStatistic, ranks_of
+from counton.statistics.base import Drawing
+from counton.statistics.graphs import OF_GRAPHS, REPLACED, UNIT, Beyond, GraphStatistic, ranks_of
 from counton.statistics.readings import Reading
 
 #: A number of edges as a text, as `Degrees.name_of` writes it.
@@ -72,7 +74,19 @@ class Degrees(GraphStatistic):
     (True, [1, 2, 3])
     """
 
+    keyword = "degrees"
+    says = "How many nodes of a growing graph have so many edges."
+    drawing = Drawing("Degrees of a growing graph", "nodes of each degree", bars=True)
+    options = (
+        DEGREE,
+        Option("nodes", "how many nodes there are, where that is public", "whole"),
+        *OF_GRAPHS,
+    )
     sources = ("constants",)
+
+    def profile(self, table: Mapping[str, NDArray[Any]]) -> str | None:
+        """See `Statistic.profile`."""
+        return "degree"
 
     def __init__(
         self,

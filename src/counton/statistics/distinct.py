@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.errors import InvalidInput, StateError
+from counton.errors import InvalidInput, StateError, field
 from counton.exact import check_integer, quoted
 from counton.laws import Alternating
 from counton.mechanisms import Release
+from counton.options import CHANGES, COMES, Option, OwnColumns, Statement
 from counton.privacy import Contribution
 from counton.privacy.contribution import checked_unit
-from counton.statistics.base import Events, Exact, Statistic
+from counton.statistics.base import Drawing, Events, Exact, Statistic
+from counton.statistics.count import Count
 from counton.statistics.readings import Reading
 from counton.statistics.users import DIGEST, once, pair_of
 
@@ -70,6 +72,17 @@ class Distinct(Statistic):
     one user, who comes or goes up to 4 times, added or removed
     """
 
+    keyword = "distinct"
+    says = "How many users there are: so far, in each window, or now."
+    drawing = Drawing("Running number of distinct users", "users")
+    also_called = ("unique", "uniques", "users", "visitors")
+    options = (
+        Option("window", "count users in each so many steps anew", "whole"),
+        Option("windows", "with window: a user counts in at most so many of them", "whole"),
+        CHANGES,
+        Option("stay", "with changes: each event keeps its user for so many steps", "whole"),
+        COMES,
+    )
     sources = ("fluctuating",)
 
     event = "user"
@@ -105,6 +118,37 @@ class Distinct(Statistic):
                 f"stay is {stay}, and users then come and go without end: state changes too, how "
                 f"often each does at most"
             )
+
+    @classmethod
+    def from_job(cls, stated: Statement) -> Statistic:
+        """See `Statistic.from_job`: by windows a count in which each user counts once for ever."""
+        return Count() if cls._once_for_ever(stated) else super().from_job(stated)
+
+    @staticmethod
+    def _once_for_ever(stated: Statement) -> bool:
+        own = ("window", "windows", "changes", "stay")
+        return stated.time is not None and all(stated[name] is None for name in own)
+
+    @classmethod
+    def settles(cls, stated: Statement) -> Mapping[str, Any]:
+        """See `Statistic.settles`."""
+        return {"first": True} if cls._once_for_ever(stated) else {}
+
+    @classmethod
+    def columns_of_job(cls, stated: Statement) -> OwnColumns:
+        """See `Statistic.columns_of_job`."""
+        comes, changes = stated["comes"], stated["changes"]
+        if (comes is not None) != (changes is not None and stated["stay"] is None):
+            raise InvalidInput(
+                f"{field('comes')} and {field('changes')} belong together: whether a user comes or "
+                f"goes, and how often at most; give both, or none, or {field('stay')} with "
+                f"{field('changes')} alone"
+            )
+        (user,) = stated.needed("user")
+        if cls._once_for_ever(stated):
+            return OwnColumns()
+        flags = () if comes is None else (comes,)
+        return OwnColumns((user, *flags), (), flags)
 
     @property
     def parameters(self) -> dict[str, Any]:

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.privacy.contribution import Relation
-from counton.statistics.graphs import Beyond
+from counton.statistics.base import Drawing
+from counton.statistics.graphs import OF_GRAPHS, Beyond
 from counton.statistics.subgraphs import Subgraphs
 
 
@@ -43,6 +44,10 @@ class Edges(Subgraphs):
     removed
     """
 
+    keyword = "edges"
+    says = "How many edges a growing graph has."
+    drawing = Drawing("Edges of a growing graph", "edges")
+    options = OF_GRAPHS
     sources = ("constants",)
 
     counted, size = "edges", 1

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from counton.errors import InvalidInput
 from counton.laws import Bounded
 from counton.privacy import Contribution
+from counton.statistics.base import Drawing
 from counton.statistics.words import Tally, Words
 
 #: Letters that are read at a time, each a bit of an integer.
@@ -81,6 +82,9 @@ class Episodes(Words):
     <class 'float'>
     """
 
+    keyword = "episodes"
+    says = "How often each word came, with other letters in between."
+    drawing = Drawing("Episodes so far", "times that each episode came")
     sources = ("constants",)
 
     def __init__(self, alphabet: str | Sequence[str], longest: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -15,10 +16,11 @@ from counton.errors import InvalidInput, StateError, field
 from counton.exact import Number, exact, quoted, text
 from counton.laws import Alternating
 from counton.mechanisms import Release
+from counton.options import EDGE, RESOLUTION, WEIGHT, Option, OwnColumns, Statement
 from counton.privacy import Contribution
 from counton.privacy.contribution import Relation
-from counton.statistics.base import ErrorOf, Events, Exact, Statistic
-from counton.statistics.graphs import REPLACED, UNIT, Nodes, differ, keys_of
+from counton.statistics.base import Drawing, ErrorOf, Events, Exact, Statistic
+from counton.statistics.graphs import REPLACED, UNIT, Nodes, differ, ends_of_edges, keys_of
 from counton.statistics.readings import Reading
 
 _MOST_WEIGHT = 2**32
@@ -64,6 +66,15 @@ class Forest(Statistic):
     25.55
     """
 
+    keyword = "forest"
+    says = "The weight of a minimum spanning forest of a growing graph."
+    drawing = Drawing("Weight of a minimum spanning forest", "weight")
+    options = (
+        EDGE,
+        replace(WEIGHT, needed=True),
+        Option("largest", "largest weight of an edge", exact=True, needed=True),
+        replace(RESOLUTION, needed=False),
+    )
     sources = ("constants",)
 
     event = "edge"
@@ -88,6 +99,19 @@ class Forest(Statistic):
                 f"neighbours is {quoted(neighbours)}; it must be 'add_remove' or 'replace'"
             )
         self.units, self.neighbours = int(units), neighbours
+
+    @classmethod
+    def from_job(cls, stated: Statement) -> Statistic:
+        """See `Statistic.from_job`."""
+        (largest,) = stated.needed("largest")
+        resolution = "1" if stated["resolution"] is None else stated["resolution"]
+        return cls(largest=largest, resolution=resolution)
+
+    @classmethod
+    def columns_of_job(cls, stated: Statement) -> OwnColumns:
+        """See `Statistic.columns_of_job`."""
+        (weight,) = stated.needed("weight")
+        return OwnColumns((*ends_of_edges(stated), weight), (weight,))
 
     @property
     def parameters(self) -> dict[str, Any]:

@@ -13,11 +13,14 @@ from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, StateError, field
 from counton.exact import check_integer, quoted
+from counton.options import BEYOND, CHANGES, COMES, EDGE, OwnColumns, Statement
 from counton.privacy.contribution import Relation
 from counton.statistics.base import Events, Exact, Statistic
 
 #: What is protected, in words.
 UNIT = "edge"
+#: The options that all statistics of a growing graph have.
+OF_GRAPHS = (EDGE, CHANGES, COMES, BEYOND)
 #: What happens to an edge beyond the bounds.
 Beyond = Literal["refuse", "drop"]
 
@@ -28,6 +31,21 @@ REPLACED = 4
 _MANY, _PART = 1024, 8
 _LOW = 2**32 - 1
 _LABELS = {str, int}
+
+
+def ends_of_edges(stated: Statement) -> tuple[str, ...]:
+    """The columns of the two nodes of an edge.
+
+    Raises:
+        InvalidInput: none are stated, or others than two.
+    """
+    names = stated.named("edge")
+    if len(names) != 2 or "" in names:
+        raise InvalidInput(
+            f"{field('edge', stated['edge'])} must name two columns, of the ends of an edge, as in "
+            f"from,to"
+        )
+    return names
 
 
 class GraphStatistic(Statistic):
@@ -76,6 +94,18 @@ class GraphStatistic(Statistic):
                 f"neighbours is {quoted(neighbours)}; it must be 'add_remove' or 'replace'"
             )
         self.beyond, self.neighbours = beyond, neighbours
+
+    @classmethod
+    def columns_of_job(cls, stated: Statement) -> OwnColumns:
+        """See `Statistic.columns_of_job`."""
+        comes = stated["comes"]
+        if (comes is None) != (stated["changes"] in (None, 1)):
+            raise InvalidInput(
+                f"{field('comes')} and {field('changes')} belong together: whether an edge comes "
+                f"or goes, and how often at most; give both, or none"
+            )
+        flags = () if comes is None else (comes,)
+        return OwnColumns((*ends_of_edges(stated), *flags), (), flags)
 
     @property
     def any_sightings(self) -> bool:

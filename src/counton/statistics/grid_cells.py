@@ -23,11 +23,12 @@ from numpy.typing import NDArray
 
 from counton.arrays import Floats, Integers
 from counton.columns import refuse_added
-from counton.errors import InvalidInput
+from counton.errors import InvalidInput, field
 from counton.exact import quoted
 from counton.laws import Bounded
 from counton.mechanisms.intervals import check_level
 from counton.mechanisms.tables import fraction_bits, shift_of_cells
+from counton.options import Statement
 from counton.privacy import Contribution
 from counton.privacy.contribution import Relation
 from counton.statistics.base import Events, Statistic
@@ -42,6 +43,37 @@ from counton.strategies.lines.grid import Grid
 _MOST_CELLS = 2**26
 #: A row counts so often at most.
 _MOST_COUNTED = 2**32
+
+
+def refuse_of_tables(stated: Statement) -> None:
+    """Refuse what does not go with rows that stand in the cells of a table.
+
+    Raises:
+        InvalidInput: naming it.
+    """
+    reasons = {
+        "by": "tells groups apart, which are to be a part of the table",
+        "other": "is a group of its own, and a table has no groups",
+        "spare": "reserves groups, and a table has none",
+    }
+    counts = stated["value"] is not None
+    if counts:  # then what is protected is less than a row
+        reasons["user"] = (
+            "bounds the rows of a user, and rows with counts are of many: leave it out"
+        )
+        reasons["id"] = "counts rows once, and what is protected is less than a row: leave it out"
+    for name, why in reasons.items():
+        value = getattr(stated, name)
+        if value is not None:
+            raise InvalidInput(
+                f"{field(name, value)} does not go with a {stated.statistic}"
+                f"{' of counts' if name in ('user', 'id') else ''}: it {why}; leave it out"
+            )
+    if stated.unknown == "discover":
+        raise InvalidInput(
+            f"{field('unknown', 'discover')} finds groups, and the cells of a {stated.statistic} "
+            f"are declared ({field('domain')}); leave it out"
+        )
 
 
 class GridCells(Fitted):

@@ -55,7 +55,7 @@ class Grouped(Tallied):
             raise InvalidInput(
                 f"groups are {quoted(groups)}; they must be a list of names, each once"
             )
-        self.inner, self.groups = inner, tuple(names)
+        self._inner, self.groups = inner, tuple(names)
         self._place = {name: place for place, name in enumerate(self.groups)}
         self.tallied = True
 
@@ -96,6 +96,11 @@ class Grouped(Tallied):
     def error_of(self) -> ErrorOf:
         """See `Statistic.error_of`."""
         return self.inner.error_of
+
+    @property
+    def inner(self) -> Tallied:
+        """See `Statistic.inner`."""
+        return self._inner
 
     def settled(self, guarantee: Guarantee, horizon: int | None = None) -> Grouped:
         """See `Statistic.settled`."""
@@ -222,6 +227,10 @@ class GroupedReading(Reading):
                 Difference(self.step, value, std, terms, start=self.release.start)
             )
         return self.statistic.inner.read(Release(self.step, value, std, terms))
+
+    def by_group(self, groups: Sequence[str] | None) -> dict[str, Reading]:
+        """See `Reading.by_group`."""
+        return {group: self.of(group) for group in groups or self.statistic.groups}
 
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
         """See `Reading.table_columns`: those of each group, with its name."""

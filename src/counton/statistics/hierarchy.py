@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from counton.arrays import Floats, Integers
 from counton.columns import MISSING, OUTSIDE
-from counton.errors import InvalidInput
+from counton.errors import InvalidInput, field
 from counton.exact import quoted
 from counton.laws import Bounded
 from counton.mechanisms import Release
@@ -30,10 +30,12 @@ from counton.mechanisms.adjusted import all_levels
 from counton.mechanisms.hierarchy import wanted_variances, weighted
 from counton.mechanisms.intervals import check_level
 from counton.mechanisms.tables import fraction_bits, shift_of_cells
+from counton.options import COUNTS, REPLACE, Option, Statement
 from counton.privacy import Contribution
 from counton.privacy.contribution import Relation
-from counton.statistics.base import ErrorOf, Events, Statistic
+from counton.statistics.base import Drawing, ErrorOf, Events, Statistic
 from counton.statistics.fitted import Fitted, most_read, refuse_inexact
+from counton.statistics.grid_cells import refuse_of_tables
 from counton.statistics.readings import Difference, Reading, combined_halfwidths, ends_of
 from counton.statistics.tallied import Part, X
 from counton.strategies.base import Norm
@@ -82,6 +84,23 @@ class Hierarchy(Fitted):
     True
     """
 
+    keyword = stream = "hierarchy"
+    says = "How much there is at every node of a tree, adding up over space and time."
+    drawing = Drawing("Running {counted}", "{counted}")
+    options = (
+        Option(
+            "levels", "the level columns of a hierarchy, coarsest first: A,B,C", several=True,
+            column="label", needed=True,
+        ),
+        COUNTS,
+        Option(
+            "target", "standard deviation by level, LEVEL=STD,...; relative with a guarantee",
+            by_name=True,
+        ),
+        REPLACE,
+    )  # fmt: skip
+    reads = ("domain",)
+
     def __init__(
         self,
         tree: Tree | Mapping[str, Any],
@@ -123,6 +142,36 @@ class Hierarchy(Fitted):
         )
         if self.counts:
             self.parts = (*self.parts, Part("value", "count"))
+
+    @classmethod
+    def from_job(cls, stated: Statement) -> Statistic:
+        """See `Statistic.from_job`."""
+        stated.needed("levels", "domain")
+        refuse_of_tables(stated)
+        return cls(
+            stated.tree(stated.named("levels"), stated["value"]),
+            targets=targets_of(stated["target"]),
+            counts=stated["value"] is not None,
+            neighbours="replace" if stated["replace"] else "add_remove",
+        )
+
+    @property
+    def domain(self) -> Any:
+        """See `Statistic.domain`."""
+        return self.tree
+
+    @property
+    def cells_in_words(self) -> str:
+        """See `Statistic.cells_in_words`."""
+        return f", by {self.tree.levels[1]}" if len(self.tree.levels) > 1 else ""
+
+    def charted(self, table: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
+        """See `Statistic.charted`: the nodes below the total, by their names."""
+        levels = list(dict.fromkeys(table["level"].tolist()))
+        shown = levels[min(1, len(levels) - 1)]
+        kept = table["level"] == shown
+        found = {name: values[kept] for name, values in table.items() if name != "level"}
+        return {**found, "group": found.get(shown, np.full(int(kept.sum()), shown))}
 
     @property
     def counts_rows(self) -> bool:  # type: ignore[override]
@@ -361,6 +410,33 @@ class Hierarchy(Fitted):
     def read(self, release: Release) -> HierarchyReading:
         """See `Statistic.read`."""
         return HierarchyReading(self, release)
+
+
+def targets_of(given: str | Mapping[str, float] | None) -> Mapping[str, float] | None:
+    """Standard deviations by level, as they are asked for.
+
+    Raises:
+        InvalidInput: what is no such list.
+
+    >>> targets_of("state=50,county=100")
+    {'state': 50.0, 'county': 100.0}
+    """
+    if not isinstance(given, str):
+        return given
+    targets = {}
+    for part in given.split(","):
+        level, equals, std = part.partition("=")
+        if level.strip() in targets:
+            raise InvalidInput(f"{field('target')} names {level.strip()!r} twice; give one of them")
+        try:
+            targets[level.strip()] = float(std)
+        except ValueError:
+            equals = ""
+        if not equals:
+            raise InvalidInput(
+                f"{field('target', part)} is not LEVEL=STD; write it as in state=50,county=100"
+            )
+    return targets
 
 
 class HierarchyReading(Reading):

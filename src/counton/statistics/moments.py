@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -36,14 +37,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.arrays import Floats, Integers
-from counton.errors import InvalidInput, SumOverflow
+from counton.errors import InvalidInput, SumOverflow, field
 from counton.exact import Number, check_integer, exact, quoted, text
 from counton.laws import Bounded
 from counton.mechanisms import Release
 from counton.mechanisms.intervals import check_level
+from counton.options import TABLE_COLUMNS, Option, Statement, listed
 from counton.privacy import Contribution, value_grid
 from counton.privacy.contribution import checked_unit
-from counton.statistics.base import ErrorOf, Events
+from counton.statistics.base import Drawing, ErrorOf, Events, Statistic
 from counton.statistics.readings import Reading, combined_halfwidths
 from counton.statistics.tallied import Part, Tallied, X
 
@@ -86,6 +88,18 @@ class Moments(Tallied):
     (True, True)
     """
 
+    keyword = "moments"
+    says = "Means, variances and covariances of columns, and their least-squares lines."
+    drawing = Drawing("Running means, variances and slopes", "", panels=True, from_zero=False)
+    also_called = ("variance", "var", "std", "correlation")
+    options = (
+        replace(TABLE_COLUMNS, column="number"),
+        Option(
+            "bounds", "of each column, between which its values are kept: 0:100,0:20", several=True,
+            needed=True,
+        ),
+        Option("grid", "so many cells between the bounds of each column; default: 256", "whole"),
+    )  # fmt: skip
     event = "row"
 
     def __init__(
@@ -133,6 +147,30 @@ class Moments(Tallied):
         self.half: Floats = (bounds[:, 1] - bounds[:, 0]) / 2
         count = len(self.names)
         self.pairs = [(j, k) for j in range(count) for k in range(j + 1, count)]
+
+    def worded(self, table: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
+        """See `Statistic.worded`: names of moments as a reader says them."""
+        words = {"count": "rows"}
+        for one in self.columns:
+            words |= {f"{kind} {one}": f"{kind} of {one}" for kind in ("mean", "variance")}
+            for other in self.columns:
+                words[f"covariance {one} {other}"] = f"covariance of {one} and {other}"
+                words[f"slope {one} {other}"] = f"slope of {one} on {other}"
+        names = table["name"].astype(str).tolist()
+        return {**table, "name": np.array([words.get(name, name) for name in names])}
+
+    @classmethod
+    def from_job(cls, stated: Statement) -> Statistic:
+        """See `Statistic.from_job`."""
+        _, bounds = stated.needed("columns", "bounds")
+        names, ends = stated.named("columns"), listed(bounds)
+        pairs: list[Any] = [tuple(part.strip() for part in each.split(":")) for each in ends]
+        if len(names) != len(ends) or any(len(pair) != 2 or "" in pair for pair in pairs):
+            raise InvalidInput(
+                f"{field('bounds', ','.join(ends))} must be two numbers for each of the columns "
+                f"{', '.join(names)}, as in 0:100,0:20"
+            )
+        return cls(dict(zip(names, pairs, strict=True)), **stated.only("grid"))
 
     @property
     def parameters(self) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple, Self
@@ -26,9 +27,10 @@ from counton.exact import check_integer, exact, quoted
 from counton.laws import Bounded, Shift
 from counton.mechanisms import Release
 from counton.mechanisms.intervals import check_level
+from counton.options import LINE, LOWER, REPLACE, UPPER, VALUE, Option, Statement, numbers_of
 from counton.privacy import Contribution, value_grid
 from counton.privacy.contribution import Relation
-from counton.statistics.base import ErrorOf, Events, Statistic
+from counton.statistics.base import Drawing, ErrorOf, Events, Statistic
 from counton.statistics.fitted import Fitted
 from counton.statistics.readings import Reading, combined_halfwidths, ends_of
 from counton.statistics.tallied import Part, X
@@ -111,6 +113,20 @@ class Quantiles(Fitted):
     (True, True)
     """
 
+    keyword = "quantiles"
+    says = "How values are distributed: median and other quantiles."
+    drawing = Drawing("Running quantiles", "value", of_values=True, from_zero=False)
+    also_called = ("median", "quantile", "percentile", "percentiles")
+    options = (
+        VALUE,
+        replace(LOWER, needed=False),
+        replace(UPPER, needed=False),
+        Option("cells", "so many cells of one width from lower to upper", "whole"),
+        Option("edges", "instead, where cells begin and end: 0,15,60,180", several=True),
+        LINE,
+        REPLACE,
+    )
+    shows = ("shares", "over")
     event = "value"
     parts = (Part("value"),)
     counts_rows = True
@@ -156,6 +172,26 @@ class Quantiles(Fitted):
             self._names = (_known(line, len(ends) - 1),)
         elif line is not None:
             self._line = _fitting(line, len(ends) - 1)
+
+    @property
+    def reading_bounds(self) -> tuple[float, float]:
+        """See `Statistic.reading_bounds`."""
+        return float(self.edges[0]), float(self.edges[-1])
+
+    def check_asked(self, name: Any) -> None:
+        """See `Statistic.check_asked`: shares, which are checked where they are read."""
+
+    @classmethod
+    def from_job(cls, stated: Statement) -> Statistic:
+        """See `Statistic.from_job`."""
+        given = stated.only("lower", "upper", "cells", "edges", "line")
+        if "edges" in given:
+            given["edges"] = numbers_of(given["edges"], "edges")
+        if given.get("line") == "auto":
+            del given["line"]
+        if stated["replace"]:
+            given["neighbours"] = "replace"
+        return cls(**given)
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -413,6 +449,10 @@ class QuantilesReading(Reading):
     def median(self, level: float = 0.95) -> Quantile:
         """``quantile(0.5)``."""
         return self.quantile(0.5, level)
+
+    def asked_columns(self, ask: Sequence[Any], level: float = 0.95) -> dict[str, NDArray[Any]]:
+        """See `Reading.asked_columns`: shares."""
+        return self.table_columns(level, list(ask))
 
     def table_columns(
         self, level: float = 0.95, shares: Sequence[float] = _SHARES

@@ -14,9 +14,10 @@ from counton.arrays import Integers
 from counton.errors import InvalidInput
 from counton.exact import quoted
 from counton.mechanisms import Release
+from counton.options import COUNTS, LINE, REPLACE, Option, Statement
 from counton.privacy.contribution import Relation
-from counton.statistics.base import ErrorOf
-from counton.statistics.grid_cells import GridCells, GridReading
+from counton.statistics.base import Drawing, ErrorOf, Statistic
+from counton.statistics.grid_cells import GridCells, GridReading, refuse_of_tables
 from counton.strategies.base import Norm
 from counton.strategies.lines import LineStrategy
 from counton.strategies.lines.catalogue import NAMES, built, serves, total_variance
@@ -58,6 +59,19 @@ class Ranges(GridCells):
     (True, True)
     """
 
+    keyword = stream = "ranges"
+    says = "A line of cells of which every interval is accurate."
+    drawing = Drawing("Running {counted}", "{counted}")
+    options = (
+        Option("label", "column that names the cells of a line", column="label", needed=True),
+        COUNTS,
+        Option("workload", "what is to be accurate: ranges (default), prefixes, nodes or subsets"),
+        LINE,
+        REPLACE,
+    )
+    reads = ("domain",)
+    shows = ("ask", "over")
+
     def __init__(
         self,
         labels: Sequence[str],
@@ -82,6 +96,46 @@ class Ranges(GridCells):
         self.name, self.workload, self.line = name, workload, line
         super().__init__({name: labels}, counts=counts, grid=grid, neighbours=neighbours, unit=unit)
         self.labels = self.columns[name]
+
+    def check_asked(self, name: Any) -> None:
+        """See `Statistic.check_asked`: intervals."""
+        self.interval_of(name)
+
+    @classmethod
+    def from_job(cls, stated: Statement) -> Statistic:
+        """See `Statistic.from_job`."""
+        label, _ = stated.needed("label", "domain")
+        refuse_of_tables(stated)
+        stated.refuse_counts(stated["value"])
+        return cls(
+            stated.groups(label),
+            name=label,
+            workload=stated["workload"] or "ranges",
+            line=None if stated["line"] == "auto" else stated["line"],
+            counts=stated["value"] is not None,
+            neighbours="replace" if stated["replace"] else "add_remove",
+        )
+
+    @property
+    def domain(self) -> Any:
+        """See `Statistic.domain`."""
+        return self.labels
+
+    @property
+    def cells_in_words(self) -> str:
+        """See `Statistic.cells_in_words`."""
+        return f", by {self.name}"
+
+    def profile(self, table: Mapping[str, NDArray[Any]]) -> str | None:
+        """See `Statistic.profile`."""
+        return None if "from_cell" in table else self.name
+
+    def charted(self, table: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
+        """See `Statistic.charted`: intervals that are asked for, or cells by their names."""
+        if "from_cell" in table:
+            ends = zip(table["from_cell"].tolist(), table["to_before"].tolist(), strict=True)
+            return {**table, "group": np.array([f"cells {a} to {b - 1}" for a, b in ends])}
+        return {**table, "group": table[self.name]}
 
     def _own(self) -> dict[str, Any]:
         given: dict[str, Any] = {"labels": list(self.labels), "name": self.name}

@@ -195,6 +195,14 @@ class Reading(ABC):
         errors = [noise_in_words(found["std"])] if len(found.get("std", ())) else []
         return methods(self.release._terms, errors=errors, sources=self.statistic.sources)
 
+    def by_group(self, groups: Sequence[str] | None) -> dict[str, Reading] | None:
+        """A reading of each of some groups, or of all; None where there are none."""
+        return None
+
+    def asked_columns(self, ask: Sequence[Any], level: float = 0.95) -> dict[str, NDArray[Any]]:
+        """As `table_columns`, of what is asked for."""
+        return self.table_columns(level)
+
     @abstractmethod
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
         """The rows of `table` as arrays; needs no optional package.
@@ -224,8 +232,19 @@ class CellsReading(Reading):
     """Cells as they are released."""
 
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """See `Reading.table_columns`: the columns of the release."""
-        return self.release.table_columns(level)
+        """See `Reading.table_columns`: a row for each cell."""
+        value, shape = np.ravel(self.release.value), self.statistic.cells
+        low, high = self.release.interval(level)
+        found: dict[str, NDArray[Any]] = {"step": np.full(value.size, self.step)}
+        if shape:
+            found["cell"] = np.array([self.statistic.name_of(cell) for cell in range(value.size)])
+        return {
+            **found,
+            "estimate": value,
+            "std": np.full(value.size, self.release.std),
+            "lower": np.ravel(low),
+            "upper": np.ravel(high),
+        }
 
 
 class Readings(Sequence[Reading]):

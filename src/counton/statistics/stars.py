@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, field
 from counton.exact import check_integer
+from counton.options import DEGREE, Option
 from counton.privacy.contribution import Relation
-from counton.statistics.graphs import Beyond, ranks_of
+from counton.statistics.base import Drawing
+from counton.statistics.graphs import OF_GRAPHS, Beyond, ranks_of
 from counton.statistics.subgraphs import Subgraphs, summed
 
 #: Larger numbers of stars of one edge could not be summed in int64.
@@ -40,6 +42,10 @@ class Stars(Subgraphs):
     120.0
     """
 
+    keyword = "stars"
+    says = "How many stars of so many edges a growing graph has."
+    drawing = Drawing("Stars of a growing graph", "stars")
+    options = (DEGREE, Option("leaves", "edges of a star", "whole", needed=True), *OF_GRAPHS)
     sources = ("constants",)
 
     counted = "stars"

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from counton.laws import Bounded, Run, Runs
 from counton.privacy import Contribution
+from counton.statistics.base import Drawing
 from counton.statistics.words import Tally, Words
 
 if TYPE_CHECKING:
@@ -66,6 +67,9 @@ class Substrings(Words):
     <class 'float'>
     """
 
+    keyword = "substrings"
+    says = "How often each word came as a part of the letters."
+    drawing = Drawing("Words so far", "times that each word came")
     sources = ("constants",)
 
     def contribution(self, *, batched: bool = False) -> Contribution:

@@ -9,13 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.arrays import Integers
-from counton.errors import InvalidInput, StateError
+from counton.errors import InvalidInput, StateError, field
 from counton.exact import check_integer, quoted
 from counton.mechanisms import Release
 from counton.mechanisms.intervals import check_level
+from counton.options import REPLACE, TOP, Option, OwnColumns, Statement
 from counton.privacy import Contribution
 from counton.privacy.contribution import Once, Relation
-from counton.statistics.base import Events, Exact, Statistic
+from counton.statistics.base import Drawing, Events, Exact, Statistic
+from counton.statistics.count import Count
 from counton.statistics.ranking import Ranking, ranked
 from counton.statistics.readings import Reading, halfwidth
 from counton.statistics.tallied import Part, Tallied, X
@@ -64,6 +66,21 @@ class TopK(Tallied):
     (2, 'JFK', True)
     """
 
+    keyword = "top-k"
+    finds = ranks = True
+    says = "The largest groups of a histogram, with intervals that hold for all of them at once."
+    drawing = Drawing("Running {counted}", "{counted}", jointly=True)
+    also_called = ("top", "topk", "top_k", "largest")
+    options = (
+        Option("top", "how many groups are shown; default: 10, or as at first", "whole"),
+        Option(
+            "room",
+            "with unknown discover: how many groups there can be, public; default: 1,000,000",
+            "whole",
+        ),
+        REPLACE,
+    )
+    reads = ("by", "domain")
     event = "group"
     parts = (Part("by", "label"),)
     counts_rows = True
@@ -71,7 +88,7 @@ class TopK(Tallied):
     def __init__(
         self,
         groups: Sequence[str],
-        k: int = 10,
+        k: int = TOP,
         *,
         cells: int = 1,
         most: int | None = None,
@@ -108,6 +125,63 @@ class TopK(Tallied):
                     f"most is {most}, the events of one user, each in one group; cells is {cells} "
                     f"and neighbours {neighbours!r}: leave these out"
                 )
+
+    @classmethod
+    def from_job(cls, stated: Statement) -> Statistic:
+        """See `Statistic.from_job`: of groups that nobody declared a count, of which these show."""
+        top, room = stated["top"], stated["room"]
+        if stated.first and stated.most is None:
+            raise InvalidInput(
+                f"{field('first', True)} needs {field('most')}; give it, or leave it out"
+            )
+        if top is not None and top < 1:
+            raise InvalidInput(f"{field('top', top)} shows nothing; give at least 1")
+        if room is not None and stated.unknown != "discover":
+            raise InvalidInput(
+                f"{field('room', room)} is of groups that nobody declared; give "
+                f"{field('unknown', 'discover')} too, or leave it out"
+            )
+        if stated.unknown == "discover":
+            return Count()
+        if stated.domain is None:
+            raise InvalidInput(
+                f"{field('domain')} is missing: which groups are there? to show those that nobody "
+                f"declared, once they are large, give {field('unknown', 'discover')}"
+            )
+        given: dict[str, Any] = {"neighbours": "replace"} if stated["replace"] else {}
+        if stated.time is None:  # each row is a step, and the statistic tells users apart
+            given |= {"most": stated.most, "once": "group" if stated.first else None}
+        return cls(stated.groups(stated.by or "group"), TOP if top is None else top, **given)
+
+    @classmethod
+    def columns_of_job(cls, stated: Statement) -> OwnColumns:
+        """See `Statistic.columns_of_job`."""
+        if (stated.user is None) != (stated.most is None):
+            raise InvalidInput(
+                f"{field('user')} and {field('most')} belong together: whose events they are, and "
+                f"how many of each count; give both, or none"
+            )
+        (by,) = stated.needed("by")
+        if stated.time is not None:
+            return OwnColumns()
+        return OwnColumns((*([stated.user] if stated.user is not None else ()), by))
+
+    @property
+    def declares(self) -> Sequence[str] | None:
+        """See `Statistic.declares`."""
+        return self.groups
+
+    def showing(self, top: int) -> Statistic:
+        """See `Statistic.showing`."""
+        return type(self)(**{**self.parameters, "k": top})
+
+    def check_asked(self, name: Any) -> None:
+        """See `Statistic.check_asked`: groups."""
+        self.cell(name)
+
+    def by_groups(self, groups: Sequence[str]) -> Statistic:
+        """See `Statistic.by_groups`: these are its cells."""
+        return type(self)(**{**self.parameters, "groups": groups})
 
     @property
     def protects(self) -> str:
@@ -222,6 +296,18 @@ class TopKReading(Reading):
         half = halfwidth(self.release, level ** (1 / len(groups)))
         k = self.statistic.k if k is None else k
         return ranked(groups, np.asarray(self.release.value), half, k, level=level)
+
+    def asked_columns(self, ask: Sequence[Any], level: float = 0.95) -> dict[str, NDArray[Any]]:
+        """See `Reading.asked_columns`: some groups, the largest first."""
+        ranking = self.ranking(len(self.statistic.groups), level)
+        kept = np.isin(ranking.names, ask)
+        return {
+            "group": np.array(ranking.names)[kept],
+            "estimate": ranking.values[kept],
+            "std": np.full(kept.sum(), self.std()),
+            "lower": ranking.lower[kept],
+            "upper": ranking.upper[kept],
+        }
 
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
         """See `Reading.table_columns`; a row for each shown rank, best first.

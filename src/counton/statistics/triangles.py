@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, field
+from counton.options import DEGREE
 from counton.privacy.contribution import Relation
-from counton.statistics.graphs import Beyond, keys_of
+from counton.statistics.base import Drawing
+from counton.statistics.graphs import OF_GRAPHS, Beyond, keys_of
 from counton.statistics.subgraphs import Subgraphs, summed
 
 #: Pairs of edges that are looked at together.
@@ -62,6 +64,10 @@ class Triangles(Subgraphs):
     (True, True)
     """
 
+    keyword = "triangles"
+    says = "How many triangles a growing graph has."
+    drawing = Drawing("Triangles of a growing graph", "triangles")
+    options = (DEGREE, *OF_GRAPHS)
     sources = ("constants",)
 
     counted, size = "triangles", 3

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from counton.errors import InvalidInput, StateError
 from counton.exact import check_integer, quoted
 from counton.mechanisms import Release
+from counton.options import ALPHABET, LETTER, LONGEST, Statement, listed
 from counton.statistics.base import Events, Exact, Statistic
 from counton.statistics.readings import Reading
 
@@ -30,6 +31,8 @@ class Words(Statistic):
     Words are numbered by length, and within a length in the order of the alphabet.
     """
 
+    options = (ALPHABET, LONGEST, LETTER)
+    shows = ("ask",)
     on_demand: ClassVar[bool] = True
     event: ClassVar[str] = "letter"
     of_letters: ClassVar[bool] = True
@@ -61,6 +64,13 @@ class Words(Statistic):
                 f"longest is {self.longest}, which makes {words:.3g} words over {len(letters):,} "
                 f"letters; at most 2^31 can have cells: take a shorter length"
             )
+
+    @classmethod
+    def from_job(cls, stated: Statement) -> Statistic:
+        """See `Statistic.from_job`."""
+        alphabet, longest = stated.needed("alphabet", "longest")
+        several = isinstance(alphabet, str) and "," in alphabet
+        return cls(list(listed(alphabet)) if several else alphabet, longest)
 
     @property
     def parameters(self) -> dict[str, Any]:

@@ -1,0 +1,60 @@
+"""How many values lie above a threshold: a statistic of a package of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from counton.exact import Number, exact, text
+from counton.options import VALUE, Option
+from counton.privacy import Contribution
+from counton.statistics import CellsReading, Drawing, Part, Tallied
+
+
+class Above(Tallied):
+    """How many values lie above a threshold; one row, added or removed, changes it by 1 at most."""
+
+    # What a user states: from this come the command with its help, and the keys of job files.
+    keyword = "above"
+    says = "How many values lie above a threshold."
+    options = (VALUE, Option("threshold", "values above it count", exact=True, needed=True))
+    drawing = Drawing("Running number of values above a threshold", "values")
+    event = "value"
+    parts = (Part("value"),)
+
+    def __init__(self, threshold: Number, *, unit: str | None = None) -> None:
+        self.threshold = exact(threshold, "threshold")
+        self._contribution = Contribution.add_remove(unit=unit or "event")
+        self._stated = unit is not None
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What the constructor takes, as JSON values."""
+        given = {"threshold": text(self.threshold)}
+        return {**given, "unit": self._contribution.unit} if self._stated else given
+
+    # The private half: what rows change, and what one unit changes at most.
+    cells = ()
+    places = 1
+
+    def contribution(self, *, batched: bool = False) -> Contribution:
+        """One event counts in one cell by at most 1."""
+        return self._contribution
+
+    def said(self, *parts: Any) -> Any:
+        """1 for each value above the threshold, 0 for each other."""
+        return (np.asarray(parts[0], np.float64) > float(self.threshold)).astype(np.int64)
+
+    def entries(self, said: Any) -> Any:
+        """What a row says is added to the only place there is."""
+        return [(0, said)]
+
+    def row_bounds(self) -> tuple[int, int]:
+        """A row adds 0 or 1."""
+        return 0, 1
+
+    # The public half: what a release says.
+    def read(self, release: Any) -> CellsReading:
+        """The number as it was released."""
+        return CellsReading(self, release)

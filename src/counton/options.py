@@ -1,0 +1,288 @@
+"""What a user may state: an option, written once, and what a statistic is given of it.
+
+The command line makes an option of each, a job file a key, the schema and the documentation a text.
+The options of every job are fields of `counton.jobs.Job`; those of one statistic stand in its own
+file, and nowhere else.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Number
+from typing import Any, Literal, NamedTuple
+
+from counton.errors import InvalidInput, field, is_one, is_text
+
+#: How a value is written: in a word of a command, or as a value of a file.
+Kind = Literal["text", "texts", "whole", "number", "flag", "path"]
+
+
+@dataclass(frozen=True)
+class Option:
+    """Something that a user may state.
+
+    Attributes:
+        name: in Python.
+        help: what it means, in one line.
+        kind: how it is written; "number" is a float, "text" any text or exact number.
+        word: its name in commands and files, where it is not ``name``; without dashes.
+        heading: under which it stands in the help.
+        default: what holds where nothing is stated.
+        argument: it has no name in a command, and stands by itself.
+        several: a list of texts will do, too.
+        by_name: a table of values by name will do, too.
+        exact: any exact number, also one written as a text.
+        column: it names a column of the rows, or several, which hold numbers, labels, or true and
+            false; "": it names none.
+        needed: a new stream must state it.
+
+    >>> Option("longest", "most letters of a word", "whole").key
+    'longest'
+    """
+
+    name: str
+    help: str
+    kind: Kind = "text"
+    word: str | None = None
+    heading: str = "Statistic"
+    default: Any = None
+    argument: bool = False
+    several: bool = False
+    by_name: bool = False
+    exact: bool = False
+    column: Literal["", "number", "label", "flag"] = ""
+    needed: bool = False
+
+    @property
+    def key(self) -> str:
+        """Its name in commands and files, with hyphens and without dashes before it."""
+        return self.word or self.name.replace("_", "-")
+
+
+class OwnColumns(NamedTuple):
+    """The columns that a statistic reads, in the order in which it takes them.
+
+    Attributes:
+        names: none of a text, whose letters are the events.
+        numbers, flags: those that hold numbers, or true and false.
+
+    >>> OwnColumns(("paid",), ("paid",)).flags
+    ()
+    """
+
+    names: tuple[str, ...] = ()
+    numbers: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+
+
+class MissingOptions(InvalidInput):
+    """Something must be stated, and is not.
+
+    Args:
+        message: what is said of it.
+        names: of the options.
+    """
+
+    def __init__(self, message: str, names: Sequence[str]) -> None:
+        super().__init__(message)
+        self.names = tuple(names)
+
+
+class Statement(ABC):
+    """What a job states, as far as a statistic looks at it.
+
+    Attributes:
+        statistic: its name.
+        options: what is stated of its own options.
+        time, by, user, id: columns of the rows, where they are stated.
+        other, spare: groups besides those that are declared.
+        most, first, unknown: how many events of a user count, whether once for ever, and what
+            becomes of groups that nobody declared.
+        domain: the declared groups, nodes or cells, as they are stated.
+    """
+
+    statistic: str
+    options: Mapping[str, Any]
+    time: str | None
+    by: str | None
+    user: str | None
+    id: str | None
+    other: str | None
+    spare: int | None
+    most: int | None
+    first: bool
+    unknown: str
+    domain: Any
+
+    def __getitem__(self, name: str) -> Any:
+        """What is stated of an option; None where nothing is."""
+        return self.options.get(name)
+
+    def only(self, *names: str) -> dict[str, Any]:
+        """Some options by name, as far as they are stated."""
+        return {name: self.options[name] for name in names if name in self.options}
+
+    def needed(self, *names: str) -> list[Any]:
+        """Values that must be stated.
+
+        Raises:
+            MissingOptions: naming those that are not.
+        """
+        found = [
+            self[name] if name in self.options else getattr(self, name, None) for name in names
+        ]
+        absent = [name for name, value in zip(names, found, strict=True) if value is None]
+        if absent:
+            raise MissingOptions(
+                f"{self.statistic} needs {', '.join(map(field, absent))}: choose what is missing "
+                f"without looking at the data; or, to go on with a stream that exists, correct "
+                f"{field('state')} or {field('name')}",
+                absent,
+            )
+        return found
+
+    def named(self, name: str) -> tuple[str, ...]:
+        """Names in an option that must be stated, with commas between them or in a list."""
+        (given,) = self.needed(name)
+        return listed(given)
+
+    @abstractmethod
+    def groups(self, column: str) -> tuple[str, ...]:
+        """The names that the domain declares, from a list or a public file.
+
+        Args:
+            column: of the file, where it is a table.
+        """
+
+    @abstractmethod
+    def tree(self, levels: Sequence[str], value: str | None) -> Any:
+        """The tree whose leaves the domain declares (`counton.strategies.trees.Tree`).
+
+        Args:
+            levels: names of its columns, coarsest first.
+            value: column of counts, which a public table must not have.
+        """
+
+    @abstractmethod
+    def labels(self, columns: Sequence[str], value: str | None) -> dict[str, list[str]]:
+        """The values that the domain declares for each column.
+
+        Args:
+            columns: their names.
+            value: as of `tree`.
+        """
+
+    @abstractmethod
+    def refuse_counts(self, value: str | None) -> None:
+        """Refuse a domain that has a column of counts, as private rows have."""
+
+
+def listed(given: str | Sequence[str]) -> tuple[str, ...]:
+    """Names, with commas between them or in a list.
+
+    >>> listed("from, to"), listed(["from", "to"])
+    (('from', 'to'), ('from', 'to'))
+    """
+    names = given.split(",") if isinstance(given, str) else given
+    return tuple(str(one).strip() for one in names)
+
+
+def check_value(option: Option, value: Any) -> None:
+    """Refuse a value of another type than an option has.
+
+    Raises:
+        InvalidInput: naming it, and what is wanted.
+
+    >>> check_value(LONGEST, "3")
+    Traceback (most recent call last):
+    counton.errors.InvalidInput: longest is '3', of type str; give a whole number, as in longest=30
+    """
+    text = isinstance(value, str)
+    if option.kind == "flag":
+        fits, wanted = isinstance(value, bool), "True or False"
+    elif option.kind == "whole":
+        fits = isinstance(value, int) and not isinstance(value, bool)
+        wanted = f"a whole number, as in {field(option.name, 30)}"
+    elif option.exact or option.kind == "number":
+        fits, wanted = text or isinstance(value, Number), "a number"
+        fits = fits and not isinstance(value, bool) and (option.exact or not text)
+    else:
+        wanted = "a text"
+        fits = text or option.several or option.by_name
+        if option.several:
+            wanted += " or a list"
+            fits = text or (isinstance(value, Sequence) and not isinstance(value, bytes))
+            fits = fits or (option.by_name and isinstance(value, Mapping))
+        elif option.by_name:
+            fits = text or isinstance(value, Mapping)
+    if not fits:
+        shown = f"{repr(value)[:80]}, of type" if is_one(value) else "of type"
+        kind = type(value).__name__
+        raise InvalidInput(f"{field(option.name)} is {shown} {kind}; give {wanted}")
+    if text and not is_text(value):
+        raise InvalidInput(
+            f"{field(option.name)} is {value[:80]!r}, which is no text in UTF-8 (a byte of another "
+            f"encoding, or NUL); write or rename it in UTF-8"
+        )
+
+
+def numbers_of(given: str | Sequence[Any], name: str) -> list[float]:
+    """Numbers, with commas between them or in a list.
+
+    Raises:
+        InvalidInput: something that is none.
+
+    >>> numbers_of("0.5,0.9", "shares")
+    [0.5, 0.9]
+    """
+    try:
+        return [float(one) for one in (given.split(",") if isinstance(given, str) else given)]
+    except ValueError as error:
+        raise InvalidInput(
+            f"{field(name, given)} is not a list of numbers; write it as in 0.5,0.9"
+        ) from error
+
+
+#: Groups that are shown of the largest, unless stated.
+TOP = 10
+
+# What more than one statistic has, each written once.
+VALUE = Option("value", "column of the values to add up", column="number", needed=True)
+COUNTS = Option("value", "column of counts: a row counts as often as it says", column="number")
+LOWER = Option("lower", "smaller values count as this", exact=True, needed=True)
+UPPER = Option("upper", "larger values count as this", exact=True, needed=True)
+RESOLUTION = Option(
+    "resolution", "values are rounded to multiples of this", exact=True, needed=True
+)
+REPLACE = Option(
+    "replace", "protect what a row says, not whether it is there", "flag", heading="Guarantee",
+    default=False,
+)  # fmt: skip
+LINE = Option("line", "how cells are measured: auto, identity, haar, hierarchy or optimal")
+EDGE = Option(
+    "edge",
+    "columns of the two nodes of an edge: from,to",
+    several=True,
+    column="label",
+    needed=True,
+)
+WEIGHT = Option("weight", "column of the weights of edges; default: each weighs 1", column="number")
+CHANGES = Option("changes", "users, or edges, that come and go so many times at most", "whole")
+COMES = Option("comes", "with changes: column that is true of who comes, or false", column="flag")
+BEYOND = Option("beyond", "edges beyond the bounds: refuse (default) or drop")
+DEGREE = Option("degree", "most edges of one node, which is enforced", "whole", needed=True)
+TABLE_COLUMNS = Option(
+    "columns", "columns of the parts of an event, in the statistic's order: A,B", several=True,
+    column="label", needed=True,
+)  # fmt: skip
+ALPHABET = Option(
+    "alphabet", "the letters, as ACGT; names of letters with commas: home,shop", several=True,
+    needed=True,
+)  # fmt: skip
+LONGEST = Option("longest", "most letters of a word", "whole", needed=True)
+LETTER = Option(
+    "letter", "column of letters; without it the file is a text (FASTA too), a step a letter",
+    column="label",
+)  # fmt: skip

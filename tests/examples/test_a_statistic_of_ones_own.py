@@ -1,0 +1,164 @@
+"""A statistic of another package is a command, a job, a page, and a file that answers."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inside import Inside
+from own_statistic import PACKAGE, forget, installed
+
+import counton
+from counton.errors import InvalidInput
+from counton.jobs import Job, run
+from counton.jobs.jobfile import load, schema
+from counton.statistics import known
+from counton.testing import LawBroken, check_statistic
+
+pytestmark = pytest.mark.slow
+ROWS = "at,shop,paid\n2024-03-01T00:10,a,3\n2024-03-01T00:20,b,9\n2024-03-01T01:10,a,12\n"
+STREAM: dict[str, Any] = {
+    "time": "at", "every": "1h", "start": "2024-03-01", "steps": 24, "epsilon": 10**6,
+    "strategy": "binary", "by": "shop", "domain": "a,b", "value": "paid", "threshold": 5,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def above(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with installed(tmp_path_factory.mktemp("above")) as folder:
+        yield folder
+
+
+def command(above: Path, *words: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "counton", *words],
+        env={**os.environ, "PYTHONPATH": str(above)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def estimates(rows: list[dict[str, Any]]) -> list[int]:
+    return [row["estimate"] for row in rows]
+
+
+def test_it_fits_on_a_page() -> None:
+    assert len((PACKAGE / "counton_above.py").read_text().splitlines()) <= 60
+
+
+def test_it_is_a_command_whose_file_answers(above: Path, tmp_path: Path) -> None:
+    events, out, chart = tmp_path / "e.csv", tmp_path / "o.parquet", tmp_path / "o.png"
+    events.write_text(ROWS)
+    assert "--threshold" in command(above, "statistic", "above", "--help")
+    words = [f"--{'from' if name == 'start' else name}={value}" for name, value in STREAM.items()]
+    files = [f"--state={tmp_path / 's.db'}", f"--out={out}", f"--plot={chart}"]
+    until = "--until=2024-03-01T02:00"
+    said = command(above, "statistic", "above", str(events), *words, *files, until)
+    assert "Released 2 new windows" in said
+    assert chart.stat().st_size > 10_000
+    read = counton.read(out)
+    assert estimates(read.table().to_dicts()) == [0, 1, 1, 1]
+    state = f"--state={tmp_path / 's.db'}"
+    command(above, "export", state, f"--out={tmp_path / 'again.csv'}")
+    assert counton.read(tmp_path / "again.csv").table().equals(read.table())
+    assert read.methods().startswith("The running statistic Above")
+    assert "running statistic Above" in command(above, "methods", str(tmp_path / "s.db"))
+    assert "4 values computed again" in command(above, "verify", str(tmp_path / "s.db"))
+
+
+def test_it_is_a_job_of_a_file_and_of_python(above: Path, tmp_path: Path) -> None:
+    (tmp_path / "e.csv").write_text(ROWS)
+    assert "threshold" in schema()["$defs"]["job"]["properties"]
+    keys = {("from" if name == "start" else name): value for name, value in STREAM.items()}
+    lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items())
+    file = tmp_path / "nightly.toml"
+    file.write_text(
+        f'[jobs.big]\nstatistic = "above"\nevents = "e.csv"\nstate = "a.db"\n{lines}'
+        f'until = "2024-03-01T02:00"\n'
+    )
+    with run(load(file)["big"]) as outcome:
+        from_file = outcome.shown().table()
+    own = {name: value for name, value in STREAM.items() if name != "threshold"}
+    given = known.statistic_named("above")(5)  # type: ignore[call-arg]
+    job = Job(given, tmp_path / "e.csv", tmp_path / "b.db", until="2024-03-01T02:00", **own)
+    with run(job) as outcome:
+        assert estimates(outcome.shown().table().to_dicts()) == estimates(from_file.to_dicts())
+        assert outcome.definition.what == "above"
+    with pytest.raises(InvalidInput, match="threshold=5 belongs to above, and this is count"):
+        run(job.having(what="count", value=None, threshold=5, state=tmp_path / "c.db"))
+    with pytest.raises(InvalidInput, match="above needs threshold"):
+        run(job.having(what="above", state=tmp_path / "c.db"))
+
+
+def test_it_is_served(above: Path, tmp_path: Path) -> None:
+    keys = {("from" if name == "start" else name): value for name, value in STREAM.items()}
+    keys |= {"time": "time", "from": "2026-03-01T09:00", "every": "1h", "epsilon": 10**6}
+    lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items())
+    file = tmp_path / "jobs.toml"
+    file.write_text(f'[jobs.big]\nstatistic = "above"\nstate = "s.db"\n{lines}')
+    service = Inside(file)
+    try:
+        rows = [{"time": "2026-03-01T09:10", "shop": "a", "paid": paid} for paid in (3, 6, 9)]
+        assert service.post("first", rows).status_code == 202
+        service.at(61)
+        series = service("GET", "/v1/streams/big/series", "read").json()["rows"]
+        assert estimates(series) == [2, 0]
+        assert service("GET", "/v1/streams/big/release", "read").status_code == 200
+    finally:
+        service.service.close()
+
+
+def test_its_laws_hold_and_a_wrong_one_is_found(above: Path) -> None:
+    kind: Any = known.statistic_named("above")
+    batches: list[list[float]] = [[3, 9, 5], [], [12], [5.1, -7]]
+    check_statistic(kind(5), batches)
+
+    class Twice(kind):  # type: ignore[misc]
+        def said(self, *parts: Any) -> Any:
+            return 2 * super().said(*parts)
+
+    with pytest.raises(LawBroken):
+        check_statistic(Twice(5), batches)
+
+
+def test_without_its_package_a_file_says_what_is_missing(above: Path, tmp_path: Path) -> None:
+    (tmp_path / "e.csv").write_text(ROWS)
+    out = tmp_path / "o.parquet"
+    job = Job("above", tmp_path / "e.csv", tmp_path / "s.db", until="2024-03-01T02:00", **STREAM)
+    with run(job) as outcome:
+        released = outcome.shown()
+        counton.jobs.release(
+            "above", tmp_path / "e.csv", state=tmp_path / "s.db", out=out, until="2024-03-01T02:00"
+        )
+        assert released.table().height == 4
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(known, "_others", dict)
+        known.statistic_named.cache_clear()
+        with pytest.raises(InvalidInput, match=r"statistic is 'Above'.*install the package"):
+            counton.read(out)
+    known.statistic_named.cache_clear()
+
+
+class Other:
+    """What is no statistic."""
+
+
+@pytest.mark.parametrize("where", ["own_statistic:PACKAGE", "nowhere:Above", "os:nothing"])
+def test_an_entry_point_that_does_not_fit_is_refused(
+    where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(known, "_others", lambda: {"wrong": where})
+    known.statistic_named.cache_clear()
+    with pytest.raises(InvalidInput, match=f"statistic 'wrong' is {where}"):
+        known.statistic_named("wrong")
+    monkeypatch.undo()
+    forget()
