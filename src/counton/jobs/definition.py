@@ -810,16 +810,18 @@ def _by_group(
     statistic: Statistic, domain: tuple[str, ...], request: Job, cut: Windows | None
 ) -> Statistic:
     """A statistic of each declared group."""
-    found = statistic.by_groups(domain)
-    if found is statistic:
+    own = statistic.by_groups(domain)
+    if own is statistic:
         return statistic  # whose nodes they are
     _refuse_spare(request, statistic)
-    if cut is None and isinstance(found, Grouped):
+    if own is not None:
+        return own
+    if cut is None:
         raise InvalidInput(
             f"{field('by', request.by)} tells groups apart by windows of time, and each row is a "
             f"step here; give {field('time')}, or leave {field('by')} out"
         )
-    return found
+    return Grouped(statistic, domain)
 
 
 def _refuse_spare(request: Job, statistic: Statistic) -> None:

@@ -71,6 +71,9 @@ class Drawing(NamedTuple):
         from_zero: the axis begins at 0.
         jointly: intervals hold for all groups at once.
         cells: the column that names what is asked for.
+
+    >>> Drawing("Running number of large values", "values").from_zero
+    True
     """
 
     title: str = ""
@@ -278,11 +281,13 @@ class Statistic(ABC):
         """The rows of a table that a chart shows, called by a column ``group`` where need be."""
         return table
 
-    def by_groups(self, groups: Sequence[str]) -> Statistic:
-        """This statistic of each of some groups."""
-        from counton.statistics.grouped import Grouped
+    def by_groups(self, groups: Sequence[str]) -> Statistic | None:
+        """This statistic of some groups, which are its own cells; None: `Grouped` makes it.
 
-        return Grouped(self, groups)
+        Args:
+            groups: their names.
+        """
+        return None
 
     @property
     def protects(self) -> str:

@@ -48,6 +48,8 @@ KNOWN: dict[str, str] = {
     **{where.partition(":")[2]: where.partition(":")[0] for where in _OWN.values()},
     "Grouped": "counton.statistics.grouped",
 }
+#: What every statistic is made of, which imports this module.
+_BASE = ("counton.statistics.base", "Statistic")
 #: The entry points of other packages' statistics.
 ENTRY_POINTS = "counton.statistics"
 
@@ -86,8 +88,6 @@ def statistic_named(keyword: str) -> type[Statistic]:
         return _class(_OWN[keyword])
     if keyword not in _others():
         raise InvalidInput(f"statistic is {quoted(keyword)}; known are {', '.join(keywords())}")
-    from counton.statistics.base import Statistic
-
     where = _others()[keyword]
     try:
         found = _class(where)
@@ -97,7 +97,8 @@ def statistic_named(keyword: str) -> type[Statistic]:
             f"the package that has it"
         ) from error
     given: Any = found
-    fits = isinstance(given, type) and issubclass(given, Statistic)
+    bases = given.__mro__ if isinstance(given, type) else ()
+    fits = any((one.__module__, one.__name__) == _BASE for one in bases)
     if not fits or found.keyword != keyword or found.__name__ in KNOWN:
         raise InvalidInput(
             f"statistic {keyword!r} is {where}; it must be a subclass of "

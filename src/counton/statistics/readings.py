@@ -229,7 +229,14 @@ class Reading(ABC):
 
 
 class CellsReading(Reading):
-    """Cells as they are released."""
+    """Cells as they are released.
+
+    >>> from counton import Key, PureDP
+    >>> from counton.statistics import Count
+    >>> visits = Count().counter(24, PureDP(1), key=Key.generate(), name="visits", batched=True)
+    >>> list(visits.release_batch(["home"]).table_columns())
+    ['step', 'estimate', 'std', 'lower', 'upper']
+    """
 
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
         """See `Reading.table_columns`: a row for each cell."""

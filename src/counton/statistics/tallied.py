@@ -30,6 +30,9 @@ X = TypeVar("X", bound=Any)
 class Part(NamedTuple):
     """One part of an event: what a column of a file holds.
 
+    >>> Part("value").kind
+    'number'
+
     Attributes:
         name: by which a job names the column, as "value".
         kind: numbers, whole numbers from 0 on, or labels (texts).
