@@ -140,6 +140,18 @@ def text(value: Fraction) -> str:
     return f"{sign}{whole}.{part}" if part else f"{sign}{whole}"
 
 
+def rounded(value: Fraction, digits: int = 3) -> str:
+    """The first digits of a number of any size, for messages.
+
+    >>> rounded(Fraction(10**400, 3)), rounded(Fraction(1, 3))
+    ('3.33e+399', '0.333')
+    """
+    try:
+        return f"{float(value):.{digits}g}"
+    except OverflowError:
+        return f"{Decimal(value.numerator) / Decimal(value.denominator):.{digits}g}"
+
+
 def readable(value: Fraction) -> str:
     """Exact text where that is short, else the first digits: for people, not for reading back.
 
@@ -147,9 +159,9 @@ def readable(value: Fraction) -> str:
     ('0.1', '1/3', 'about 23.5898')
     """
     if value.denominator.bit_length() > _LONGEST_TEXT:
-        return f"about {float(value):.6g}"
+        return f"about {rounded(value, 6)}"
     exactly = text(value)
-    return exactly if len(exactly) <= 16 else f"about {float(value):.6g}"
+    return exactly if len(exactly) <= 16 else f"about {rounded(value, 6)}"
 
 
 def rounded_up(value: float, bits: int = 34) -> Fraction:

@@ -19,7 +19,7 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 
 from counton.errors import CountonError
-from counton.exact import text
+from counton.exact import readable
 from counton.jobs.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -67,9 +67,9 @@ def warn_of_weak(
     if stated is not None and loss is not None and loss > MOST_LOSS:
         print_line(
             console,
-            f"{about}warning: a loss of {text(loss)} for one {unit} is above {MOST_LOSS}, so what "
-            f"is released may be e^{MOST_LOSS} times likelier with it than without: that hides "
-            f"next to nothing; 1 is a common choice",
+            f"{about}warning: a loss of {readable(loss)} for one {unit} is above {MOST_LOSS}, so "
+            f"what is released may be e^{MOST_LOSS} times likelier with it than without: that "
+            f"hides next to nothing; 1 is a common choice",
         )
 
 

@@ -76,7 +76,9 @@ class RestartedCounter:
         """Mean variance of the releases 1..steps, of continuous noise."""
         within, later = variance_parts(self.window, steps, self.gaussian)
         power = 1 if self.gaussian else 2
-        return within / self.current**power + later / self.past**power
+        with np.errstate(over="ignore", divide="ignore"):  # the smallest and largest budgets
+            budgets = np.array([self.current, self.past]) ** power
+            return float((np.array([within, later]) / budgets).sum())
 
     @classmethod
     def best(
@@ -102,7 +104,8 @@ class RestartedCounter:
             )
             within, later = variance_parts(window, steps, gaussian)
             power = 1 if gaussian else 2
-            variance = relative**power * (within + later / _SHARES**power)
+            with np.errstate(over="ignore"):  # of the smallest budgets
+                variance = relative**power * (within + later / _SHARES**power)
             i = int(np.argmin(variance))
             candidates.append((variance[i], window, 1 / relative[i], _SHARES[i] / relative[i]))
         _, window, current, past = min(candidates)

@@ -47,6 +47,9 @@ def _candidate(family: Family, method: str, parameter: Callable[[], Fraction]) -
         return Candidate(family, law(parameter()), method)
     except InvalidInput as error:
         return Candidate(family, None, f"{method}: {error}")
+    except (ArithmeticError, ValueError):  # of the smallest and the largest budgets
+        why = "its noise is beyond the numbers that can be computed with; choose another budget"
+        return Candidate(family, None, f"{method}: {why}")
 
 
 def pure(guarantee: PureDP, shift: Shift) -> tuple[Candidate, ...]:

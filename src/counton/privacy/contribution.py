@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counton.errors import InvalidInput
-from counton.exact import Number, check_integer, exact, quoted, text
+from counton.exact import Number, check_integer, exact, quoted, rounded, text
 from counton.laws import Bounded, Pattern, Shift, pattern_from_dict, pattern_to_dict
 from counton.privacy import value_grid
 
@@ -586,4 +586,4 @@ class Contribution:
 def _short(value: Fraction) -> str:
     """A number in a message: exactly, unless that takes more than 40 characters."""
     exactly = text(value)
-    return exactly if len(exactly) <= 40 else f"{float(value):.3g}"
+    return exactly if len(exactly) <= 40 else rounded(value)

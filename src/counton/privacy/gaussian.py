@@ -229,9 +229,11 @@ def _log_deltas(points: NDArray[np.float64], sigma: float, epsilon: float) -> ND
     gained = np.sum(np.exp(u * up - up**2 * (square / 2)) * np.maximum(falls, 0), axis=1)
     at = np.round(u / square)
     near = at + np.arange(-reach, reach + 1)
-    exponents = u * near - near**2 * (square / 2)
-    highest = exponents.max(axis=1)
-    total = highest + np.log(np.sum(np.exp(exponents - highest[:, None]), axis=1))
-    with np.errstate(divide="ignore"):
+    # Budgets beyond float64 give no number, than which no delta is larger: noise stays wider.
+    with np.errstate(over="ignore", invalid="ignore"):
+        exponents = u * near - near**2 * (square / 2)
+        highest = exponents.max(axis=1)
+        total = highest + np.log(np.sum(np.exp(exponents - highest[:, None]), axis=1))
+    with np.errstate(divide="ignore", invalid="ignore"):
         logs: NDArray[np.float64] = np.log(gained) - total
     return logs

@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 
 from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput, SumOverflow, field
-from counton.exact import Number, check_integer, exact, quoted, text
+from counton.exact import Number, check_integer, exact, quoted, readable, text
 from counton.laws import Bounded
 from counton.mechanisms import Release
 from counton.mechanisms.intervals import check_level
@@ -50,6 +50,8 @@ from counton.statistics.readings import Reading, combined_halfwidths
 from counton.statistics.tallied import Part, Tallied, X
 
 _MOST_COLUMNS, _MOST_GRID = 8, 2**16
+#: Of columns: products of two, and their quotients, are floating-point numbers.
+_LARGEST_BOUND = 10**100
 _LARGEST_SUM, _LARGEST_ROW = 2**62, 2**62
 _KINDS = ("mean", "variance", "covariance", "slope")
 
@@ -132,6 +134,13 @@ class Moments(Tallied):
                 raise InvalidInput(
                     f"bounds of column {quoted(name)} are ({text(lower)}, {text(upper)}); the "
                     f"lower one must be below the upper one: swap them or widen them"
+                )
+            largest = max(abs(lower), abs(upper))
+            if (upper - lower) * _LARGEST_BOUND < 1 or largest > _LARGEST_BOUND:
+                raise InvalidInput(
+                    f"bounds of column {quoted(name)} are ({readable(lower)}, {readable(upper)}); "
+                    f"their squares are computed with up to 1e100 and for ranges from 1e-100 on: "
+                    f"choose another unit"
                 )
             self.columns[name] = lower, upper
         if (self.grid + 1) ** len(self.columns) >= _LARGEST_ROW:

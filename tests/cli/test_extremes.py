@@ -1,0 +1,152 @@
+"""Parameters at the ends of what is allowed: a release or a sentence, no other exception."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from counton.privacy import contribution
+
+pytestmark = pytest.mark.slow
+
+HEADER = "at,page,user,paid,from,to,letter,id\n"
+ROWS = ("00:10,home,ann,3,u,v,a,1", "00:40,shop,bob,5,v,w,b,2", "02:30,home,ann,4,u,w,a,3")
+TIME = ("--time", "at", "--every", "1h", "--from", "2024-03-01", "--until", "2024-03-01T03:00")
+
+BUDGETS = tuple(
+    (f"--{loss}", size, *delta)
+    for size in ("1e-300", "1e-9", "1e9", "1e300")
+    for loss, delta in (("epsilon", ()), ("rho", ()), ("epsilon", ("--delta", "1e-9")))
+)
+RANGES = (
+    *(("0", "1e300", "1e290"), ("0", "1e-300", "1e-300"), ("-1e300", "1e300", "1e299")),
+    *(("1e-9", "1e300", "1e-9"), ("0", "9", "1e-15"), ("0", "1e18", "1")),
+)
+COUNTS = ("1000000000000", "9223372036854775807")
+TABLES: dict[str, tuple[str, ...]] = {
+    "count": ("count", "e.csv"),
+    "hierarchy": ("hierarchy", "e.csv", "--levels", "page,user", "--domain", "places.csv"),
+    "ranges": ("ranges", "e.csv", "--label", "page", "--domain", "home,shop"),
+    "contingency": ("contingency", "e.csv", "--columns", "page", "--domain", "page=home,shop"),
+    "moments": ("statistic", "moments", "e.csv", "--columns", "paid,id", "--bounds", "0:9,0:9"),
+    "average": (
+        *("statistic", "average", "e.csv", "--value", "paid"),
+        *("--lower", "0", "--upper", "9", "--resolution", "1"),
+    ),
+    "forest": (
+        *("statistic", "forest", "e.csv", "--edge", "from,to"),
+        *("--weight", "paid", "--largest", "9"),
+    ),
+}
+
+
+@pytest.fixture
+def desk(place: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.chdir(place.folder)
+    Path("e.csv").write_text(HEADER + "".join(f"2024-03-01T{row}\n" for row in ROWS))
+    Path("places.csv").write_text("page,user\nhome,ann\nshop,bob\n")
+    Path("leaves.csv").write_text("page,user,n\nhome,ann,3\nshop,bob,5\n")
+    return place
+
+
+def check(desk: Any, *words: str) -> None:
+    """A release, or a refusal in a sentence with nothing spent; warnings are errors here."""
+    for old in Path().glob("zz.db*"):
+        old.unlink()
+    done = desk.plain(*words)
+    assert done.code in (0, 2, 4), (words, done.err)
+    assert (done.code == 0) == ("counton: " not in done.err), (words, done.err)
+    assert "Traceback" not in done.err
+    if done.code:
+        assert not Path("zz.db").exists(), words
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_budget_is_taken_or_refused(name: str, desk: Any) -> None:
+    budgets = BUDGETS if name == "hierarchy" else BUDGETS[2::5]
+    for number, budget in enumerate(budgets):
+        ends = ("--around", "10") if number % 2 else ("--steps", "6")
+        check(desk, *TABLES[name], *TIME, *ends, *budget, "--state", "zz.db", "--out", "o.csv")
+
+
+@pytest.mark.parametrize("budget", BUDGETS[::5], ids=" ".join)
+def test_every_budget_is_planned_entered_and_released_at_one_go(
+    budget: tuple[str, ...], desk: Any
+) -> None:
+    for more in (("--steps", "1000"), ("--around", "1000")):
+        check(desk, "plan", *more, *budget)
+    limit = [word.replace("--", "--limit-") for word in budget]
+    check(desk, "ledger", "--state", "zz.db", *limit)
+    leaves = ("leaves.csv", "--levels", "page,user", "--domain", "places.csv", "--value", "n")
+    check(desk, "hierarchy", *leaves, *budget, "--state", "zz.db", "--out", "o.csv")
+    loss = budget[1]
+    check(desk, "plan", "--every", "1h", "--expire", f"1d:{loss},365d:{loss}")
+
+
+@pytest.mark.parametrize(("lower", "upper", "step"), RANGES)
+def test_every_range_of_values_is_taken_or_refused(
+    lower: str, upper: str, step: str, desk: Any
+) -> None:
+    ends = (f"--lower={lower}", f"--upper={upper}", "--resolution", step)
+    more = (*TIME, "--steps", "6", "--epsilon", "1", "--state", "zz.db")
+    check(desk, "sum", "e.csv", "--value", "paid", *ends, *more)
+    check(desk, "statistic", "average", "e.csv", "--value", "paid", *ends, *more)
+    check(desk, "statistic", "moments", "e.csv", "--columns", "paid,id",
+          f"--bounds={lower}:{upper},0:9", *more)  # fmt: skip
+    check(desk, "statistic", "quantiles", "e.csv", "--value", "paid",
+          f"--lower={lower}", f"--upper={upper}", "--cells", "8", *more)  # fmt: skip
+    graph = ("e.csv", "--edge", "from,to", "--weight", "paid")
+    check(desk, "statistic", "cuts", *graph, "--domain", "u,v,w", *ends, *more)
+    check(desk, "statistic", "forest", *graph, "--largest", upper, "--resolution", step, *more)
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_every_number_is_taken_or_refused(count: str, desk: Any) -> None:
+    more = (*TIME, "--epsilon", "1", "--state", "zz.db")
+    check(desk, "count", "e.csv", *more, "--steps", count)
+    check(desk, "count", "e.csv", *more, "--around", count)
+    check(desk, "count", "e.csv", *more, "--steps", "6", "--user", "user", "--most", count)
+    edge = ("e.csv", "--edge", "from,to", "--degree")
+    check(desk, "statistic", "stars", *edge, "3", "--leaves", count, *more, "--steps", "6")
+    check(desk, "statistic", "stars", *edge, count, "--leaves", "2", *more, "--steps", "6")
+    for of in ("triangles", "degrees"):
+        check(desk, "statistic", of, *edge, count, *more, "--steps", "6")
+    for option in ("--window", "--windows", "--changes"):
+        words = ("statistic", "distinct", "e.csv", "--user", "user", option, count)
+        check(desk, *words, *more, "--steps", "6")
+
+
+def test_a_number_that_no_float_holds_is_found(desk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wrong example: a message that writes it as a float."""
+    monkeypatch.setattr(contribution, "rounded", lambda value: f"{float(value):.3g}")
+    lower, upper, step = RANGES[3]
+    words = ("sum", "e.csv", "--value", "paid", "--lower", lower, "--upper", upper)
+    more = ("--resolution", step, *TIME, "--steps", "6", "--epsilon", "1", "--state", "zz.db")
+    with pytest.raises(OverflowError):
+        check(desk, *words, *more)
+
+
+def test_options_by_chance_end_in_a_release_or_a_sentence(desk: Any) -> None:
+    """A few at each run of the tests, always the same ones."""
+    chance = random.Random(1)
+    options: dict[str, tuple[str, ...]] = {
+        "--level": ("0.5", "0.999999999", "0", "1", "nan"),
+        "--strategy": ("binary", "honaker", "kary", "smooth", "sqrt", "solved"),
+        "--metric": ("mean", "max"),
+        "--release": ("totals", "windows", "both"),
+        "--unit": ("", "a b", "[red]", "$x$", "x" * 300),
+        "--user": ("user",),
+        "--most": ("1", "0", "1000000"),
+        "--watermark": ("0h", "1h", "99999d", "x"),
+        "--timezone": ("Europe/Berlin", "x"),
+        "--sums": ("1d", "x"),
+    }
+    for number in range(12):
+        words = [*TABLES[chance.choice([*TABLES])], *TIME, *chance.choice(BUDGETS)]
+        words += chance.choice([("--steps", "6"), ("--steps", "100"), ("--around", "10")])
+        for name in chance.sample([*options], 2):
+            words += [name, chance.choice(options[name])]
+        desk.plain(*words, "--state", f"s{len(words)}.db", "--name", f"n{number}")
