@@ -117,7 +117,7 @@ def lost(epsilon: float, shift: float) -> float:
     Where one disc reaches and the other does not: the lesser of the densities, epsilon included.
     """
     radius = math.sqrt(LARGEST_SQUARED_RADIUS)
-    along, across = np.linspace(-radius, shift / 2, 1501), np.linspace(0, radius, 751)
+    along, across = np.linspace(-radius, shift / 2, 601), np.linspace(0, radius, 401)
     x, y = np.meshgrid(along, across)
     own, moved = x**2 + y**2, (x - shift) ** 2 + y**2
     least = np.exp(np.minimum(-own / 2, epsilon - moved / 2))
