@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput
-from counton.exact import quantity, quoted, unmasked
+from counton.exact import figures, quantity, quoted, unmasked
 from counton.lazy import require
 
 #: Codes of values that are missing, and of values that are not in the domain.
@@ -327,9 +327,7 @@ def _shown(value: Any) -> str:
         return value.strftime("%Y-%m-%d %H:%M" + (":%S" if value.second else ""))
     if not isinstance(value, float):
         return str(value)
-    if not math.isfinite(value) or not value:
-        return f"{value:g}"
-    return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:,.4g}"
+    return figures(value)
 
 
 def _looked_up(column: NDArray[Any], values: NDArray[Any]) -> NDArray[np.int64]:

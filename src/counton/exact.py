@@ -311,6 +311,19 @@ def quantity(value: float, error: float, whole: bool = False) -> str:
     return text.replace("-", "−") if float(text.replace(",", "")) else text.lstrip("-")
 
 
+def figures(value: float) -> str:
+    """A number that is known well, such as a deviation that is planned: four digits, no exponent.
+
+    >>> figures(13.3912), figures(31_371.4), figures(0.000021234), figures(0.0)
+    ('13.39', '31,371', '0.00002123', '0')
+    """
+    if not math.isfinite(value) or not value:
+        return f"{value:g}"
+    places = 0 if abs(value) >= 10_000 else max(0, 3 - math.floor(math.log10(abs(value))))
+    text = f"{value:,.{places}f}"
+    return text.rstrip("0").rstrip(".") if places else text
+
+
 def unmasked(values: Any, what: str) -> Any:
     """Values in which nothing is masked: below a mask stands whatever was there.
 

@@ -25,7 +25,7 @@ def test_plan_ranks_by_error(place: Any) -> None:
     assert len(bounds) == 6
     assert all(0 < bound["at_least"] < bound["achieved"] for bound in bounds)
     matrix, anything = json.loads(done.out)["factors"]
-    assert matrix["beside"] == "matrix mechanisms with laplace noise"
+    assert matrix["beside"] == "matrix mechanisms with Laplace noise"
     assert anything["beside"] == "any mechanism"
     assert 2.7 < matrix["factor"] <= anything["factor"] < 2.8
     assert anything["factor"] == anything["achieved"] / anything["at_least"]

@@ -25,9 +25,10 @@ PARTS = (
     "against an attacker who",
     "Each measurement has discrete",
     "standard deviation",
-    "Sources: ",
-    "software: counton",
     "Not protected are",
+    "Constants and sources\n",
+    "\nsource ",
+    " counton 0",
 )
 
 
@@ -59,7 +60,34 @@ def test_a_state_says_what_a_publication_needs_of_each_release(place: Any) -> No
         assert part in done.out
     told = json.loads(place("methods", str(place.state), "--json").out)
     assert told["methods"]["events"] == done.out.strip()
-    assert "times the least of any mechanism (after Constant Matters, Theorem 3" in done.out
+    assert "times the least of any mechanism.\n" in done.out
+    assert "\nleast of any mechanism " in done.out
+
+
+def test_paragraphs_are_short_and_in_order(place: Any) -> None:
+    place.count(place.write("a.csv", ["00:30,a", "01:30,b", "02:10,a"]), "--unit", "visit")
+    *paragraphs, table = place("methods", str(place.state)).out.strip().split("\n\n")
+    wanted = ("The running", "The protected", "The guarantee", "The noise", "Noise is", "Not")
+    for paragraph, begins in zip(paragraphs, wanted, strict=True):
+        assert paragraph.startswith(begins)
+        assert "\n" not in paragraph
+        assert len(paragraph.split()) < 120
+    text = " ".join(paragraphs)
+    for behind in ("(cells=", "Theorem", "et al", "2009", "horizon="):
+        assert behind not in text
+    assert not re.search(r"\d\.\d{3}|\de[+-]\d", paragraphs[3])  # no digits of noise
+    head, *rows = table.split("\n")
+    assert head == "Constants and sources"
+    assert {"strategy", "source", "software"} <= {row.split()[0] for row in rows}
+
+
+def test_a_graph_says_that_nodes_are_not_protected(place: Any) -> None:
+    file = place.write("g.csv", ["00:30,a,b", "01:30,b,c"], "time,u,v")
+    place(
+        "statistic", "edges", file, *place.new(by=None, domain=None), "--edge", "u,v",
+        "--until", "2013-01-01T03:00",
+    )  # fmt: skip
+    assert "a node with all of its edges" in place("methods", str(place.state)).out
 
 
 def test_rows_left_out_and_values_clipped_are_said(place: Any) -> None:

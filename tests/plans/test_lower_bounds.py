@@ -259,7 +259,7 @@ def test_statistics_state_what_is_known_of_them() -> None:
     said = {bound.quantity: bound.at_least for bound in cuts.bounds if not bound.vacuous}
     assert said.pop("largest of all errors of cuts") == least_error_of_letters(4951, 1000, 0.1) > 40
     assert set(said) == {"mean std", "max std"}  # of matrix mechanisms
-    assert [factor.beside for factor in cuts.factors] == ["matrix mechanisms with laplace noise"]
+    assert [factor.beside for factor in cuts.factors] == ["matrix mechanisms with Laplace noise"]
     assert Cuts(100).plan(1000, ZCDP(1)).bounds[-1].vacuous
 
 

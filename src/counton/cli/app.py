@@ -290,7 +290,7 @@ def answer(options: AnswerOptions) -> None:
 @app.command()
 @takes(MethodsOptions)
 def methods(options: MethodsOptions) -> None:
-    """Say in a paragraph what a publication needs: unit, guarantee, attacker, mechanism, error.
+    """Say in paragraphs what a publication needs: unit, guarantee, attacker, error, mechanism.
 
     Also where the mechanism is described, and what was not protected. From the state alone.
     """

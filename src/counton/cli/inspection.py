@@ -22,6 +22,7 @@ from counton.cli.printing import (
     warn_of_no_witness,
 )
 from counton.errors import InvalidInput, field
+from counton.exact import figures
 from counton.jobs.guards import check_most
 from counton.jobs.job import guarantee_from, metric_from, needed_guarantee
 from counton.privacy import Contribution, Guarantee, Ledger, Limit, guarantee_from_dict
@@ -404,7 +405,7 @@ def _print_stream(console: Console, stream: dict[str, Any]) -> None:
     if stream["last"] is not None and stream["last"]["std"] is not None:
         last = stream["last"]
         of = "" if last.get("of") is None else f" of {last['of']}"
-        rows.append(("noise", f"standard deviation {last['std']:,.4g}{of}, at the last step"))
+        rows.append(("noise", f"standard deviation {figures(last['std'])}{of}, at the last step"))
     if terms.get("statistic") is not None:
         rows.insert(1, ("statistic", _statistic(terms["statistic"])))
     print_line(console, f"\nstream {stream['name']}", bold=True)

@@ -10,6 +10,7 @@ from rich.table import Table
 from counton.cli.printing import print_files, print_line, print_table, print_words
 from counton.cli.words import progress_line, protection
 from counton.columns import readable
+from counton.exact import figures
 from counton.jobs.writing import ROOM, Outputs, Written
 
 if TYPE_CHECKING:
@@ -36,14 +37,14 @@ def show_rows(
     words = protection(outcome)
     if "level" in table.columns:  # of nodes, which are functions of what is measured
         by_level = table.group_by("level", maintain_order=True).agg("std")
-        parts = [f"{name} {max(stds):,.4g}" for name, stds in by_level.iter_rows()]
+        parts = [f"{name} {figures(max(stds))}" for name, stds in by_level.iter_rows()]
         words.append(("noise", f"standard deviation at step {after:,}: {', '.join(parts)}"))
     elif definition.statistic.stream == definition.what:
         most = float(table["std"].max())  # type: ignore[arg-type]
-        words.append(("noise", f"standard deviation up to {most:,.4g} at step {after:,}"))
+        words.append(("noise", f"standard deviation up to {figures(most)} at step {after:,}"))
     elif "std" in table.columns:
         std = float(released.terms.std(range(after, after + 1))[0])
-        words.append(("noise", f"standard deviation {std:,.4g} of one cell at step {after:,}"))
+        words.append(("noise", f"standard deviation {figures(std)} of one cell at step {after:,}"))
     print_words(console, words)
     when = ""
     if definition.cut is not None:

@@ -23,7 +23,7 @@ from counton.cli.printing import (
 )
 from counton.cli.readings import show_rows
 from counton.cli.words import SetAside, operator_notes, progress_line, protection
-from counton.exact import quantity
+from counton.exact import figures, quantity
 from counton.jobs import Definition, Job, Outcome, Released, run
 from counton.jobs.job import checked
 from counton.jobs.runs import recalled
@@ -132,9 +132,9 @@ def noise(released: Released) -> str:
     """Standard deviations of what was released last."""
     parts, step = [], f"{released.steps[-1]:,}"
     if released.totals is not None:
-        parts.append(f"{released.totals.std[-1]:,.4g} at step {step}")
+        parts.append(f"{figures(released.totals.std[-1])} at step {step}")
     if released.windows is not None:
-        parts.append(f"{released.windows.std[-1]:,.4g} of window {step} by itself")
+        parts.append(f"{figures(released.windows.std[-1])} of window {step} by itself")
     return ", ".join(parts)
 
 

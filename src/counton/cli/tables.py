@@ -29,6 +29,7 @@ from counton.cli.printing import (
 )
 from counton.columns import ADDED, readable
 from counton.errors import InvalidInput, field
+from counton.exact import figures
 from counton.jobs.fields import default_of
 from counton.jobs.job import ContingencyRequest, HierarchyRequest, Job, RangesRequest
 from counton.jobs.outputs import check_outputs, write_charts, write_table
@@ -191,7 +192,7 @@ def _print_plan(job: Job, printing: Printing) -> None:
         table.add_column(name, justify="left" if isinstance(value, str) else "right")
     for row in found.rows:
         table.add_row(
-            *(f"{one:,.4g}" if isinstance(one, float) else str(one) for one in row.values())
+            *(f"{figures(one)}" if isinstance(one, float) else str(one) for one in row.values())
         )
     print_table(console, table)
 
@@ -375,7 +376,7 @@ def _ranking(outcome: RangesOutcome) -> Table:
     table.add_column("noise")
     table.add_column("total squared error", justify="right")
     for choice in outcome.release.plan.choices[:_CHOICES]:
-        table.add_row(choice.name, choice.family, f"{choice.expected_error:,.4g}")
+        table.add_row(choice.name, choice.family, f"{figures(choice.expected_error)}")
     return table
 
 
@@ -388,7 +389,7 @@ def _answer_table(outcome: RangesOutcome) -> Table:
             f"{answer['start']:,}",
             f"{answer['stop']:,}",
             f"{answer['estimate']:,.2f}",
-            f"{answer['std']:,.4g}",
+            f"{figures(answer['std'])}",
             f"{answer['lower']:,.2f}",
             f"{answer['upper']:,.2f}",
         )
@@ -410,7 +411,7 @@ def _level_table(outcome: HierarchyOutcome) -> Table:
         table.add_row(
             level,
             f"{size:,}",
-            f"{float(outcome.stds[depth].max()):,.4g}",
+            f"{figures(float(outcome.stds[depth].max()))}",
             f"{float(np.median(estimates)):,.0f}",
             f"{float(estimates.sum()) + higher:,.2f}",
         )
@@ -431,7 +432,7 @@ def _sum_table(outcome: HierarchyOutcome) -> Table:
 
     def add(level: int, node: int, text: str) -> None:
         std = float(outcome.stds[level][node])
-        table.add_row(text, f"{float(estimates[level][node]):,.2f}", f"{std:,.4g}")
+        table.add_row(text, f"{float(estimates[level][node]):,.2f}", f"{figures(std)}")
 
     add(0, 0, "total")
     if len(tree.levels) == 1:

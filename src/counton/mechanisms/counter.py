@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, StreamConflict, WrongKey
+from counton.exact import figures
 from counton.mechanisms.calibration import check_addresses, law_for, promised
 from counton.mechanisms.releases import Release, Releases
 from counton.mechanisms.state import Progress, Totals, checked, read_checkpoint, write_checkpoint
@@ -478,7 +479,7 @@ class Counter:
             f"Protected: {terms.contribution}. "
             f"Guarantee: {terms.guarantee}, {terms.guarantee.scope}. "
             f"Strategy: {terms.strategy!r}{released}. "
-            f"Noise: standard deviation {deviation:,.4g} at step {last:,}."
+            f"Noise: standard deviation {figures(deviation)} at step {last:,}."
         )
 
     def __repr__(self) -> str:

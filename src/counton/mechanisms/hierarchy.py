@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from counton.arrays import Floats, Integers, integers_from_text, integers_to_text
 from counton.columns import columns_of, data_frame, html
 from counton.errors import InvalidInput, StateError
+from counton.exact import figures
 from counton.laws import DiscreteGaussian, Family, Law
 from counton.mechanisms.intervals import smooth_halfwidth
 from counton.mechanisms.tables import (
@@ -223,7 +224,7 @@ class HierarchyPlan:
         )
         rows = [
             f"  {rank}  {choice.family}: "
-            + ", ".join(f"{level} {choice.std(level):,.4g}" for level in self.tree.levels)
+            + ", ".join(f"{level} {figures(choice.std(level))}" for level in self.tree.levels)
             for rank, choice in enumerate(self.choices, 1)
         ]
         return "\n".join([head, *rows])
@@ -502,7 +503,7 @@ class HierarchyRelease(TableRelease):
         )
 
     def _errors(self) -> list[str]:
-        levels = ", ".join(f"{name} {self.std(name):,.4g}" for name in self.tree.levels)
+        levels = ", ".join(f"{name} {figures(self.std(name))}" for name in self.tree.levels)
         return [f"The noise has these standard deviations by level: {levels}."]
 
     def _sources(self) -> tuple[str, ...]:
@@ -578,7 +579,8 @@ class HierarchyRelease(TableRelease):
     def describe(self) -> str:
         """What was released and what is protected, in words."""
         levels = "\n".join(
-            f"  {name}: {size:,} node{'s' * (size != 1)}, standard deviation {self.std(name):,.4g}"
+            f"  {name}: {size:,} node{'s' * (size != 1)}, "
+            f"standard deviation {figures(self.std(name))}"
             for name, size in zip(self.tree.levels, self.tree.sizes, strict=True)
         )
         kind = "Laplace" if self.plan.family == "laplace" else "Gaussian"

@@ -1,4 +1,4 @@
-"""The paragraph that a publication needs: whom a release protects, how, and what it does not."""
+"""The paragraphs that a publication needs: whom a release protects, how, and what it does not."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from counton.exact import text
+from counton.exact import figures, text
 from counton.laws import DiscreteLaplace
 from counton.literature import REFERENCES
 from counton.mechanisms.terms import StreamTerms, Terms
@@ -23,11 +23,13 @@ def methods(
     errors: Sequence[str] = (),
     unprotected: Sequence[str] = (),
     sources: Sequence[str] = (),
+    constants: Sequence[tuple[str, str]] = (),
 ) -> str:
-    """What was released, unit, guarantee, attacker, mechanism, error, sources, and what is left.
+    """What was released, unit, guarantee, error, mechanism, what is assumed; and a table behind it.
 
-    One paragraph of whole sentences, for a publication. All of it is public: it follows from the
-    terms and from what was released.
+    A paragraph of whole sentences for each, for a publication. The table has the strategy, its
+    constants, sources and software. All of it is public: it follows from the terms and from what
+    was released.
 
     Args:
         terms: of the release.
@@ -38,32 +40,35 @@ def methods(
         unprotected: what else was not protected, parts of one sentence.
         sources: of what was measured, by names of `counton.literature`, besides those of a
             stream's strategy and of the noise.
+        constants: further rows of the table: a name and what it is.
 
     >>> from counton import Counter, Key, PureDP
     >>> from counton.strategies import KAry
     >>> counter = Counter(KAry.best(365), PureDP(1), key=Key.generate(), name="visits")
     >>> said = methods(counter.terms, errors=["The standard deviation is 27."])
-    >>> print(said.split(". ")[1])
+    >>> print(said.split("\\n\\n")[1])
     The protected unit is one unit, which counts in one cell of one step by at most 1; two data sets
-    are neighbours if they differ in one that is added or removed
+    are neighbours if they differ in one that is added or removed.
     """
-    sentences = [
-        released or _released(terms),
-        _protected(terms, unit),
-        _promised(terms, unit),
-        _attacker(terms),
-        mechanism or _mechanism(terms),
-        _noise(terms),
-        *errors,
+    paragraphs = [
+        [released or _released(terms)],
+        [_protected(terms, unit)],
+        [_promised(terms, unit), _attacker(terms)],
+        [*errors, *_clipped(terms)],
+        [mechanism or _mechanism(terms), _noise(terms)],
+        [_unprotected(terms, unit, unprotected)],
     ]
-    if isinstance(terms, StreamTerms) and terms.contribution.resolution is not None:
-        sentences.append(_clipped(terms))
     named = [*sources, *(terms.strategy.sources if isinstance(terms, StreamTerms) else ())]
     named.append("laplace" if isinstance(terms.law, DiscreteLaplace) else "gaussian")
-    listed = [REFERENCES[name] for name in dict.fromkeys(named)]
-    sentences.append(f"Sources: {'; '.join(listed)}; software: counton {version('counton')}.")
-    sentences.append(_unprotected(terms, unit, unprotected))
-    return " ".join(sentences)
+    table = [
+        *([("strategy", repr(terms.strategy))] if isinstance(terms, StreamTerms) else []),
+        *constants,
+        *(("source", REFERENCES[name]) for name in dict.fromkeys(named)),
+        ("software", f"counton {version('counton')}"),
+    ]
+    wide = max(len(name) for name, _ in table)
+    rows = ["Constants and sources", *(f"{name:<{wide}}  {said}" for name, said in table)]
+    return "\n\n".join([*(" ".join(part) for part in paragraphs if part), "\n".join(rows)])
 
 
 def _released(terms: Terms) -> str:
@@ -119,8 +124,8 @@ def _mechanism(terms: Terms) -> str:
     if not isinstance(terms, StreamTerms):
         return f"Measured was what the strategy {terms.measured.get('strategy')!r} says."
     return (
-        f"Noise is correlated over time by the factorisation of running sums that the strategy "
-        f"{terms.strategy!r} describes."
+        f"Noise is correlated over time by a factorisation of running sums, the strategy "
+        f"{type(terms.strategy).__name__}."
     )
 
 
@@ -138,18 +143,17 @@ def _noise(terms: Terms) -> str:
 
 
 def _number(value: float) -> str:
-    return f"{value:,.6g}" if value < 1e6 else f"{value:,.0f}"
+    return figures(value)
 
 
-def _clipped(terms: StreamTerms) -> str:
+def _clipped(terms: Terms) -> list[str]:
     of = terms.contribution
-    assert of.lower is not None
-    assert of.upper is not None
-    assert of.resolution is not None
-    return (
+    if of.lower is None or of.upper is None or of.resolution is None:
+        return []
+    return [
         f"Values were clipped to [{text(of.lower)}, {text(of.upper)}] and rounded to multiples of "
         f"{text(of.resolution)}, an error that no interval includes."
-    )
+    ]
 
 
 def _unprotected(terms: Terms, unit: str | None, more: Sequence[str]) -> str:

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from counton.arrays import Floats, Integers, integers_from_text, integers_to_text
 from counton.columns import data_frame, html
 from counton.errors import InvalidInput, StateError
-from counton.exact import quoted, quoted_numbers
+from counton.exact import figures, quantity, quoted, quoted_numbers
 from counton.laws import Family, Law
 from counton.mechanisms.intervals import (
     check_level,
@@ -511,9 +511,10 @@ class RangesRelease(TableRelease):
         whole = self.std([0] * axes, list(self.shape))
         if axes == 1:
             one, whole = self.std(0, 1), self.std(0, self.shape[0])
+        first, total = (quantity(std, std) for std in (float(one), float(whole)))
         return [
-            f"The noise of the first cell has the standard deviation {float(one):,.4g}, and that "
-            f"of the sum of all cells {float(whole):,.4g}."
+            f"The noise of the first cell has the standard deviation {first}, and that of the sum "
+            f"of all cells {total}."
         ]
 
     def _sources(self) -> tuple[str, ...]:
@@ -596,7 +597,7 @@ class RangesRelease(TableRelease):
             f"{cells} cells, strategy {self.strategy}, {kind} noise\n"
             f"protected: {self.contribution.describe(steps=False)}\n"
             f"guarantee: {self.guarantee}: {meaning}\n"
-            f"expected squared error over the workload: {self.expected_error:,.4g}"
+            f"expected squared error over the workload: {figures(self.expected_error)}"
         )
 
 

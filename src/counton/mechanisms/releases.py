@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput
-from counton.exact import check_integer, quoted
+from counton.exact import check_integer, quantity, quoted
 from counton.mechanisms.intervals import halfwidths, window_halfwidths
 from counton.mechanisms.terms import StreamTerms
 from counton.privacy import Contribution, Guarantee
@@ -88,9 +88,9 @@ def noise_in_words(stds: NDArray[np.float64]) -> str:
     """A sentence about standard deviations.
 
     >>> noise_in_words(np.array([7.25, 9.5]))
-    'The noise of what was released has standard deviations from 7.25 to 9.5.'
+    'The noise of what was released has standard deviations from 7.2 to 9.5.'
     """
-    low, high = (f"{float(end):,.4g}" for end in (stds.min(), stds.max()))
+    low, high = (quantity(end, end) for end in map(float, (stds.min(), stds.max())))
     if low == high:
         return f"The noise of what was released has the standard deviation {low}."
     return f"The noise of what was released has standard deviations from {low} to {high}."

@@ -82,7 +82,7 @@ class TableRelease(ABC):
 
         >>> from counton import Key, ZCDP, release_ranges
         >>> release = release_ranges([3, 1, 4], guarantee=ZCDP(2), key=Key.generate())
-        >>> release.methods().split(". ")[0]
+        >>> release.methods().split(".\\n")[0]
         "'ranges' is a table of 3 counts, released once"
         """
         from counton.mechanisms.methods import methods

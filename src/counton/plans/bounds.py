@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from counton.errors import InvalidInput
-from counton.exact import Number, check_integer, exact, float_above
+from counton.exact import Number, check_integer, exact, figures, float_above
 from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP
 from counton.strategies.base import Metric, ReleaseForm, check_metric, check_release_form
 
@@ -481,7 +481,7 @@ class Factor:
     >>> from counton import ZCDP, plan
     >>> for factor in plan(1024, ZCDP(0.5)).factors:
     ...     print(factor)
-    mean std: 1.02 times the least of matrix mechanisms with gaussian noise; Constant Matters...
+    mean std: 1.02 times the least of matrix mechanisms with Gaussian noise; Constant Matters...
     mean std: 1.33 times the least of any mechanism; after Constant Matters, Theorem 3; ...
     """
 
@@ -527,7 +527,7 @@ def factors_of(plan: Plan) -> tuple[Factor, ...]:
     for family, least in plan.lower_bounds.items():
         if family == best.family and least > 0:
             source = _source_of_variance(plan, metric)
-            who = f"matrix mechanisms with {family} noise"
+            who = f"matrix mechanisms with {family.capitalize()} noise"
             found.append(Factor(who, quantity, achieved, least, source))
     least = least_of_any_mechanism(plan, metric)
     if least > 0:
@@ -579,9 +579,9 @@ class LowerBound:
         if self.at_least is None:
             numbers = "vacuous"
         else:
-            numbers = f"at least {self.at_least:,.4g}"
+            numbers = f"at least {figures(self.at_least)}"
             if self.achieved is not None:
-                numbers += f" (here {self.achieved:,.4g})"
+                numbers += f" (here {figures(self.achieved)})"
         return f"{self.quantity}: {numbers}; {self.holds_for}; {self.source}"
 
 
@@ -629,7 +629,10 @@ def _of_variances(plan: Plan) -> Iterator[LowerBound]:
     for metric in metrics if plan.contribution.acts_once else ():
         ((family, least),) = plan.least_std(metric).items()
         found = [choice.by(metric) for choice in plan if choice.family == family]
-        who, source = f"any strategy with {family} noise", _source_of_variance(plan, metric)
+        who, source = (
+            f"any strategy with {family.capitalize()} noise",
+            _source_of_variance(plan, metric),
+        )
         yield LowerBound(f"{metric} std", least, min(found, default=None), who, source)
     if plan.restated is not None or plan.contribution.pattern is not None:
         why = "stated for totals of counts that nothing limits"

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from counton.columns import html
 from counton.errors import InvalidInput
-from counton.exact import Number, check_integer, exact, float_below
+from counton.exact import Number, check_integer, exact, figures, float_below
 from counton.expiry import LARGEST_DELAY, Expiry, checked_age, checked_ages
 from counton.laws import Family
 from counton.plans.expiration_search import (
@@ -213,8 +213,8 @@ class ExpirationPlan:
                 str(choice.rank),
                 repr(choice.strategy),
                 f"{float(choice.parameter):g}",
-                f"{choice.rmse:,.4g}",
-                f"{choice.largest_error:,.4g}",
+                f"{figures(choice.rmse)}",
+                f"{figures(choice.largest_error)}",
             )
             for choice in self.choices
         ]
@@ -392,16 +392,16 @@ def _refuse_unreached(
     best = plan.best
     if rmse is not None and best.rmse > rmse:
         raise InvalidInput(
-            f"an error of {rmse:,.4g} cannot be reached with these targets: {least} is "
-            f"{best.rmse:,.4g}, with {best.strategy!r}: allow larger losses"
+            f"an error of {figures(rmse)} cannot be reached with these targets: {least} is "
+            f"{figures(best.rmse)}, with {best.strategy!r}: allow larger losses"
         )
     if largest_error is not None and best.largest_error > largest_error:
         bound = plan.least_largest_error
         none = f"; no mechanism at all can stay below {bound:g}" if bound else ""
         raise InvalidInput(
-            f"all {best.steps:,} errors below {largest_error:,.4g} cannot be promised with these "
-            f"targets: {least} is {best.largest_error:,.4g}, with {best.strategy!r}{none}: allow "
-            f"larger losses"
+            f"all {best.steps:,} errors below {figures(largest_error)} cannot be promised with "
+            f"these targets: {least} is {figures(best.largest_error)}, with "
+            f"{best.strategy!r}{none}: allow larger losses"
         )
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from counton.errors import InvalidInput
-from counton.exact import check_integer
+from counton.exact import check_integer, figures
 from counton.laws import Law
 from counton.mechanisms.intervals import check_level
 from counton.mechanisms.ranges import RangesChoice
@@ -54,7 +54,7 @@ class LargestError(NamedTuple):
 
     def __str__(self) -> str:
         return (
-            f"{self.mean:.4g}, between {self.lower:.4g} and {self.upper:.4g} with "
+            f"{figures(self.mean)}, between {figures(self.lower)} and {figures(self.upper)} with "
             f"{100 * self.level:.4g}% confidence ({self.runs:,} runs)"
         )
 
@@ -161,10 +161,10 @@ class ErrorQuantile(NamedTuple):
 
     def __str__(self) -> str:
         if not self.runs:
-            return f"{self.value:,.4g} (a union bound)"
+            return f"{figures(self.value)} (a union bound)"
         return (
-            f"{self.value:,.4g} ({self.runs:,} runs; between {self.lower:,.4g} and "
-            f"{self.upper:,.4g} with {100 * self.level:.4g}% confidence)"
+            f"{figures(self.value)} ({self.runs:,} runs; between {figures(self.lower)} and "
+            f"{figures(self.upper)} with {100 * self.level:.4g}% confidence)"
         )
 
 

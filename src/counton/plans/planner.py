@@ -21,7 +21,7 @@ import numpy as np
 
 from counton import strategies as known
 from counton.errors import InvalidInput
-from counton.exact import Number, check_integer, quoted
+from counton.exact import Number, check_integer, figures, quoted
 from counton.laws import Family, Law, Shift
 from counton.mechanisms.calibration import check_addresses, check_contribution, law_for
 from counton.mechanisms.intervals import SMALLEST_TAIL, widest_halfwidth
@@ -273,8 +273,8 @@ class Plan:
         >>> from counton.privacy import PureDP
         >>> for bound in plan(8760, PureDP(1)).bounds:
         ...     print(bound)
-        mean std: at least 4.874 (here 13.39); any strategy with laplace noise; Constant Matters...
-        max std: at least 4.874 (here 14.91); any strategy with laplace noise; Constant Matters...
+        mean std: at least 4.874 (here 13.39); any strategy with Laplace noise; Constant Matters...
+        max std: at least 4.874 (here 14.91); any strategy with Laplace noise; Constant Matters...
         mean std: at least 4.874 (here 13.39); any mechanism, over all streams of counts; ...
         max std: at least 4.874 (here 14.91); any mechanism, over all streams of counts; ...
         largest of all errors: at least 3 (here 76.29); any mechanism, probability 2/3; ...
@@ -389,8 +389,8 @@ class Plan:
                 str(row["rank"]),
                 row["strategy"],
                 row["noise"],
-                f"{row['mean_std']:,.4g}",
-                f"{row['max_std']:,.4g}",
+                f"{figures(row['mean_std'])}",
+                f"{figures(row['max_std'])}",
             )
             for row in self.rows()
         ]

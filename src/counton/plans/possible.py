@@ -49,40 +49,54 @@ def factors_of_terms(
 
 
 def far_from_possible(
-    terms: StreamTerms, metric: Metric = "mean", *, around: int | None = None, of: str = ""
+    terms: StreamTerms,
+    metric: Metric = "mean",
+    *,
+    around: int | None = None,
+    of: str = "",
+    factors: Sequence[Factor] | None = None,
+    cited: bool = True,
 ) -> str:
     """`factors_of_terms` as a sentence for a publication, with sources; "" if none is known.
 
     Args:
         terms, metric, around: see `factors_of_terms`.
         of: whose error it is, as in "a cell"; default: nothing is said.
+        factors: those of these terms, where they are known.
+        cited: whether sources stand in it.
 
     >>> from counton import Counter, Key, ZCDP
     >>> from counton.strategies import NormalisedSqrt
     >>> counter = Counter(NormalisedSqrt(1024), ZCDP(0.5), key=Key.generate(), name="visits")
     >>> print(far_from_possible(counter.terms))
-    The root of the mean variance is 1.03 times the least of matrix mechanisms with gaussian noise
+    The root of the mean variance is 1.03 times the least of matrix mechanisms with Gaussian noise
     (Constant Matters, section 1 (nuclear norm)), and 1.35 times the least of any mechanism (after
     Constant Matters, Theorem 3; with its constant (counton)).
     """
-    found = factors_of_terms(terms, metric, around=around)
+    found = factors_of_terms(terms, metric, around=around) if factors is None else factors
     strategy = terms.strategy
     steps = strategy.horizon if strategy.horizon is not None else around or 65_536
     over = f" of {of}" if of else ""
     over += "" if strategy.horizon is not None else f" of the first {steps:,} steps"
-    return sentence_of(found, metric, over)
+    return sentence_of(found, metric, over, cited=cited)
 
 
-def sentence_of(factors: Sequence[Factor], metric: Metric, over: str = "") -> str:
+def sentence_of(
+    factors: Sequence[Factor], metric: Metric, over: str = "", *, cited: bool = True
+) -> str:
     """Factors in one sentence; "" without any.
 
     Args:
         factors: of a plan or of terms.
         metric: of which error.
         over: of which steps, behind it.
+        cited: whether sources stand in it.
     """
     if not factors:
         return ""
     what = "root of the mean variance" if metric == "mean" else "largest standard deviation"
-    parts = [f"{one.times} times the least of {one.beside} ({one.source})" for one in factors]
+    parts = [
+        f"{one.times} times the least of {one.beside}" + f" ({one.source})" * cited
+        for one in factors
+    ]
     return f"The {what}{over} is {', and '.join(parts)}."

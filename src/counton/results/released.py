@@ -15,6 +15,7 @@ from counton.errors import (
     InvalidInput,
     field,
 )
+from counton.exact import quantity
 from counton.mechanisms import StreamTerms
 from counton.mechanisms.intervals import halfwidths, joint_halfwidths, window_halfwidths
 from counton.results.choosing import steps_between
@@ -822,12 +823,14 @@ class Released(Release):
 def error_in_words(series: Series, what: str, level: float) -> str:
     """A sentence about the noise of some numbers."""
     low, high, last = (
-        f"{one:,.4g}" for one in (series.std.min(), series.std.max(), series.std[-1])
+        quantity(one, one)
+        for one in map(float, (series.std.min(), series.std.max(), series.std[-1]))
     )
+    half = float(series.half[-1])
     between = "" if low == high else f" (from {low} to {high} so far)"
     return (
         f"The noise of a {what} has the standard deviation {last} at the last step{between}, and "
-        f"its {100 * level:g}% interval there reaches {series.half[-1]:,.6g} to both sides."
+        f"its {100 * level:g}% interval there reaches {quantity(half, half)} to both sides."
     )
 
 

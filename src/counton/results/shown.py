@@ -13,7 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, field
-from counton.exact import check_integer
+from counton.exact import check_integer, quantity
 from counton.mechanisms import StreamTerms
 from counton.mechanisms.intervals import window_halfwidths
 from counton.results.description import Description
@@ -209,7 +209,9 @@ class ReleasedStatistic(Release):
         if not errors:  # what is read has no deviation of its own
             after = self.steps.stop - 1
             std = float(self.terms.std(range(after, after + 1))[0])
-            errors = [f"A cell of what it is read from has the standard deviation {std:,.4g}."]
+            errors = [
+                f"A cell of what it is read from has the standard deviation {quantity(std, std)}."
+            ]
         errors.append(
             f"Intervals hold with a probability of {100 * self.level:g}% or more, one at a time "
             f"unless the table says else."

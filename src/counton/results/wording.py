@@ -21,7 +21,7 @@ _WHEN = (
 def methods_of(
     definition: Description, terms: StreamTerms, steps: int, errors: Sequence[str]
 ) -> str:
-    """The paragraph that a publication needs, of a stream of events.
+    """The paragraphs that a publication needs, of a stream of events.
 
     Args:
         definition, terms: of the stream.
@@ -29,10 +29,11 @@ def methods_of(
         errors: sentences about the error.
     """
     from counton.mechanisms.methods import methods
-    from counton.plans import far_from_possible
+    from counton.plans import factors_of_terms, far_from_possible
 
     of = "" if definition.plain else "a cell of what it reads"
-    far = far_from_possible(terms, definition.least, of=of)
+    factors = factors_of_terms(terms, definition.least)
+    far = far_from_possible(terms, definition.least, of=of, factors=factors, cited=False)
     people = definition.people
     left_out = []
     if people is not None and definition.statistic.tallied:
@@ -44,8 +45,9 @@ def methods_of(
         released=_released_in_words(definition, terms, steps),
         unit=definition.unit,
         errors=[*errors, *([far] if far else []), *left_out],
-        unprotected=[_WHEN],
+        unprotected=[*definition.inner.unprotected, _WHEN],
         sources=definition.statistic.sources,
+        constants=[(f"least of {one.beside}", one.source) for one in factors],
     )
 
 

@@ -149,6 +149,7 @@ class Statistic(ABC):
             has no batch of them: one that is left out would move others.
         tallied: the order of events does not matter (`counton.statistics.tallied`).
         sources: where it is described, by names of `counton.literature`.
+        unprotected: what its unit does not cover, in words.
         keyword: its name in commands, job files and tables; "": it has none, and is given as such.
         says: what it is, in one line.
         also_called: other words that people look for it by.
@@ -178,6 +179,7 @@ class Statistic(ABC):
     event: ClassVar[str] = "event"
     of_letters: ClassVar[bool] = False
     sources: tuple[str, ...] = ()
+    unprotected: tuple[str, ...] = ()
 
     @classmethod
     def from_job(cls, stated: Statement) -> Statistic:

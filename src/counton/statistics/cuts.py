@@ -20,7 +20,7 @@ from counton.options import EDGE, LOWER, RESOLUTION, UPPER, WEIGHT, OwnColumns, 
 from counton.privacy import Contribution
 from counton.privacy.contribution import Relation
 from counton.statistics.base import Drawing, Events, Exact, Statistic
-from counton.statistics.graphs import Nodes, checked_label, ends_of_edges
+from counton.statistics.graphs import UNPROTECTED, Nodes, checked_label, ends_of_edges
 from counton.statistics.readings import OnDemandReading, Reading
 
 if TYPE_CHECKING:
@@ -79,6 +79,7 @@ class Cuts(Statistic):
     reads = ("domain",)
     shows = ("cut",)
     sources = ("constants",)
+    unprotected = UNPROTECTED
 
     on_demand = True
     event = "edge"

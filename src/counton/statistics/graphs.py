@@ -73,6 +73,7 @@ class GraphStatistic(Statistic):
     """
 
     event = "edge"
+    unprotected = UNPROTECTED
 
     def __init__(
         self,
