@@ -301,9 +301,11 @@ def quantity(value: float, error: float, whole: bool = False) -> str:
         error: how far off it may be, in the same unit.
         whole: it is an integer by nature.
 
-    >>> quantity(58_650.4, 53.2), quantity(0.12345, 0.021)
-    ('58,650', '0.123')
+    >>> quantity(58_650.4, 53.2), quantity(0.12345, 0.021), quantity(1e-40, 1e-40)
+    ('58,650', '0.123', '0')
     """
+    if 0 < abs(value) < 1e-12:  # a deviation of next to no noise: no row of zeros
+        return "0"
     if whole or error > 0:
         text = f"{value:,.{0 if whole else decimals(error)}f}"
     else:  # known exactly
