@@ -20,7 +20,15 @@ from counton.options import EDGE, RESOLUTION, WEIGHT, Option, OwnColumns, Statem
 from counton.privacy import Contribution
 from counton.privacy.contribution import Relation
 from counton.statistics.base import Drawing, ErrorOf, Events, Exact, Statistic
-from counton.statistics.graphs import REPLACED, UNIT, UNPROTECTED, Nodes, differ, ends_of_edges, keys_of
+from counton.statistics.graphs import (
+    REPLACED,
+    UNIT,
+    UNPROTECTED,
+    Nodes,
+    differ,
+    ends_of_edges,
+    keys_of,
+)
 from counton.statistics.readings import Reading
 
 _MOST_WEIGHT = 2**32

@@ -19,6 +19,8 @@ from counton.statistics.base import Events, Exact, Statistic
 
 #: What is protected, in words.
 UNIT = "edge"
+#: What is not, since privacy is of edges.
+UNPROTECTED = ("a node with all of its edges, since privacy is edge-level",)
 #: The options that all statistics of a growing graph have.
 OF_GRAPHS = (EDGE, CHANGES, COMES, BEYOND)
 #: What happens to an edge beyond the bounds.
