@@ -166,7 +166,7 @@ def perform_table(
             series=file,
             ask=None if job.ask is None else str(job.ask),
             workload=job.given("workload") or "ranges",
-            strategy=job.given("line") or job.strategy or "auto",
+            strategy=str(job.given("line") or job.strategy or "auto"),
             **known,
         )
         perform_ranges(request, _once(job, printing, request))

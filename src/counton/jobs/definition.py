@@ -31,6 +31,7 @@ from counton.jobs.job import (
     metric_from,
     stated,
 )
+from counton.jobs.own_strategies import OWN, is_file_of, own_strategy
 from counton.laws import Bounded
 from counton.mechanisms import StreamTerms
 from counton.mechanisms.discovery import Discovery
@@ -417,10 +418,11 @@ def _check_choices(request: Job) -> None:
         raise InvalidInput(
             f"{field('release')} is {request.release!r}; use one of {', '.join(RELEASES)}"
         )
-    if request.strategy not in (None, "auto", *STRATEGIES):
+    named = isinstance(request.strategy, str) and not is_file_of(request.strategy)
+    if named and request.strategy not in ("auto", *STRATEGIES):
         raise InvalidInput(
             f"strategy {request.strategy!r} is not known; use auto or one of "
-            f"{', '.join(STRATEGIES)}"
+            f"{', '.join(STRATEGIES)}, or a file with one of your own, mine.json"
         )
 
 
@@ -731,7 +733,7 @@ def define(asked: Asked) -> Definition:
         contribution=contribution,
         strategy=strategy,
         release=release,
-        choice=EXPIRING if asked.endless is not None else request.strategy or "auto",
+        choice=EXPIRING if asked.endless is not None else _choice_of(request) or "auto",
         metric=asked.metric or "mean",
         simple=request.simple,
         other=request.other,
@@ -1104,8 +1106,14 @@ def _choose(
     """The planner's first choice, or its best strategy of the kind asked for."""
     from counton.plans import plan  # a later run needs no planner
 
-    name = asked.request.strategy
     release = cast("ReleaseForm", asked.request.release or "totals")
+    own = own_strategy(asked.request.strategy)
+    if own is not None:
+        given = [_own(own, horizon, release)]
+        return plan(
+            horizon, guarantee, contribution=contribution, shape=shape, strategies=given
+        ).best.strategy
+    name = cast("str | None", asked.request.strategy)
     if release == "windows" and name not in (None, "auto"):
         raise InvalidInput(
             f"{field('strategy', name)} is for totals, and does not go with "
@@ -1136,6 +1144,36 @@ def _choose(
         f"no strategy of kind {name!r} can serve {'any number of' if horizon is None else horizon} "
         f"steps under {guarantee}; use auto"
     )
+
+
+def _choice_of(request: Job, definition: Definition | None = None) -> str | None:
+    """What a request says of its strategy; one of its own that is not the stream's shows itself."""
+    own = own_strategy(request.strategy)
+    if own is None:
+        return cast("str | None", request.strategy)
+    return OWN if definition is None or own == definition.strategy else repr(own)
+
+
+def _own(own: StreamStrategy, horizon: int | None, release: ReleaseForm) -> StreamStrategy:
+    """A strategy that somebody brings along, if it fits the stream.
+
+    Raises:
+        InvalidInput: it is for another number of steps, or for windows where totals are released.
+    """
+    if own.horizon != horizon:
+        steps = "no last step" if horizon is None else f"{horizon:,} steps"
+        has = "no last step" if own.horizon is None else f"{own.horizon:,} steps"
+        raise InvalidInput(
+            f"{field('strategy')} is {own!r}, for {has}, and the stream has {steps}: build it for "
+            f"as many"
+        )
+    wanted = "windows" if release == "windows" else "totals"
+    if own.workload != wanted or release == "both":
+        raise InvalidInput(
+            f"{field('strategy')} is {own!r}, of {own.workload}, and does not go with "
+            f"{field('release', release)}; leave one of them out"
+        )
+    return own
 
 
 def check(definition: Definition, asked: Asked) -> None:
@@ -1201,7 +1239,7 @@ def check(definition: Definition, asked: Asked) -> None:
         (field("first"), request.first or None, _bound_of(definition)[1]),
         (field("unit"), unit, definition.unit),
         (field("release"), request.release, definition.release),
-        (field("strategy"), request.strategy, definition.choice),
+        (field("strategy"), _choice_of(request, definition), definition.choice),
         (field("metric"), asked.metric, definition.metric),
         (field("simple"), request.simple or None, definition.simple),
         (field("growth"), growth, kept_growth),

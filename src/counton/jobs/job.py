@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, Un
 from counton.errors import InvalidInput, field, is_one, is_text
 from counton.jobs.fields import asked
 from counton.jobs.guards import check_delta
+from counton.jobs.own_strategies import own_strategy
 
 if TYPE_CHECKING:
     import polars as pl
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from counton.jobs.keywords import JobFields
     from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP
     from counton.statistics import Statistic
+    from counton.strategies.base import StreamStrategy
 
 _Given = TypeVar("_Given")
 
@@ -91,7 +93,8 @@ class Job:
             is ``other``, from the first window on of which no run has read rows.
         rename: columns that are called otherwise from now on, ``old=new``, commas between several.
         release: "totals" so far, the "windows" alone, or "both"; None: as the stream, else totals.
-        strategy, metric: how the noise is arranged, or by which error it is chosen.
+        strategy, metric: how the noise is arranged (a name, a `Factorisation` of one's own, or a
+            file with what its ``to_dict`` says), or by which error it is chosen.
         simple: choose among strategies that release integers, without a search.
         around: instead of steps, of a stream without an end whose protection never fades: errors
             are made small up to about so many windows, and it serves as many as come.
@@ -191,9 +194,10 @@ class Job:
         "totals so far, windows (each one's own number), or both; default: totals",
         group="Noise",
     )
-    strategy: str | None = asked(
+    strategy: str | StreamStrategy | None = asked(
         None,
-        "auto, solved, look-ahead, kary, smooth, honaker, binary, sqrt or normalised-sqrt",
+        "auto, solved, look-ahead, kary, smooth, honaker, binary, sqrt or normalised-sqrt; or a "
+        "file with one of your own, mine.json",
         group="Noise",
     )
     metric: str | None = asked(None, "error to make small: mean or max", group="Noise")
@@ -625,6 +629,8 @@ def checked(request: _Request) -> _Request:
             check_text(name, value)
         elif name == "what":
             _check_what(value)
+        elif name == "strategy" and not isinstance(value, str):
+            own_strategy(value)
         elif name not in _ELSEWHERE:
             if not isinstance(value, str):
                 raise _wrong_type(name, value, "a text")

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from counton.errors import InvalidInput, field
 from counton.jobs.fields import options_of
 from counton.jobs.job import Events, Job, guarantee_from
+from counton.jobs.own_strategies import is_file_of
 from counton.jobs.statements import all_options, hint, own_options, statistic_class
 from counton.options import Kind, Option
 from counton.statistics.known import keywords
@@ -46,7 +47,7 @@ SERVICE = "serve"
 #: The tables of what holds for all jobs: what their states may spend, and where they publish.
 LIMIT, PUBLISH = "limit", "publish"
 #: Fields that name files; of a domain only where there is such a file.
-_FILES = ("events", "out", "plot", "key", "domain", "state", "bad_rows")
+_FILES = ("events", "out", "plot", "key", "domain", "state", "bad_rows", "strategy")
 #: Fields whose values are numbers or texts that say one.
 _TYPES: dict[Kind, tuple[type, ...]] = {
     "text": (str, int, float, datetime, date, list),
@@ -259,6 +260,8 @@ def _seen_from(name: str, value: str, folder: Path) -> str:
         return value
     if name == "domain" and not (folder / path).exists():
         return value
+    if name == "strategy" and not is_file_of(path):
+        return value
     return before + quarantine + str(folder / path)
 
 
@@ -343,6 +346,11 @@ def said(job: Job, folder: Path | None = None) -> dict[str, Any]:
                 str(key): [*map(str, one)] if isinstance(one, list | tuple) else one
                 for key, one in value.items()
             }
+        elif item.name == "strategy":
+            raise InvalidInput(
+                f"{field('strategy')} is {value!r}, which a job file names by a file: write it "
+                f"with counton.jobs.own_strategies.write_strategy"
+            )
         elif not isinstance(value, bool | int | float):
             value = str(value)
         found[key] = value
@@ -356,6 +364,8 @@ def _seen_in(name: str, value: str, folder: Path | None) -> str:
     if (name == "bad_rows" and not quarantine) or path.startswith(("env:", "command:")):
         return value
     if name == "domain" and not Path(path).exists():
+        return value
+    if name == "strategy" and not is_file_of(path):
         return value
     return before + quarantine + os.path.relpath(path, folder)
 

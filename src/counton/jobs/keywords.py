@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from counton.exact import Number
     from counton.jobs.progress import Progress
     from counton.privacy import Guarantee
+    from counton.strategies.base import StreamStrategy
 
 
 class JobFields(TypedDict, total=False):
@@ -79,7 +80,7 @@ class JobFields(TypedDict, total=False):
     also: str | Sequence[str] | None
     rename: str | None
     release: str | None
-    strategy: str | None
+    strategy: str | StreamStrategy | None
     metric: str | None
     simple: bool
     expire: bool

@@ -172,7 +172,7 @@ def _ranked(job: Job, cells: int) -> TablePlan:
         cells,
         guarantee=promised,
         contribution=unit,
-        strategy=job.given("line") or job.strategy or "auto",
+        strategy=str(job.given("line") or job.strategy or "auto"),
         workload=job.given("workload") or "ranges",
     )
     words = _words(promised, unit, f"{plan.best.name} with {plan.best.family} noise")

@@ -1,0 +1,126 @@
+"""A strategy of one's own is one of jobs, streams, job files, and files that answer."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import counton
+from counton import release
+from counton.errors import InvalidInput, StateError
+from counton.jobs import Job, export, run
+from counton.jobs.jobfile import load, save
+from counton.jobs.own_strategies import own_strategy, write_strategy
+from counton.strategies import Binary, Factorisation, KAry
+
+STEPS = 6
+ROWS = "at,page\n2024-03-01T00:10,home\n2024-03-01T01:40,shop\n2024-03-01T02:30,home\n"
+STREAM: dict[str, Any] = {
+    "time": "at", "every": "1h", "start": "2024-03-01", "steps": STEPS, "epsilon": 1,
+    "by": "page", "domain": "home,shop", "until": "2024-03-01T03:00",
+}  # fmt: skip
+
+
+def root() -> Factorisation:
+    lag = np.subtract.outer(np.arange(STEPS), np.arange(STEPS))
+    return Factorisation(np.where(lag < 0, 0.0, 1 / np.sqrt(1.0 + 3 * np.abs(lag))), 12)
+
+
+@pytest.fixture
+def events(tmp_path: Path) -> Path:
+    (tmp_path / "e.csv").write_text(ROWS)
+    return tmp_path / "e.csv"
+
+
+def test_any_factorisation_is_the_strategy_of_a_stream(
+    events: Path, tmp_path: Path, place: Any
+) -> None:
+    mine, out = root(), tmp_path / "o.parquet"
+    job = Job("count", events, tmp_path / "s.db", strategy=mine, out=out, **STREAM)
+    with run(job) as outcome:
+        assert outcome.definition.strategy == mine
+        assert outcome.definition.choice == "own"
+        released = outcome.released().table()
+        stds = released.filter(group="home")["std"].to_numpy()
+    promised = counton.plan(STEPS, counton.PureDP(1), strategies=[mine]).best.std([1, 2, 3])
+    np.testing.assert_allclose(stds, promised, rtol=1e-3)
+    export(job.state, out=out)
+    read = counton.read(out)
+    assert read.table().equals(released)
+    assert read.terms.strategy == mine
+    assert place("verify", "--state", str(job.state)).code == 0
+
+
+def test_a_later_run_may_leave_it_out_or_repeat_it(events: Path, tmp_path: Path) -> None:
+    job = Job("count", events, tmp_path / "s.db", strategy=root(), **STREAM)
+    run(job).close()
+    for strategy in (None, root()):
+        with run(job.having(strategy=strategy, until="2024-03-01T04:00")) as outcome:
+            assert outcome.after == 4
+    for other in (Factorisation(np.eye(STEPS)), "binary"):
+        with pytest.raises(StateError, match=r"strategy is .*created with own"):
+            run(job.having(strategy=other))
+
+
+def test_it_is_a_key_of_job_files_and_an_option(events: Path, tmp_path: Path, place: Any) -> None:
+    write_strategy(root(), tmp_path / "mine.json")
+    keys = {("from" if name == "start" else name): value for name, value in STREAM.items()}
+    lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items())
+    file = tmp_path / "jobs.toml"
+    file.write_text(
+        f'[jobs.visits]\nevents = "e.csv"\nstate = "a.db"\nstrategy = "mine.json"\n{lines}'
+    )
+    with run(load(file)["visits"]) as outcome:
+        assert outcome.definition.strategy == root()
+    words = [f"--{key}={value}" for key, value in keys.items()]
+    done = place(
+        "count", events, *words, f"--strategy={tmp_path / 'mine.json'}", f"--state={tmp_path}/b.db"
+    )
+    assert done.code == 0, done.err
+    with pytest.raises(InvalidInput, match="which a job file names by a file"):
+        save(Job("count", str(events), "c.db", strategy=root(), **STREAM), tmp_path / "new.toml")
+
+
+@pytest.mark.parametrize(
+    ("strategy", "more", "words"),
+    [
+        (Binary(7), {}, "Binary.*for 7 steps, and the stream has 6 steps"),
+        (root(), {"release": "windows"}, "of totals, and does not go with release=windows"),
+        (root(), {"release": "both"}, "does not go with release=both"),
+        (root(), {"steps": None, "around": 6}, "the stream has no last step"),
+        (root(), {"unknown": "discover", "domain": None, "delta": "1e-6"}, "does not go with"),
+        (np.eye(6), {}, "strategy is of type ndarray; give a strategy for streams"),
+        ("nowhere.json", {}, "strategy=nowhere.json cannot be read"),
+    ],
+)
+def test_what_does_not_fit_is_refused(
+    strategy: Any, more: dict[str, Any], words: str, events: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        run(Job("count", events, tmp_path / "s.db", strategy=strategy, **{**STREAM, **more}))
+    assert not (tmp_path / "s.db").exists()
+
+
+class Private(KAry):
+    """A strategy that no state can read back."""
+
+
+def test_a_class_that_nobody_knows_is_refused() -> None:
+    with pytest.raises(InvalidInput, match=r"no state can read back.*Factorisation"):
+        own_strategy(Private(6, 3))
+
+
+def test_a_file_that_holds_no_strategy_is_refused(tmp_path: Path) -> None:
+    for text in ("[]", "{", '{"strategy": "None"}'):
+        (tmp_path / "mine.json").write_text(text)
+        with pytest.raises(InvalidInput):
+            own_strategy(str(tmp_path / "mine.json"))
+
+
+def test_python_takes_it_by_name(events: Path, tmp_path: Path) -> None:
+    found = release("count", events, state=tmp_path / "s.db", strategy=root(), **STREAM)
+    assert found.after == 3
