@@ -71,7 +71,8 @@ def _released_in_words(definition: Description, terms: StreamTerms, steps: int) 
         return f"{what} was released after each row, {steps:,} times so far."
     last = terms.strategy.horizon
     of = "windows" if last is None else f"up to {last:,} windows"
-    start = cut.local(cut.start).strftime("%Y-%m-%d %H:%M")
+    begin = cut.local(cut.start)
+    start = f"{begin.day} {begin:%b %Y, %H:%M}"
     return (
         f"{what} was released after each of {of} of {cut.every} from {start} ({cut.timezone}) on, "
         f"{steps:,} of them so far."

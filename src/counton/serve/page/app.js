@@ -3,7 +3,7 @@
 import { COLOURS, Chart } from "./chart.js";
 import { Difference } from "./difference.js";
 import { Clock, count, everyWords, percent, secondsOf } from "./format.js";
-import { showGroups, showHead, showLegend, showPromise, showTable } from "./panels.js";
+import { element, showGroups, showHead, showLegend, showPromise, showTable } from "./panels.js";
 import { Series } from "./series.js";
 import { Live, NeedsToken, Service, Unreachable } from "./service.js";
 
@@ -38,6 +38,10 @@ class App {
       this.spanOptions();
       this.reload();
     });
+    find("#measures").addEventListener("change", () => {
+      this.picked.clear();
+      this.reload();
+    });
     find("#level").addEventListener("change", () => {
       this.chosenLevel = this.level;
       this.reload();
@@ -61,11 +65,13 @@ class App {
     setInterval(() => this.stream && !page.hidden && this.head(), 1000);
   }
 
-  /** In one column the groups stand below their chart, for the keyboard too. */
+  /** In one column the long text comes last, and groups stand below their chart: for keys too. */
   place(narrow) {
-    const groups = find("#groups-card");
-    if (narrow) find(".chart-card").after(groups);
-    else find(".side-column").prepend(groups);
+    const [groups, protection, download] = ["#groups-card", "#protected-card", "#download-card"].map(find);
+    if (narrow) {
+      find(".chart-card").after(groups);
+      find("#methods-card").before(protection, download);
+    } else find(".side-column").append(groups, protection, download);
   }
 
   get of() {
@@ -212,6 +218,7 @@ class App {
       if (round !== this.round) return;
       this.series.latest.clear();
       this.series.takeLatest(newest.rows);
+      this.measureOptions();
       this.pickFirst();
       const extra = Number.isFinite(this.most) ? { last: String(this.most) } : {};
       const groups = this.chosenGroups();
@@ -230,8 +237,12 @@ class App {
 
   pickFirst() {
     const there = this.series.ranked();
+    const drawn = new Set(this.measured(there));
+    const stated = (this.wanted ?? []).find((name) => this.series.latest.has(name));
+    const measure = stated === undefined ? null : this.series.measureOf(stated);
+    if (measure !== null) find(`#measures input[value="${measure}"]`).checked = true;
     for (const name of [...this.picked.keys()]) {
-      if (!this.series.latest.has(name)) this.picked.delete(name);
+      if (!drawn.has(name)) this.picked.delete(name);
     }
     const wanted = (this.wanted ?? []).filter((name) => this.series.latest.has(name));
     if (this.series.latest.size) this.wanted = [];
@@ -239,10 +250,35 @@ class App {
     if (!this.picked.size) this.preferred(there).forEach((name) => this.pick(name));
   }
 
-  /** An average's sum and number have other units than the average: they are not drawn with it. */
+  /** Lines of one measure: an average's sum and number have other units than the average. */
+  measured(names) {
+    return names.filter((name) => this.series.measureOf(name) === this.measure);
+  }
+
+  /** Which measure is shown; null where a stream has one alone. */
+  get measure() {
+    if (!this.series.measures.length) return null;
+    const chosen = find('#measures input:checked')?.value;
+    return this.series.measures.includes(chosen) ? chosen : this.series.measures[0];
+  }
+
+  /** What measures there are to choose from. */
+  measureOptions() {
+    const { measures } = this.series;
+    const field = find("#measures");
+    field.hidden = measures.length < 2;
+    if (field.dataset.key === measures.join()) return;
+    field.dataset.key = measures.join();
+    field.replaceChildren(field.firstElementChild, ...measures.map((name, place) => choice(name, !place)));
+  }
+
+  /** The name of a line where its measure stands beside. */
+  label(name) {
+    return this.series.labelOf(name, this.measure);
+  }
+
   preferred(there) {
-    const means = there.filter((name) => /(^|· )mean$/.test(name));
-    return (means.length ? means : there).slice(0, FIRST_PICKED);
+    return this.measured(there).slice(0, FIRST_PICKED);
   }
 
   pick(name) {
@@ -365,7 +401,8 @@ class App {
   head() {
     const { stream, series, clock } = this;
     const names = this.preferred(series.ranked());
-    showHead(page, { stream, series, clock, names, lead: this.lead(), now: Date.now() });
+    const label = (name) => this.label(name);
+    showHead(page, { stream, series, clock, names, label, measure: this.measure, lead: this.lead(), now: Date.now() });
   }
 
   lead() {
@@ -376,16 +413,19 @@ class App {
 
   groups() {
     const { series, picked } = this;
-    const names = series.ranked();
+    const names = this.measured(series.ranked());
+    const label = (name) => this.label(name);
     const search = find("#search").value;
     const toggled = (name, on) => this.toggled(name, on);
-    showGroups(page, { series, names, picked, most: COLOURS, search, toggled, bars: this.counts });
+    showGroups(page, { series, names, picked, most: COLOURS, search, toggled, label, bars: this.counts });
   }
 
   all() {
     const { series, clock, picked, stepped } = this;
     const spans = series.spans(this.most);
-    const lines = [...picked].map(([name, colour]) => ({ name, colour, rows: series.rows(name, spans) }));
+    const lines = [...picked].map(([name, colour]) => ({
+      name: this.label(name), colour, rows: series.rows(name, spans),
+    }));
     const empty = !spans.length;
     find("#nothing").hidden = !empty;
     find("#chart").hidden = empty;
@@ -415,7 +455,10 @@ class App {
   }
 
   title() {
-    if (!this.counts) return "Up to the end of each window";
+    if (!this.counts) {
+      const of = this.measure === null ? "" : `${this.measure} up`;
+      return of ? of.charAt(0).toUpperCase() + of.slice(1) + " to the end of each window" : "Up to the end of each window";
+    }
     return this.stepped ? "In each window" : "Running totals";
   }
 
@@ -510,14 +553,21 @@ class App {
   }
 }
 
-for (const choice of page.querySelectorAll('input[name="theme"]')) {
-  choice.checked = choice.value === (page.documentElement.dataset.theme ?? "auto");
-  choice.addEventListener("change", () => {
-    if (choice.value === "auto") delete page.documentElement.dataset.theme;
-    else page.documentElement.dataset.theme = choice.value;
+/** One of the measures of a stream. */
+function choice(name, checked) {
+  const input = element("input", { type: "radio", name: "measure", value: name, checked });
+  const words = name.charAt(0).toUpperCase() + name.slice(1);
+  return element("label", {}, input, element("span", { textContent: words }));
+}
+
+for (const field of page.querySelectorAll('input[name="theme"]')) {
+  field.checked = field.value === (page.documentElement.dataset.theme ?? "auto");
+  field.addEventListener("change", () => {
+    if (field.value === "auto") delete page.documentElement.dataset.theme;
+    else page.documentElement.dataset.theme = field.value;
     try {
-      if (choice.value === "auto") localStorage.removeItem("counton-theme");
-      else localStorage.setItem("counton-theme", choice.value);
+      if (field.value === "auto") localStorage.removeItem("counton-theme");
+      else localStorage.setItem("counton-theme", field.value);
     } catch {
       // The choice then holds until the page is loaded again.
     }

@@ -2,6 +2,9 @@
 
 import { band, ends, number, percent } from "./format.js";
 
+/** Ends of windows that are offered to choose from. */
+const OFFERED = 40;
+
 export class Difference {
   /** `asked({group, from, to})` answers with a row of estimate, std, lower and upper. */
   constructor(page, asked) {
@@ -34,8 +37,7 @@ export class Difference {
     }
     this.group.value = chosen;
     this.form.querySelector("#difference-group-label").hidden = groups.length < 2;
-    // Seconds are asked for only where windows end at some.
-    for (const field of [this.from, this.to]) field.step = clock.seconds ? "1" : "60";
+    this.moments();
     this.buttons();
     if (this.following !== null || !this.from.value) this.follow(this.following ?? this.offers[0]);
     else this.ask();
@@ -46,6 +48,15 @@ export class Difference {
     this.following = null;
     this.from.value = this.to.value = "";
     this.answer.replaceChildren();
+  }
+
+  /** Ends of the last windows, to choose from. */
+  moments() {
+    const texts = this.spans.slice(-OFFERED).map(({ end }) => this.clock.full(end)).reverse();
+    const list = this.page.querySelector("#moments");
+    if (list.dataset.key === texts.join()) return;
+    list.dataset.key = texts.join();
+    list.replaceChildren(...texts.map((text) => new Option(text, text)));
   }
 
   get offers() {
@@ -96,15 +107,19 @@ export class Difference {
   }
 
   set(from, to) {
-    this.from.value = this.clock.toField(from);
-    this.to.value = this.clock.toField(to);
+    this.from.value = this.clock.full(from);
+    this.to.value = this.clock.full(to);
     this.ask();
   }
 
   async ask() {
-    const [from, to] = [this.from, this.to].map((field) => this.clock?.fromField(field.value));
+    const [from, to] = [this.from, this.to].map((field) => this.clock?.read(field.value));
     const round = (this.round += 1);
-    if (Number.isNaN(from) || Number.isNaN(to) || from === undefined) return;
+    if (from === undefined) return;
+    if (Number.isNaN(from) || Number.isNaN(to)) {
+      this.say(`Write a moment as ${this.clock.full(this.spans.at(-1).end)}.`);
+      return;
+    }
     if (from >= to) {
       this.say(`The first moment must lie before the second.`);
       return;

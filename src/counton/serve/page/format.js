@@ -85,6 +85,7 @@ export class Clock {
     };
   }
 
+  /** A moment in full: one form for the whole page. */
   full(moment) {
     return this.forms.full.format(moment);
   }
@@ -114,23 +115,44 @@ export class Clock {
     return found;
   }
 
-  /** For a field of date and time: local time without its zone. */
-  toField(moment) {
+  /** What a moment is called by computers: local time without its zone. */
+  iso(moment) {
     const at = this._local(moment);
     return `${at.year}-${at.month}-${at.day}T${at.hour}:${at.minute}:${at.second}`;
   }
 
-  /** The moment that a field of date and time means in this zone; NaN where it says none. */
-  fromField(text) {
-    const wanted = Date.parse(text.length === 16 ? `${text}:00Z` : `${text}Z`);
+  /** A text that says a local time as computers write it; no time where it says none. */
+  plain(text) {
+    const found = /^(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d))?)?$/.exec(text);
+    if (found) {
+      const [, year, month, day, hour = "00", minute = "00", second = "00"] = found;
+      return `${year}-${month}-${day}T${hour}:${minute}:${second}`;
+    }
+    const words = /^(\d{1,2}) (\p{L}+)\.? (\d{4})(?:,? (\d\d):(\d\d)(?::(\d\d))?)?$/u.exec(text);
+    const month = MONTHS.indexOf(words?.[2].slice(0, 3).toLowerCase()) + 1;
+    if (!words || !month) return "no time";
+    const [, day, , year, hour = "00", minute = "00", second = "00"] = words;
+    return `${year}-${two(month)}-${two(day)}T${hour}:${minute}:${second}`;
+  }
+
+  /** The moment that a text means in this zone, written as `full` does or as 2024-03-01T09:00. */
+  read(text) {
+    const wanted = Date.parse(`${this.plain(text.trim())}Z`);
     // The offset at the guess may be that of the other side of a change of clocks: twice is enough.
     let guess = wanted;
     for (let round = 0; round < 2; round += 1) {
       if (Number.isNaN(guess)) return NaN;
-      guess += wanted - Date.parse(`${this.toField(guess)}Z`);
+      guess += wanted - Date.parse(`${this.iso(guess)}Z`);
     }
     return guess;
   }
+}
+
+const MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split(" ");
+
+/** A number of two digits. */
+function two(number) {
+  return String(number).padStart(2, "0");
 }
 
 const UNITS = { s: 1, m: 60, h: 3600, d: 86400, w: 604800, mo: 2592000 };

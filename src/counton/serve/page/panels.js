@@ -28,7 +28,7 @@ function fact(name, ...inside) {
 }
 
 /** Name, what is counted, and the newest numbers. */
-export function showHead(page, { stream, series, clock, names, lead, now }) {
+export function showHead(page, { stream, series, clock, names, label, measure, lead, now }) {
   page.querySelector("#title").textContent = stream.name;
   const words = [lead, everyWords(stream.every), `times in ${stream.timezone}`];
   page.querySelector("#lead").textContent = words.filter(Boolean).join(" · ");
@@ -37,7 +37,7 @@ export function showHead(page, { stream, series, clock, names, lead, now }) {
   const [first] = names;
   const row = first === undefined ? null : series.latest.get(first);
   if (row) {
-    const large = fact(names.length > 1 ? `Largest: ${first}` : "So far", ...figure(row));
+    const large = fact(names.length > 1 ? `Largest${measure === null ? "" : ` ${measure}`}: ${label(first)}` : "So far", ...figure(row));
     large.className = "large";
     facts.push(large);
     facts.push(fact("Last window ended", clock.full(Date.parse(row.window_end))));
@@ -111,7 +111,7 @@ function sentence(text) {
 }
 
 /** The groups, largest first, to pick those that the chart shows. */
-export function showGroups(page, { series, names, picked, most, search, toggled, bars }) {
+export function showGroups(page, { series, names, picked, most, search, toggled, label, bars }) {
   const card = page.querySelector("#groups-card");
   const list = page.querySelector("#groups");
   card.hidden = names.length < 2;
@@ -122,7 +122,7 @@ export function showGroups(page, { series, names, picked, most, search, toggled,
   page.querySelector("#search-label").hidden = names.length <= SEARCHED;
   page.querySelector("#groups-note").textContent = `${picked.size} of ${count(names.length)} shown`;
   const wanted = search.trim().toLowerCase();
-  const found = wanted ? names.filter((name) => name.toLowerCase().includes(wanted)) : names;
+  const found = wanted ? names.filter((name) => label(name).toLowerCase().includes(wanted)) : names;
   const listed = found.slice(0, LISTED);
   const largest = Math.max(1e-12, ...names.slice(0, 1).map((name) => Math.abs(series.latest.get(name).estimate)));
   // The order stays while somebody is picking: rows must not move away under a finger.
@@ -131,7 +131,7 @@ export function showGroups(page, { series, names, picked, most, search, toggled,
   const same = before.size === listed.length && listed.every((name) => before.has(name));
   const full = picked.size >= most;
   const items = listed.map((name) => {
-    const item = before.get(name) ?? groupItem(name, toggled);
+    const item = before.get(name) ?? groupItem(name, label(name), toggled);
     const row = series.latest.get(name);
     const [box] = item.getElementsByTagName("input");
     box.checked = picked.has(name);
@@ -153,14 +153,14 @@ export function showGroups(page, { series, names, picked, most, search, toggled,
   }
 }
 
-function groupItem(name, toggled) {
+function groupItem(name, words, toggled) {
   const box = element("input", { type: "checkbox" });
   box.addEventListener("change", () => toggled(name, box.checked));
   const label = element(
     "label",
     {},
     box,
-    element("span", { textContent: name }),
+    element("span", { textContent: words }),
     element("span", { className: "value" }),
     element("span", { className: "length", ariaHidden: "true" }, element("i")),
   );
@@ -184,6 +184,13 @@ export function showLegend(page, lines) {
   );
 }
 
+/** A moment whose day and time may stand below each other, each whole. */
+function moment(text) {
+  const [day, ...time] = text.split(", ");
+  const whole = (words) => element("span", { className: "whole", textContent: words });
+  return time.length ? [whole(`${day},`), " ", whole(time.join(", "))] : [whole(day)];
+}
+
 /** The same numbers as text, newest first. */
 export function showTable(page, { spans, lines, clock, stepped }) {
   const head = element("tr", {}, element("th", { scope: "col", textContent: stepped ? "Window from" : "Until" }));
@@ -192,7 +199,7 @@ export function showTable(page, { spans, lines, clock, stepped }) {
   const body = [];
   for (let place = spans.length - 1; place >= first; place -= 1) {
     const { start, end } = spans[place];
-    const row = element("tr", {}, element("th", { scope: "row", textContent: clock.full(stepped ? start : end) }));
+    const row = element("tr", {}, element("th", { scope: "row" }, ...moment(clock.full(stepped ? start : end))));
     for (const { rows } of lines) {
       row.append(element("td", {}, ...(rows[place] ? figure(rows[place]) : ["–"])));
     }

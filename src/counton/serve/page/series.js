@@ -14,6 +14,9 @@ function names(row, column) {
   return typeof value === "number" && !MEASURES.has(column);
 }
 
+/** Names of numbers that stand beside each other and have units of their own: of an average. */
+const OF_AN_AVERAGE = ["mean", "sum", "count"];
+
 /** Windows that are kept at most, however long the page stays open. */
 const KEPT = 20_000;
 
@@ -89,6 +92,22 @@ export class Series {
   rows(name, spans) {
     const found = this.values.get(name);
     return spans.map(({ step }) => found?.get(step) ?? null);
+  }
+
+  /** What is measured of each group, in this order, where that has several units. */
+  get measures() {
+    const named = new Set([...this.latest.values()].map(({ name }) => name));
+    return named.has("mean") ? OF_AN_AVERAGE.filter((name) => named.has(name)) : [];
+  }
+
+  /** Which of its measures a line is of; null where there is one alone. */
+  measureOf(name) {
+    return this.measures.length ? this.latest.get(name)?.name ?? null : null;
+  }
+
+  /** The name of a line without its measure. */
+  labelOf(name, measure) {
+    return measure !== null && name.endsWith(` · ${measure}`) ? name.slice(0, -measure.length - 3) : name;
   }
 
   /** Names of lines, largest first. */
