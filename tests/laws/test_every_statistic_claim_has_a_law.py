@@ -88,6 +88,7 @@ WRONG: dict[str, list[Statistic]] = {
     ],
     "event": [claiming(event="edge")],
     "from_dict": [claiming(from_dict=classmethod(lambda cls, saved: Count()))],
+    "inner": [claiming(inner=Above(3))],
     "joined": [Joins()],
     "largest_entry": [
         claiming(measured=lambda self, sums: 5 * sums),
@@ -134,10 +135,30 @@ WRONG: dict[str, list[Statistic]] = {
 }
 
 #: Names whose wrong value takes neither privacy nor a right number from anybody.
-NO_LAW = {
-    "check_events": "is asked before a step is counted and returns nothing: whoever refuses too "
-    "much finds out with the first events of `check_statistic`, and whoever refuses too little has "
-    "sums that do not fit int64, which the counter refuses",
+NO_LAW: dict[str, str] = {
+    **dict.fromkeys(
+        ("check_events", "counted", "most_counted", "refuse_unreadable", "refuse_unreadable_cells"),
+        "asked before a step is counted, to refuse it: what is let through is refused by the "
+        "counter or the reading whose numbers it does not fit",
+    ),
+    **dict.fromkeys(
+        (
+            *("also_called", "cells_in_words", "charted", "drawing", "keyword", "label"),
+            *("profile", "reading_bounds", "says", "showing", "shows", "stream", "worded"),
+        ),
+        "words, pictures and ends of an axis: made of what was released, after it was",
+    ),
+    **dict.fromkeys(
+        (
+            *("by_groups", "columns_of_job", "declares", "domain", "finds", "from_job"),
+            *("options", "ranks", "reads", "settles", "windowed"),
+        ),
+        "how a job asks for it: counted is the statistic that comes of it, whose own laws hold",
+    ),
+    **dict.fromkeys(
+        ("asked_cells", "check_asked"),
+        "which cells are asked for: each is what the machine releases, whichever it is",
+    ),
 }
 
 #: What is said of some of them.

@@ -283,14 +283,15 @@ def check_statistic_rows(statistic: AnyStatistic, batches: Batches) -> None:
     require(np.array_equal(whole, turned), statistic, "the order of rows matters")
     halves = [_changes(statistic, [batch[k::2] for batch in batches]) for k in (0, 1)]
     require(np.array_equal(whole, sum(halves)), statistic, "halves of the rows do not add up")
-    if hasattr(tallied, "inner") and hasattr(tallied, "groups"):
+    if tallied.inner is not tallied:
         _each_group(tallied, batches, whole)
     else:
         _rows_added(tallied, batches, whole)
 
 
 def _each_group(statistic: Any, batches: Batches, whole: Integers) -> None:
-    inner, groups = statistic.inner, statistic.groups
+    inner, groups = statistic.inner, getattr(statistic, "groups", ())
+    require(bool(groups), statistic, f"is said to be {inner} by group, and has no groups")
     for place, group in enumerate(groups):
         own = [[event for name, event in batch if name == group] for batch in batches]
         same = np.array_equal(_changes(inner, own), whole[:, place])
