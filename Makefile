@@ -206,8 +206,9 @@ quick: $(READY) ## the tests that take no figures, pages, kills and servers: a f
 FUZZ ?= 300
 
 .PHONY: fuzz
-fuzz: $(READY) ## one unit's rows through whole jobs, very many times, other ones each time
+fuzz: $(READY) ## one unit's rows through whole jobs, very many times; two servers in every order
 	COUNTON_FUZZ=$(FUZZ) $(PYTEST) tests/jobs/test_neighbours.py
+	COUNTON_ORDERS=6 $(PYTEST) tests/store/test_two_servers.py
 
 .PHONY: lint
 lint: $(READY) ## style, types and layers only
