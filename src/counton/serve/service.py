@@ -248,7 +248,7 @@ class Service:
         for name in sorted(state.watch.unknown - before):
             warn(
                 "waits, since nobody saw here who wrote last: another server goes on, or somebody "
-                "says that the state is the newest (counton verify --adopt)",
+                "says by counton verify that the state is the newest",
                 stream=name,
             )
 
