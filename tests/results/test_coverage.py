@@ -71,11 +71,11 @@ def shares(definition: Definition, released: Released) -> dict[str, float]:
     return {kind: float(np.mean(inside)) for kind, inside in kinds.items()}
 
 
-def coverage(definition: Definition, *levels: float) -> list[dict[str, float]]:
-    """For each level the mean of `shares` over all keys."""
+def coverage(definition: Definition, *levels: float, keys: int = KEYS) -> list[dict[str, float]]:
+    """For each level the mean of `shares` over so many keys."""
     found = [
         [shares(definition, released) for released in zeros_released(definition, number, levels)]
-        for number in range(KEYS)
+        for number in range(keys)
     ]
     return [
         {kind: float(np.mean([each[kind] for each in of_level])) for kind in of_level[0]}
@@ -111,8 +111,10 @@ def test_intervals_of_totals_alone_are_those_of_both(loss: dict[str, Fraction]) 
 @pytest.mark.parametrize("loss", LOSSES, ids=["laplace", "gaussian"])
 def test_intervals_of_weighted_noise_are_never_too_short(loss: dict[str, Fraction]) -> None:
     # Sums of unequal Laplace draws get the tails of fewer equal ones: up to 1% more than stated.
-    (found,) = coverage(asked("both", loss, simple=False), 0.95)
+    # Each release solves equations for all cells; 8 keys give shares within 0.07% again.
+    found, short = coverage(asked("both", loss, simple=False), 0.95, 0.93, keys=8)
     assert all(0.947 < share < 0.96 for share in found.values()), found
+    assert not any(share > 0.947 for share in short.values()), short
 
 
 @pytest.mark.slow
