@@ -297,7 +297,7 @@ def test_users_bring_no_more_groups_than_rows_that_count(tmp_path: Path) -> None
     options = {"user": "visitor", "most": 2, "per": "1d"}
     request = asked(tmp_path, sorted(rows + flood), **options)
     with run(request) as outcome:
-        assert outcome.over >= 298
+        assert outcome.beyond_most >= 298
         labels = outcome.stream.labels()
         discovery = outcome.definition.discovery
     assert labels == ("home", "shop", "flood-0000", "flood-0001")

@@ -215,7 +215,7 @@ def totals(folder: Path, options: dict[str, Any], *runs: tuple[str, list[Row]], 
         with run(asked) as outcome:
             values = outcome.stream.releases().values
             released.append(values[-1].tolist() if len(values) else [0, 0])
-            notes = (outcome.over, outcome.known, outcome.closed)
+            notes = (outcome.beyond_most, outcome.known, outcome.closed)
     return released, notes
 
 

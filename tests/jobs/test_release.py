@@ -191,7 +191,7 @@ def test_shares_lie_between_0_and_1_with_both_ends(tmp_path: Path) -> None:
     empty = [f"empty {n}" for n in range(20)]
     given = {"by": "region", "domain": ["north", "south", *empty], "guarantee": PureDP(2)}
     found = release("count", ROWS, state=tmp_path / "s.db", **{**NEW, **given})
-    shares = found.released(0.1).shares()
+    shares = found.released(0.1).shares_of_groups()
     outside = shares.filter((pl.col("estimate") < 0) | (pl.col("estimate") > 1))
     assert outside.height > 3
     within = pl.all_horizontal(pl.col("lower", "upper").is_between(0, 1))

@@ -73,7 +73,7 @@ def test_every_question_takes_days(tmp_path: Path) -> None:
         days = ask("a", "b", steps="2024-03-02:2024-03-03", other_steps="2024-03-04")
         assert days == ask("a", "b", steps="2:3", other_steps="4:4")
     assert found.share("a", steps="2024-03-02") == found.share("a", steps="2:2")
-    assert found.shares(steps="2024-03-02").equals(found.shares(steps="2:2"))
+    assert found.shares_of_groups(steps="2024-03-02").equals(found.shares_of_groups(steps="2:2"))
     wrong: Any = 2
     with pytest.raises(InvalidInput, match="steps=2 is not FIRST:LAST"):
         found.difference("a", "b", steps=wrong)

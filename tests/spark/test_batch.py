@@ -40,7 +40,7 @@ def told(outcome: Any) -> tuple[Any, ...]:
     """All that a run says, and the rows of its journal."""
     found = outcome.tally
     facts = (found.rows, found.before, found.beyond, found.unknown, found.skipped, found.newest)
-    counted = (outcome.late, outcome.over, outcome.known, outcome.closed, outcome.again)
+    counted = (outcome.late, outcome.beyond_most, outcome.known, outcome.closed, outcome.again)
     steps = (outcome.before, outcome.after, outcome.until)
     return (
         *(facts, counted, steps),

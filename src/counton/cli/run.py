@@ -206,7 +206,7 @@ def as_json(outcome: Outcome, written: Written, outputs: Outputs) -> dict[str, A
             "dropped": sum(
                 (
                     *(outcome.tally.before, outcome.tally.beyond, outcome.tally.unknown),
-                    *(outcome.tally.skipped, outcome.over, outcome.closed),
+                    *(outcome.tally.skipped, outcome.beyond_most, outcome.closed),
                 )
             ),
             "quarantined": outcome.tally.quarantined,

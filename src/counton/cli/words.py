@@ -82,7 +82,7 @@ def operator_notes(outcome: Outcome, aside: int) -> list[str]:
         (f"rows of undeclared groups{unnamed}, counted nowhere", tally.unknown),
         ("rows that lack something, counted nowhere", tally.skipped),
         (_aside(aside, tally.quarantined), aside),
-        ("rows beyond what may count of their user, counted nowhere", outcome.over),
+        ("rows beyond what may count of their user, counted nowhere", outcome.beyond_most),
         ("rows that were counted before, and not again", outcome.known),
         ("rows too late to be looked at, counted nowhere", outcome.closed),
         ("rows that waited in the stream that has ended, not handed over", outcome.dropped),

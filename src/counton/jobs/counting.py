@@ -47,7 +47,7 @@ class Run:
         late: rows that arrived for windows released earlier, counted at the next release.
         early, beyond: rows before the first window and after the last, counted nowhere.
         unknown: rows of undeclared groups, counted nowhere.
-        over: rows left out because their user had as many as may count.
+        beyond_most: rows left out because their user had as many as may count.
         known, closed: new rows that were counted before, and that came too late to be counted.
         again: these new events have been counted by an earlier run, so nothing was done.
 
@@ -81,7 +81,7 @@ class Run:
     early: int = attribute(repr=False)
     beyond: int = attribute(repr=False)
     unknown: int = attribute(repr=False)
-    over: int = attribute(repr=False)
+    beyond_most: int = attribute(repr=False)
     known: int = attribute(repr=False)
     closed: int = attribute(repr=False)
     again: bool
@@ -101,7 +101,7 @@ class Run:
             early=tally.before,
             beyond=tally.beyond,
             unknown=tally.unknown,
-            over=outcome.over,
+            beyond_most=outcome.beyond_most,
             known=outcome.known,
             closed=outcome.closed,
             again=outcome.again,

@@ -92,7 +92,7 @@ class Outcome(Closing):
         until_stated: it is not the newest event's time.
         tally: of the events. Exact: only for the operator.
         late: rows that arrived for windows released earlier. Exact: only for the operator.
-        over: rows left out because their user had as many as may count. Only for the operator.
+        beyond_most: rows left out because their user had as many as may count. Only for the operator.
         known: new rows that were counted before. Only for the operator.
         closed: new rows that came too late to be counted at all. Only for the operator.
         again: these new events have been counted by an earlier run, so nothing was done.
@@ -107,7 +107,7 @@ class Outcome(Closing):
     until_stated: bool
     tally: Tally = attribute(repr=False)
     late: int = attribute(repr=False)
-    over: int = attribute(default=0, repr=False)
+    beyond_most: int = attribute(default=0, repr=False)
     known: int = attribute(default=0, repr=False)
     closed: int = attribute(default=0, repr=False)
     again: bool = False

@@ -163,7 +163,7 @@ class Release(ABC):
         Raises:
             InvalidInput: a statistic that does not answer it.
         """
-        self._cannot("shares")
+        self._cannot("shares_of_groups")
 
     def sums(self, every: str) -> pl.DataFrame:
         """What happened in each day, week or month.

@@ -445,7 +445,7 @@ class Released(Release):
         lower, upper = (min(max(end, 0.0), 1.0) for end in found.interval())
         return replace(found, lower=lower, upper=upper, what=words)
 
-    def shares(self, *, steps: Steps = None) -> pl.DataFrame:
+    def shares_of_groups(self, *, steps: Steps = None) -> pl.DataFrame:
         """The share of each group, with intervals that hold for all of them at once.
 
         Columns: group, estimate, std, lower, upper.

@@ -297,7 +297,7 @@ class Releaser:
         counts.runs, counts.seconds = counts.runs + 1, seconds
         counts.releases += new
         counts.rows += outcome.tally.rows
-        counts.over += outcome.over
+        counts.over += outcome.beyond_most
         counts.known += outcome.known
         counts.closed += outcome.closed
         if new:
