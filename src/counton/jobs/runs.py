@@ -92,7 +92,8 @@ class Outcome(Closing):
         until_stated: it is not the newest event's time.
         tally: of the events. Exact: only for the operator.
         late: rows that arrived for windows released earlier. Exact: only for the operator.
-        beyond_most: rows left out because their user had as many as may count. Only for the operator.
+        beyond_most: rows left out because their user had as many as may count. Only for the
+            operator.
         known: new rows that were counted before. Only for the operator.
         closed: new rows that came too late to be counted at all. Only for the operator.
         again: these new events have been counted by an earlier run, so nothing was done.
