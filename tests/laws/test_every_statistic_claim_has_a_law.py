@@ -143,7 +143,15 @@ NO_LAW: dict[str, str] = {
     ),
     **dict.fromkeys(
         (
-            *("also_called", "cells_in_words", "charted", "drawing", "keyword", "label"),
+            *(
+                "unprotected",
+                "also_called",
+                "cells_in_words",
+                "charted",
+                "drawing",
+                "keyword",
+                "label",
+            ),
             *("profile", "reading_bounds", "says", "showing", "shows", "stream", "worded"),
         ),
         "words, pictures and ends of an axis: made of what was released, after it was",
