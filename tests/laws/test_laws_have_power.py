@@ -26,7 +26,7 @@ from counton.strategies import (
 )
 from counton.strategies.base import Relation, Steps, is_wide
 from counton.strategies.participation import Part, Schedule
-from counton.strategies.streams.binary import below_split
+from counton.strategies.streams.dyadic import below_split
 from counton.testing import (
     LawBroken,
     check_alternating,

@@ -434,6 +434,29 @@ def test_what_is_not_compared_is_not_the_best() -> None:
         assert best.strategy == alone.strategy
 
 
+@pytest.mark.parametrize("horizon", [1, 2, 3, 7, 15, 16, 31])
+def test_what_is_published_is_compared_with_and_never_chosen(horizon: int) -> None:
+    """However short: full trees, where two children a node are at their best, and one step more."""
+    units = [UNIT, Contribution.add_remove(steps=2)]
+    guarantees = [PureDP(1), ZCDP(8), ApproxDP(1, 1e-6)]
+    metrics: tuple[Metric, ...] = ("mean", "max")
+    for guarantee, metric, unit in itertools.product(guarantees, metrics, units):
+        compared, alone = (
+            plan(horizon, guarantee, metric, unit, compare=compare) for compare in (True, False)
+        )
+        assert not [choice for choice in alone if is_published(choice.strategy)]
+        assert [choice for choice in compared if is_published(choice.strategy)] or horizon == 1
+        assert compared.best.strategy == alone.best.strategy
+
+
+def test_a_published_strategy_is_one_by_its_folder() -> None:
+    assert [is_published(strategy) for strategy in (Binary(9), KAry(9, 3))] == [True, False]
+
+
+def is_published(strategy: StreamStrategy) -> bool:
+    return type(strategy).__module__.startswith("counton.strategies.published.")
+
+
 def test_what_would_hold_or_draw_too_much_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     few, many = plan(8760, PureDP(1), shape=(100,)), plan(8760, PureDP(1), shape=(10**5,))
     assert few.best.kind == "solved"

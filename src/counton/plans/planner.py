@@ -452,7 +452,7 @@ def plan(
             strategy that releases nothing else; or "both", as many counts, the differences of
             totals, as totals.
         simple: only strategies that release integers; they hold nothing, and nothing is searched.
-        compare: rank also the kinds that have never been found best from 64 steps on.
+        compare: rank also the kinds that have never been found best, or not from 64 steps on.
         around: without a last step, how many steps you have in mind: strategies are ranked by their
             errors up to there, and serve as many as come. Default: 65,536.
 
@@ -517,9 +517,10 @@ def plan(
             contribution.every,
             release=release,
             simple=simple,
+            compare=compare,
             # Only what is causal keeps the better calibration of units in several steps: there
             # kinds may be the best that never are otherwise.
-            compare=compare or (isinstance(guarantee, ApproxDP) and not contribution.in_one_step),
+            everything=isinstance(guarantee, ApproxDP) and not contribution.in_one_step,
             norms=_norms(guarantee),
         )
     else:
@@ -760,6 +761,8 @@ class _Family(NamedTuple):
         contends: those with which it may be the best of all from 64 steps on.
         simple: what is released are integers.
         only_simple: another kind is better where fractions may be released.
+        published: of ``strategies/published``, which no horizon, guarantee or unit has been found
+            to have as the best: what is chosen is compared with it.
     """
 
     kind: str
@@ -768,10 +771,15 @@ class _Family(NamedTuple):
     contends: tuple[Norm, ...] = (1, 2)
     simple: bool = True
     only_simple: bool = False
+    published: bool = False
 
-    def wanted(self, asked: tuple[Norm, ...], *, everything: bool) -> tuple[Norm, ...]:
+    def wanted(
+        self, asked: tuple[Norm, ...], *, compare: bool, everything: bool
+    ) -> tuple[Norm, ...]:
         """Norms among those asked for with which to weigh it."""
-        of = self.norms if everything else self.contends
+        if self.published and not compare:
+            return ()
+        of = self.norms if compare or everything else self.contends
         return tuple(norm for norm in asked if norm in of)
 
 
@@ -794,10 +802,10 @@ _BOTH: tuple[_Family, ...] = (
     _Family(
         "Honaker online",
         lambda asked, norm: [known.HonakerOnline(asked.horizon)],
-        contends=(),
         simple=False,
+        published=True,
     ),
-    _Family("binary", lambda asked, norm: [known.Binary(asked.horizon)], contends=()),
+    _Family("binary", lambda asked, norm: [known.Binary(asked.horizon)], published=True),
 )
 _WINDOWS: tuple[_Family, ...] = (
     _Family("one draw a step", lambda asked, norm: [known.Independent(asked.horizon)]),
@@ -857,13 +865,15 @@ def candidates(
     release: ReleaseForm = "totals",
     simple: bool = False,
     compare: bool = True,
+    everything: bool = False,
     norms: tuple[Norm, ...] = (1, 2),
 ) -> tuple[_Found, ...]:
     """Strategies by kind, and why others cannot serve the horizon.
 
     Within a kind, parameters appear only if no others have both smaller sensitivities and a
     smaller error: which of them is best depends on the guarantee. ``steps``, ``separation`` and
-    ``every`` say how often a unit counts, as in `Contribution`.
+    ``every`` say how often a unit counts, as in `Contribution`. With ``everything`` no kind that
+    may be the best is left out; with ``compare`` none at all.
 
     >>> [found.kind for found in candidates(1000, simple=True)]
     ['k-ary with subtraction', 'octave, whole numbers', 'k-ary', 'smooth binary',
@@ -874,7 +884,11 @@ def candidates(
         _found(asked, family, wanted)
         for family in (_WINDOWS if release == "windows" else _BOTH)
         if (family.simple if simple else not family.only_simple)
-        and (wanted := family.wanted(norms, everything=compare or horizon < _SHORT))
+        and (
+            wanted := family.wanted(
+                norms, compare=compare, everything=everything or horizon < _SHORT
+            )
+        )
     )
 
 

@@ -20,13 +20,13 @@ from counton.strategies.base import (
 
 if TYPE_CHECKING:
     from counton.strategies.base import TableStrategy as TableStrategy
-    from counton.strategies.streams.binary import Binary as Binary
+    from counton.strategies.published.binary import Binary as Binary
+    from counton.strategies.published.honaker import HonakerOnline as HonakerOnline
     from counton.strategies.streams.epochs import Epochs as Epochs
     from counton.strategies.streams.expiring import Expiring as Expiring
     from counton.strategies.streams.factorisation import Factorisation as Factorisation
     from counton.strategies.streams.growing import GrowingCascade as GrowingCascade
     from counton.strategies.streams.growing_root import GrowingSquareRoot as GrowingSquareRoot
-    from counton.strategies.streams.honaker import HonakerOnline as HonakerOnline
     from counton.strategies.streams.independent import Independent as Independent
     from counton.strategies.streams.kary import KAry as KAry
     from counton.strategies.streams.look_ahead import LookAhead as LookAhead
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
 
 #: Where each strategy for streams lives. The imports above say the same to type checkers.
 _HOME = {
-    "Binary": "counton.strategies.streams.binary",
+    "Binary": "counton.strategies.published.binary",
     "Epochs": "counton.strategies.streams.epochs",
     "Expiring": "counton.strategies.streams.expiring",
     "Factorisation": "counton.strategies.streams.factorisation",
     "GrowingCascade": "counton.strategies.streams.growing",
     "GrowingSquareRoot": "counton.strategies.streams.growing_root",
-    "HonakerOnline": "counton.strategies.streams.honaker",
+    "HonakerOnline": "counton.strategies.published.honaker",
     "Independent": "counton.strategies.streams.independent",
     "KAry": "counton.strategies.streams.kary",
     "LookAhead": "counton.strategies.streams.look_ahead",

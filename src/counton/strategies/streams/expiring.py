@@ -20,7 +20,7 @@ from counton.exact import Number
 from counton.expiry import Expiry
 from counton.laws import Law
 from counton.strategies.base import Metric, Node, NodeNoise, Steps, StreamStrategy, nodes_per_chunk
-from counton.strategies.streams.binary import below_split
+from counton.strategies.streams.dyadic import below_split
 
 
 class Expiring(StreamStrategy):

@@ -44,7 +44,7 @@ from counton.strategies.base import (
     check_metric,
 )
 from counton.strategies.participation import Schedule
-from counton.strategies.streams.honaker import HonakerOnline
+from counton.strategies.streams.look_ahead import LookAhead
 
 #: Levels of the noise table: heights of differences below, doublings from here on.
 _DOUBLINGS = 128
@@ -159,7 +159,7 @@ class GrowingCascade(StreamStrategy):
         k, w = schedule.steps, self.weight
         if norm == 1:
             return self.first + self.doublings * w + (k - 1) * (self.doublings + 1) * w
-        whole = HonakerOnline(self.horizon)  # it measures every node
+        whole = LookAhead(self.horizon, (2,) * self.doublings)  # it measures every node
         return (k * k + k + whole.largest_sum(2, schedule)) * w**2 + 1
 
     def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:

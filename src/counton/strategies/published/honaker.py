@@ -36,7 +36,7 @@ from counton.strategies.base import (
     nodes_per_chunk,
 )
 from counton.strategies.participation import Part
-from counton.strategies.streams.binary import below_split, dyadic_error, dyadic_window_error
+from counton.strategies.streams.dyadic import below_split, dyadic_error, dyadic_window_error
 
 LARGEST_HORIZON = 2**40
 #: A release adds at most 41 estimates of at most (1.3 + level / 2) times the largest node's noise,
