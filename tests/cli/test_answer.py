@@ -40,6 +40,19 @@ def test_a_file_and_its_state_answer_alike(place: Workplace, table: str) -> None
     assert "between" in place.plain("answer", table, "--difference", "a,b").out
 
 
+def test_published_tables_answer_as_their_state_does(place: Workplace, table: str) -> None:
+    public = place.folder / "public.db"
+    state = str(place.state)
+    assert place("publish", "--state", state, "--to", str(public)).code == 0
+    words = ("--difference", "a,b", "--steps", "2:3")
+    for source in (str(public), f"sqlite:///{public}", state, f"sqlite:///{state}"):
+        assert asked(place, source, *words) == asked(place, table, *words)
+    done = place.plain("answer", str(public), "--name", "visits")
+    assert (done.code, "has no stream 'visits' published; it has 'events'" in done.err) == (3, True)
+    done = place.plain("answer", f"sqlite:///{place.folder}/none.db")
+    assert (done.code, "is no file: give a database" in " ".join(done.err.split())) == (3, True)
+
+
 def test_rows_and_sums(place: Workplace, table: str) -> None:
     rows = asked(place, table, "--steps", "2:")["rows"]
     assert isinstance(rows, list)

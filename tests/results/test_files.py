@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 from counton.errors import InvalidInput, StateError
-from counton.jobs import Job, export, recalled, run
+from counton.jobs import Job, export, publish, recalled, run
 from counton.jobs.writing import Outputs
 from counton.results.files import read
 from counton.results.released import Released
@@ -101,6 +101,9 @@ def test_a_file_answers_what_the_run_answers(name: str, tmp_path: Path) -> None:
     for ending in ENDINGS:
         export(tmp_path / "s.db", tmp_path / f"again.{ending}") if name != "found" else None
     files = [out] if name == "found" else [out, *(tmp_path / f"again.{one}" for one in ENDINGS)]
+    if name != "found":
+        files.append(tmp_path / "public.db")
+        publish(tmp_path / "s.db", files[-1])
     for file in files:
         found: Any = read(file)
         assert found.table().equals(own.table()), file

@@ -1,4 +1,4 @@
-"""The command ``answer``: questions to what was released: a file of it, a state or a service."""
+"""The command ``answer``: questions to what was released, in files, tables, states, services."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from counton.errors import InvalidInput, field
 from counton.jobs.exports import released_in
 from counton.mechanisms.contrasts import Answer
 from counton.results.choosing import groups_named, steps_between, steps_within
-from counton.results.files import ADDRESSES, TABLES, promise_of, read
+from counton.results.files import ADDRESSES, TABLES, is_database, promise_of, read
 from counton.results.release import Release
 
 #: Rows that the screen shows.
@@ -66,18 +66,33 @@ def _steps(given: str | None, released: Release) -> range:
 
 def _released(options: AnswerOptions) -> Release:
     if options.source.startswith(ADDRESSES):
-        return read(options.source, level=options.level, token=options.token)
+        return read(options.source, name=options.name, level=options.level, token=options.token)
     if options.token is not None:
         raise InvalidInput(
             f"{field('token')} is for a service, and {options.source!r} is no address of one: "
             f"leave it out"
         )
-    names = [options.source]
-    if not Path(options.source).exists() and "://" not in options.source:
-        names = [name.strip() for name in options.source.split(",")]
-    if all(Path(name).suffix.lower() in TABLES for name in names):
-        return read(names, level=options.level)
+    if (public := public_places(options.source)) is not None:
+        return read(public, name=options.name, level=options.level)
     return released_in(options.source, options.name, level=options.level)
+
+
+def public_places(source: str) -> list[str] | None:
+    """What `counton.read` reads: tables, a published database, a service; None: it is a state.
+
+    Raises:
+        StateError: a database that cannot be read.
+    """
+    if source.startswith(ADDRESSES):
+        return [source]
+    if is_database(source):
+        from counton.store.published import is_published
+
+        return [source] if is_published(source) else None
+    names = [source]
+    if not Path(source).exists():
+        names = [name.strip() for name in source.split(",")]
+    return names if all(Path(name).suffix.lower() in TABLES for name in names) else None
 
 
 def _answer(released: Release, options: AnswerOptions, asked: str, steps: range) -> Answer:

@@ -412,10 +412,10 @@ class AnswerOptions:
     """Options of ``answer``."""
 
     source: str = argument(
-        "a table that was written, several with commas between, a state, or a stream of a service: "
-        "https://counts.example/v1/streams/visits"
+        "a table that was written, several with commas between, a database that `publish` wrote, a "
+        "state, or a stream of a service: https://counts.example/v1/streams/visits"
     )
-    name: str | None = option(None, "of the stream, where a state has several")
+    name: str | None = option(None, "of the stream, where a database has several")
     token: str | None = option(
         None, "that the service asks for, or env:NAME; default: what COUNTON_TOKEN holds"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,10 @@ import numpy as np
 from counton.errors import InvalidInput, field
 from counton.jobs.definition import Definition
 from counton.jobs.released import level_of, shown_of
+from counton.jobs.succession import carried_by
+from counton.results.files import AUTHOR, description_of
+from counton.results.packing import MOST_CELLS, packed
+from counton.results.released import carried_facts
 from counton.results.shown import ReleasedStatistic, Shown
 from counton.store import Stream, published
 from counton.store.store import Reader
@@ -69,6 +74,7 @@ def publish_new(
         )
     definition = Definition.reopen(source.terms, source.details)
     terms = source.terms
+    carried = carried_by(source, definition) if definition.plain else None
     with place.transaction(write=True) as connection:
         known = published.found(connection, terms.name)
         kept = level_of(definition) if known is None else float(known.level)
@@ -83,9 +89,15 @@ def publish_new(
             None if readings == Shown() else json.dumps(readings.to_dict()),
             definition.groups if definition.plain else (),
         )
-        stream_id, before = published.begin(connection, shown, source.step)
-    if source.step > before and not definition.plain:
-        _publish_readings(source, definition, place, stream_id, before, shown.level, readings)
+        if not definition.plain:
+            own: dict[str, Any] = {"shown": readings.to_dict()}
+        else:
+            own = carried_facts(carried, definition.groups, terms)
+        description = description_of(terms, definition, shown.level, own)
+        begun = published.begin(connection, shown, source.step, description, AUTHOR)
+    stream_id, before, _ = begun
+    if not definition.plain:
+        _publish_readings(source, definition, place, begun, shown.level, readings)
     elif source.step > before:
         released = read(source, definition, shown.level)
         size = max(1, _CHUNK // len(released.groups))
@@ -100,12 +112,11 @@ def _publish_readings(
     source: Reader | Stream,
     definition: Definition,
     place: published.Place,
-    stream_id: int,
-    before: int,
+    begun: published.Begun,
     level: float,
     readings: Shown,
 ) -> None:
-    """Add the readings of a statistic: what its table says, a row a number."""
+    """Add the readings of a statistic: what its table says, a row a number; and its cells."""
     if definition.statistic.on_demand or definition.cut is None:
         why = "has no windows of time"
         if definition.statistic.on_demand:
@@ -113,8 +124,19 @@ def _publish_readings(
         raise InvalidInput(
             f"stream {source.terms.name!r} {why}; write its table with {field('out')} instead"
         )
+    stream_id, before, cells_until = begun
+    all_cells = source.step * math.prod(source.terms.shape)
+    behind = cells_until < source.step and all_cells <= MOST_CELLS
+    if before == source.step and not behind:
+        return
     released, cut = ReleasedStatistic.read(source, definition, level, readings), definition.cut
-    begun = cut.starts(range(1, source.step + 1))  # of what is read, `over` windows before its end
+    cells = released.cells()
+    if before == source.step and cells is not None:  # published before there were cells
+        with place.transaction(write=True) as connection:
+            packs = packed(cells[cells_until:])
+            published.write_cells(connection, stream_id, cells_until + 1, source.step, packs)
+        return
+    starts = cut.starts(range(1, source.step + 1))  # of what is read, `over` windows before its end
     size = max(1, _CHUNK // max(1, released.last.height))
     for first in range(before + 1, source.step + 1, size):
         steps = range(first, min(first + size, source.step + 1))
@@ -141,11 +163,17 @@ def _publish_readings(
         with place.transaction(write=True) as connection:
             begins, ends = (
                 published.moments(connection, [moment(int(us)) for us in times])
-                for times in (begun[of], cut.ends(steps))
+                for times in (starts[of], cut.ends(steps))
             )
             nothing = [None] * len(steps)
             windows = zip(steps, begins, ends, nothing, nothing, nothing, nothing, strict=True)
             published.write(connection, stream_id, steps[0], steps[-1], windows, (), rows)
+            if cells is None:
+                published.remove_cells(connection, stream_id)
+            else:
+                packs = packed(cells[cells_until : steps[-1]])
+                published.write_cells(connection, stream_id, cells_until + 1, steps[-1], packs)
+                cells_until = steps[-1]
 
 
 def _finite(value: Any) -> Any:

@@ -9,11 +9,13 @@ from __future__ import annotations
 import glob
 import http.client
 import json
+import math
 import os
 import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,6 +27,7 @@ from numpy.typing import NDArray
 from counton.errors import InvalidInput, StateError, field
 from counton.exact import quoted
 from counton.laws import law_to_dict
+from counton.lazy import require
 from counton.mechanisms import Releases
 from counton.mechanisms.intervals import check_level
 from counton.mechanisms.terms import StreamTerms, TableTerms
@@ -60,6 +63,12 @@ _TIME_OUT = 60
 _FORMAT = 2
 #: Those that are read: of the first, laws are in units of their own.
 _READ = (1, _FORMAT)
+#: Who writes descriptions.
+AUTHOR = f"counton {version('counton')}"
+#: What reads the published tables of a database: below jobs, and above what is public.
+_DATABASES = "counton.store.published"
+#: How the address of a database begins.
+_DATABASE_URLS = ("sqlite:", "postgresql:", "postgresql+psycopg:")
 #: What stands before names that came with the events where a spreadsheet would read a formula.
 _NO_FORMULA = r"^'('*[=+\-@\t\r\uFF1D\uFF0B\uFF0D\uFF20])"
 
@@ -102,7 +111,7 @@ def about(
         "strategy": repr(terms.strategy) if isinstance(terms, StreamTerms) else terms.measured,
         "noise": _noise(terms, steps),
         "level": level,
-        "written_by": f"counton {version('counton')}",
+        "written_by": AUTHOR,
     }
 
 
@@ -122,14 +131,23 @@ def promise_of(released: Release) -> dict[str, Any]:
 
 def facts_of(released: Release) -> dict[str, Any]:
     """What a file of these numbers carries, as JSON values: what it promises, and all to answer."""
-    described = {
-        "format": _FORMAT,
-        "terms": released.terms.public(),
-        **released.definition.public(),
-        "level": released.level,
-        **released.described(),
-    }
+    described = description_of(
+        released.terms, released.definition, released.level, released.described()
+    )
     return promise_of(released) | released.facts() | {"description": described}
+
+
+def description_of(
+    terms: StreamTerms, definition: Description, level: float, own: Mapping[str, Any]
+) -> dict[str, Any]:
+    """All that is public of a stream, as JSON values; its own facts are of `Release.described`."""
+    return {
+        "format": _FORMAT,
+        "terms": terms.public(),
+        **definition.public(),
+        "level": level,
+        **own,
+    }
 
 
 class _File(NamedTuple):
@@ -148,10 +166,11 @@ class _File(NamedTuple):
 def read(
     source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,
+    name: str | None = None,
     level: float | None = None,
     token: str | None = None,
 ) -> Release:
-    """What was released, from its file or a service's address alone: no state, no key.
+    """What was released, from a file, published tables or a service alone: no state, no key.
 
     Rows that were left out or put in another order since are not missed until they are asked for.
     Values that were changed cannot be noticed.
@@ -159,8 +178,11 @@ def read(
     Args:
         source: a table that a run or an export wrote: Parquet, or CSV, JSON, JSON lines or Arrow
             with the description beside it (``visits.csv.json``); a pattern such as
-            ``2024-*.parquet``, or several, of one stream. Or the address of a stream of a service:
-            ``https://counts.example/v1/streams/visits``.
+            ``2024-*.parquet``. Or the address of a stream of a service:
+            ``https://counts.example/v1/streams/visits``. Or a database that ``counton publish``
+            wrote: a SQLite file, ``sqlite:///public.db`` or ``postgresql://USER@HOST/DATABASE``.
+            Several, if they are of one stream.
+        name: of the stream; needed where a database has several.
         level: probability with which each interval holds; None: as the file has it.
         token: that a service asks for, or ``env:NAME``, the environment variable that holds it;
             None: COUNTON_TOKEN, if there is one.
@@ -169,7 +191,7 @@ def read(
         InvalidInput: no such file or stream, one without a description, files of several streams,
             or a token that the service refuses.
         StateError: another version of counton wrote the file, in a form that this one does not
-            know.
+            know; a state; or a database in which nothing, or no such stream, is published.
 
     >>> import tempfile
     >>> import polars as pl
@@ -185,10 +207,7 @@ def read(
     True
     >>> folder.cleanup()
     """
-    if isinstance(source, str) and source.startswith(ADDRESSES):
-        files = [_fetched(source, token)]
-    else:
-        files = [_opened(path) for path in _paths(source)]
+    files = [_one(place, name, token) for place in _places(source)]
     newest = max(files, key=_File.last)
     described = newest.described
     for one in files:
@@ -201,22 +220,91 @@ def read(
     return _readings(files, described, definition, terms, level)
 
 
-def _paths(source: Any) -> list[Path]:
+def _one(place: str, name: str | None, token: str | None) -> _File:
+    """One place, and the stream of it that is asked for."""
+    if place.startswith(ADDRESSES):
+        found = _fetched(place, token)
+    elif is_database(place):
+        found = _published(place, name)
+    else:
+        found = _opened(Path(place))
+    own = found.described["terms"]["name"]
+    if name is not None and name != own:
+        raise InvalidInput(f"{found.label!r} is of stream {own!r}: correct {field('name', name)}")
+    return found
+
+
+def is_database(place: str) -> bool:
+    """Whether a place is a database, by its address or the first bytes of a file."""
+    if place.startswith(_DATABASE_URLS):
+        return True
+    try:
+        with open(place, "rb") as file:
+            return file.read(16) == b"SQLite format 3\0"
+    except (OSError, ValueError):
+        return False
+
+
+def _published(place: str, name: str | None) -> _File:
+    """A stream of a database, which another part of the house reads: it gives what is public."""
+    require("sqlalchemy")
+    kept = import_module(_DATABASES).read_rows(place, name)
+    facts = {**kept.facts, "description": dict(kept.facts["description"])}
+    described = facts["description"]
+    try:
+        rows = pl.DataFrame({name: _numbers(name, values) for name, values in kept.columns.items()})
+        if "shown" not in described:
+            described["steps"] = kept.last
+        elif kept.cells or kept.last * math.prod(described["terms"]["shape"]) <= MOST_CELLS:
+            described["cells"] = {"parts": _joined(kept.cells, kept.last)}
+    except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError) as error:
+        raise StateError(
+            f"{kept.place} does not hold what was published ({error}): publish anew (counton "
+            f"publish --remove, then counton publish)"
+        ) from error
+    return _file(kept.place, rows, facts)
+
+
+def _numbers(name: str, values: list[Any]) -> pl.Series:
+    """A column: texts, or integers, or floats where some are none."""
+    if name == "group":
+        return pl.Series(name, values, dtype=pl.String)
+    whole = name == "step" or all(value is None or isinstance(value, int) for value in values)
+    return pl.Series(name, values, dtype=pl.Int64 if whole else pl.Float64)
+
+
+def _joined(parts: Iterable[tuple[int, int, Any]], newest: int) -> list[Any]:
+    """Cells of all steps, kept by consecutive ones."""
+    found, before = [], 0
+    for first, last, cells in parts:
+        if first != before + 1 or int(cells["steps"]) != last - before:
+            raise ValueError(f"cells of step {before + 1:,} are missing")
+        found.append(cells)
+        before = last
+    if before < newest:
+        raise ValueError(f"cells of step {before + 1:,} are missing")
+    return found
+
+
+def _places(source: Any) -> list[str]:
     given = list(source) if isinstance(source, list | tuple) else [source]
-    found: list[Path] = []
+    found: list[str] = []
     for one in given:
         if not isinstance(one, str | os.PathLike):
             raise InvalidInput(
                 f"{quoted(one)} is no file: give the path of a table that a run or an export wrote"
             )
         name = os.fspath(one)
+        if name.startswith((*ADDRESSES, *_DATABASE_URLS)):
+            found.append(name)
+            continue
         paths = [name]
         if not os.path.exists(name) and glob.has_magic(name):
             paths = sorted(glob.glob(name, recursive=True))
             paths = [path for path in paths if not path.endswith(".json") or path in given]
         if not paths or not all(os.path.isfile(path) for path in paths):
             raise InvalidInput(f"{name!r} is no file: give a table that a run or an export wrote")
-        found += map(Path, paths)
+        found += paths
     if not found:
         raise InvalidInput("no file is named: give a table that a run or an export wrote")
     return found
@@ -267,7 +355,11 @@ def _file(label: str, rows: pl.DataFrame, facts: Mapping[str, Any]) -> _File:
         )
     if "step" not in rows.columns:
         raise InvalidInput(f"{label!r} has lost its column 'step': keep it")
-    return _File(label, rows.with_columns(pl.col("step").cast(pl.Int64)), described)
+    rows = rows.with_columns(pl.col("step").cast(pl.Int64))
+    least: Any = rows["step"].min()
+    if rows["step"].null_count() or (least is not None and least < 1):
+        raise InvalidInput(f"{label!r} has a row without a step; steps count from 1: correct it")
+    return _File(label, rows, described)
 
 
 def _token(given: str | None) -> str | None:
@@ -397,6 +489,8 @@ def _cells(
         rows = one.rows
         if name not in rows.columns or ("group" not in rows.columns and len(groups) > 1):
             raise InvalidInput(f"{one.label!r} has lost its columns 'group' or {name!r}: keep them")
+        needed = {name, "window_estimate" if both else name} & set(rows.columns)
+        rows = rows.drop_nulls(list(needed))  # a number taken away is a row left out
         if since is not None and one.label.lower().endswith(".csv"):
             rows = rows.with_columns(pl.col("group").str.replace(_NO_FORMULA, "${1}"))
         named = rows["group"] if "group" in rows.columns else pl.Series([groups[0]] * rows.height)
@@ -496,7 +590,9 @@ def _readings(
             f"{files[0].label!r} holds readings of {terms.name!r} alone, since {why}: read its "
             f"rows as they stand"
         )
-    values = unpacked(described["cells"], terms.shape)
+    cells = described["cells"]
+    parts = [unpacked(part, terms.shape) for part in cells.get("parts", (cells,))]
+    values = np.concatenate(parts)
     shown = Shown.from_dict(described["shown"])
     kept = _Kept(terms, definition.statistic, values)
     found = ReleasedStatistic.read(kept, definition, level, shown)

@@ -738,11 +738,7 @@ class Released(Release):
     def described(self) -> dict[str, Any]:
         """See `Release.described`."""
         found: dict[str, Any] = {"steps": self.steps.stop - 1}
-        if self.carried is not None:
-            found["carried"] = {
-                "groups": list(self.groups),
-                **self.carried.to_dict(self.terms.resolution),
-            }
+        found |= carried_facts(self.carried, self.groups, self.terms)
         if self.since is not None:
             found["since"] = dict(self.since)
         return found
@@ -818,6 +814,16 @@ class Released(Release):
             return table
         since = np.tile(np.array([self.since[group] for group in groups], np.int64), steps)
         return table.filter(pl.col("step") >= pl.Series(since, dtype=pl.Int64))
+
+
+def carried_facts(
+    carried: Carried | None, groups: Sequence[str], terms: StreamTerms
+) -> dict[str, Any]:
+    """The totals before a stream, as a description has them: those of its first groups."""
+    if carried is None:
+        return {}
+    told = carried.of(len(groups)).to_dict(terms.resolution)
+    return {"carried": {"groups": list(groups), **told}}
 
 
 def error_in_words(series: Series, what: str, level: float) -> str:

@@ -232,11 +232,16 @@ class ReleasedStatistic(Release):
     def described(self) -> dict[str, Any]:
         """See `Release.described`: what is shown, and all cells, unless they are too many."""
         found: dict[str, Any] = {"shown": self.shown.to_dict()}
-        if not self.statistic.on_demand:
-            values = self.source.readings(1, self.steps.stop, self.statistic).releases
-            if values is not None and values.values.size <= MOST_CELLS:
-                found["cells"] = packed(values.values)
+        if (cells := self.cells()) is not None:
+            found["cells"] = packed(cells)
         return found
+
+    def cells(self) -> NDArray[Any] | None:
+        """The released cells by step; None where they are made on demand, or are too many."""
+        if self.statistic.on_demand:
+            return None
+        found = self.source.readings(1, self.steps.stop, self.statistic).releases
+        return None if found is None or found.values.size > MOST_CELLS else found.values
 
     def _table(self, steps: range) -> pl.DataFrame:
         begin = self.shown.over or 0

@@ -3,13 +3,16 @@
 The journal keeps releases as compressed blobs, which no query reads. Here they stand once more, one
 row a value, in tables that hold nothing secret, and in one view over them, ``counton_releases``. A
 value takes its number and its address; what all groups of a step share (times, deviation, the
-half-width of the interval) stands there once.
+half-width of the interval) stands there once. Beside them stands what is public of each stream, as
+files carry it, so that `read_rows` finds all that a result is made from.
 """
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -86,6 +89,18 @@ readings = _of_stream(
     name="counton_published_readings",
 )
 
+#: What is public of a stream, as files carry it; JSON.
+descriptions = _of_stream(
+    sa.Column("description", sa.Text, nullable=False), name="counton_published_descriptions"
+)
+#: Cells of which the readings of a statistic are made, by consecutive steps; JSON.
+cells = _of_stream(
+    sa.Column("first_step", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("last_step", sa.BigInteger, nullable=False),
+    sa.Column("cells", sa.Text, nullable=False),
+    name="counton_published_cells",
+)
+
 #: What is read. Columns ``window_...`` are of the window by itself, the others of all so far.
 _VIEW = """CREATE VIEW counton_releases AS
 SELECT s.stream, w.step, w.window_start, w.window_end, g."group",
@@ -119,6 +134,38 @@ class Shown(NamedTuple):
     level: float
     shown: str | None
     groups: Sequence[str]
+
+
+class Begun(NamedTuple):
+    """How far a stream is published.
+
+    Attributes:
+        stream_id: the number under which it stands there.
+        step: the last that is published.
+        cells: the last step of which cells are published.
+    """
+
+    stream_id: int
+    step: int
+    cells: int
+
+
+class Rows(NamedTuple):
+    """What a database says of one published stream, all of it public.
+
+    Attributes:
+        place: the database, without a password.
+        facts: the description, and who wrote it.
+        last: the last step that is published.
+        columns: ``step``, and of counts and sums ``group, estimate, window_estimate``.
+        cells: of a statistic, by consecutive steps: first, last, and the packed cells.
+    """
+
+    place: str
+    facts: dict[str, Any]
+    last: int
+    columns: dict[str, list[Any]]
+    cells: list[tuple[int, int, dict[str, Any]]]
 
 
 class Place:
@@ -214,13 +261,17 @@ def found(connection: Connection, stream: str) -> Row[Any] | None:
     return connection.execute(sa.select(*columns).where(streams.c.stream == stream)).first()
 
 
-def begin(connection: Connection, shown: Shown, last: int) -> tuple[int, int]:
-    """Make what is missing, and say under which number a stream stands, and up to which step.
+def begin(
+    connection: Connection, shown: Shown, last: int, description: Mapping[str, Any], author: str
+) -> Begun:
+    """Make what is missing, and say how far a stream is published.
 
     Args:
         connection: in a transaction that writes.
         shown: what is published.
         last: step that the state has released.
+        description: what is public of the stream.
+        author: which version of counton writes it.
 
     Raises:
         StateError: another stream of this name is published there, or more of this one.
@@ -232,6 +283,8 @@ def begin(connection: Connection, shown: Shown, last: int) -> tuple[int, int]:
         metadata.create_all(connection)
         connection.exec_driver_sql("DROP VIEW counton_releases")
         connection.exec_driver_sql(_VIEW)
+    elif not sa.inspect(connection).has_table(descriptions.name):
+        metadata.create_all(connection)
     present = {column["name"] for column in sa.inspect(connection).get_columns(streams.name)}
     if streams.c.shown.name not in present:  # published before it was remembered
         connection.exec_driver_sql(f"ALTER TABLE {streams.name} ADD COLUMN shown TEXT")
@@ -265,7 +318,42 @@ def begin(connection: Connection, shown: Shown, last: int) -> tuple[int, int]:
         ]
         if named:
             connection.execute(groups.insert(), named)
-    return row.id, row.step
+    _describe(connection, row.id, description, author)
+    newest = sa.select(sa.func.max(cells.c.last_step)).where(cells.c.stream_id == row.id)
+    return Begun(row.id, row.step, connection.execute(newest).scalar() or 0)
+
+
+def _describe(
+    connection: Connection, stream_id: int, description: Mapping[str, Any], author: str
+) -> None:
+    """Keep what is public of a stream, if it is not what stands there."""
+    of = descriptions.c.stream_id == stream_id
+    before = connection.execute(sa.select(descriptions.c.description).where(of)).scalar()
+    text = json.dumps({"written_by": author, "description": description})
+    if before is not None and _described(before) == json.loads(text)["description"]:
+        return
+    connection.execute(descriptions.delete().where(of))
+    connection.execute(descriptions.insert().values(stream_id=stream_id, description=text))
+
+
+def _described(text: str) -> Any:
+    try:
+        return json.loads(text)["description"]
+    except (ValueError, LookupError, TypeError):
+        return None
+
+
+def write_cells(
+    connection: Connection, stream_id: int, first: int, last: int, packed: Mapping[str, Any]
+) -> None:
+    """Add the cells of consecutive steps."""
+    row = {"stream_id": stream_id, "first_step": first, "last_step": last}
+    connection.execute(cells.insert().values(**row, cells=json.dumps(packed)))
+
+
+def remove_cells(connection: Connection, stream_id: int) -> None:
+    """Take the cells of a stream away, which are too many by now."""
+    connection.execute(cells.delete().where(cells.c.stream_id == stream_id))
 
 
 def write(
@@ -311,7 +399,10 @@ def remove(connection: Connection, stream: str) -> Row[Any] | None:
     """Take a stream's rows away; its row, if it was published."""
     row = found(connection, stream)
     if row is not None:
-        for table in (values, readings, windows, groups):
+        there = sa.inspect(connection)
+        for table in (values, readings, cells, descriptions, windows, groups):
+            if not there.has_table(table.name):  # published before there were any
+                continue
             connection.execute(table.delete().where(table.c.stream_id == row.id))
         connection.execute(streams.delete().where(streams.c.id == row.id))
     return row
@@ -322,3 +413,143 @@ def moments(connection: Connection, times: Sequence[Any]) -> Sequence[Any]:
     if connection.dialect.name != "sqlite":
         return times
     return [time.strftime("%Y-%m-%dT%H:%M:%SZ") for time in times]
+
+
+def read_rows(source: str, name: str | None = None) -> Rows:
+    """What is published of a stream, from a database that is not changed.
+
+    Args:
+        source: a SQLite file, or a database URL.
+        name: of the stream; needed where several are published.
+
+    Raises:
+        InvalidInput: neither a path nor a SQLite or PostgreSQL URL.
+        StateError: a state, a database in which nothing is published or no such stream, one that
+            cannot be read, or one that was published without a description.
+    """
+    with _reading(source) as (connection, place):
+        if (table := _lacks(connection)) is not None:
+            raise StateError(_nothing(connection, place, table))
+        names = list(connection.execute(sa.select(streams.c.stream).order_by("stream")).scalars())
+        chosen = names[0] if name is None and len(names) == 1 else name
+        if chosen not in names:
+            listed = ", ".join(map(repr, names))
+            if not names:
+                raise StateError(f"{place} has no stream published: counton publish adds one")
+            if chosen is None:
+                raise StateError(f"{place} has {listed}: say which with {field('name')}")
+            raise StateError(f"{place} has no stream {chosen!r} published; it has {listed}")
+        row = connection.execute(
+            sa.select(streams.c.id, streams.c.step).where(streams.c.stream == chosen)
+        ).one()
+        text = None
+        if sa.inspect(connection).has_table(descriptions.name):
+            text = connection.execute(
+                sa.select(descriptions.c.description).where(descriptions.c.stream_id == row.id)
+            ).scalar()
+        if text is None or _described(text) is None:
+            raise StateError(
+                f"{place} has no description of stream {chosen!r}, so its numbers alone cannot be "
+                f"asked: an older version published it, or it was removed; publish again with "
+                f"this one (counton publish)"
+            )
+        facts = json.loads(text)
+        stretches = connection.execute(
+            sa.select(cells.c.first_step, cells.c.last_step, cells.c.cells)
+            .where(cells.c.stream_id == row.id)
+            .order_by(cells.c.first_step)
+        ).all()
+        plain = facts["description"].get("shown") is None
+        listed = 'step, "group", estimate, window_estimate' if plain else "DISTINCT step"
+        order = 'step, "group"' if plain else "step"
+        found = connection.execute(
+            sa.text(
+                f"SELECT {listed} FROM counton_releases "  # noqa: S608  # names of ours
+                f"WHERE stream = :stream ORDER BY {order}"
+            ),
+            {"stream": chosen},
+        )
+        names = list(found.keys())
+        columns = [list(column) for column in zip(*found.all(), strict=True)]
+    return Rows(
+        place,
+        facts,
+        row.step,
+        dict(zip(names, columns or [[] for _ in names], strict=True)),
+        [(first, last, json.loads(packed)) for first, last, packed in stretches],
+    )
+
+
+def is_published(source: str) -> bool:
+    """Whether a database is one of published releases that is no state, or none that is readable.
+
+    Raises:
+        InvalidInput: neither a path nor a SQLite or PostgreSQL URL.
+        StateError: a database that cannot be read.
+    """
+    url = _url(source)
+    if url.get_backend_name() == "sqlite" and is_state(Path(str(url.database))):
+        return False
+    with _reading(source) as (connection, _):
+        if _lacks(connection) is not None:
+            return False
+        if not sa.inspect(connection).has_table(schema.streams.name):
+            return True
+        return not connection.execute(
+            sa.select(sa.func.has_any_column_privilege(schema.streams.name, "SELECT"))
+        ).scalar()
+
+
+def _lacks(connection: Connection) -> str | None:
+    return None if sa.inspect(connection).has_table(streams.name) else streams.name
+
+
+def _nothing(connection: Connection, place: str, table: str) -> str:
+    """Why a database has nothing to read."""
+    if sa.inspect(connection).has_table(schema.streams.name):
+        return (
+            f"{place} is a state in which nothing is published: publish its streams first "
+            f"(counton publish --state), or ask the state (counton answer)"
+        )
+    return (
+        f"{place} has no table {table}, so nothing is published there: publish a stream of a "
+        f"state there (counton publish --to)"
+    )
+
+
+@contextmanager
+def _reading(source: str) -> Iterator[tuple[Connection, str]]:
+    """One look at a database, which neither makes nor changes it; and its name."""
+    url = _url(source)
+    file = Path(str(url.database)) if url.get_backend_name() == "sqlite" else None
+    place = url.render_as_string(True) if file is None else str(file)
+    if file is None:
+        require("psycopg")
+        engine = sa.create_engine(url, isolation_level="REPEATABLE READ")
+    else:
+        if not file.is_file():
+            raise StateError(f"{place} is no file: give a database that counton publish wrote")
+        if is_state(file):
+            raise StateError(
+                f"{place} is a state, which is secret and not for readers: publish its streams in "
+                f"a file of their own (counton publish --to), or ask the state (counton answer)"
+            )
+        address = f"{file.as_uri()}?mode=ro"
+        engine = sa.create_engine(
+            "sqlite://",
+            creator=lambda: sqlite3.connect(address, uri=True, isolation_level=None),
+        )
+    try:
+        with engine.connect() as connection:
+            if file is not None:
+                connection.exec_driver_sql("BEGIN")  # all that is read is of one moment
+            yield connection, place
+    except SQLAlchemyError as error:
+        cause = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
+        raise StateError(
+            f"{place} cannot be read ({cause}): check the path or address; a reader on a server is "
+            f"granted SELECT on counton_releases, {streams.name}, {descriptions.name} and "
+            f"{cells.name}"
+        ) from error
+    finally:
+        engine.dispose()
