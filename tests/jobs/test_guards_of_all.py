@@ -172,6 +172,7 @@ IN_ORDER: dict[str, dict[str, Any]] = {
 
 REFUSED_IN_ORDER: dict[str, Any] = {
     "user": "node",
+    "id": "node",
     "missing": "skip",
     "bad_rows": "quarantine:bad.csv",
     "append": True,
@@ -195,8 +196,11 @@ def test_what_rows_in_order_do_not_have_is_refused(tmp_path: Path, what: str, ti
         if not timed or name not in ("missing", "bad_rows")
     }
     for name, value in refused.items():
-        with pytest.raises(InvalidInput, match=f"^{name}=.* does not go with {what}.* leave it"):
+        with pytest.raises(
+            InvalidInput, match=f"^{name}=.* does not go with {what}.* leave it"
+        ) as no:
             run(replace(job, **{name: value}))
+        assert str(no.value).count("leave") == 1
     assert not state.exists()
     run(job).close()
     for name, value in refused.items():

@@ -65,7 +65,7 @@ def test_a_successor_takes_over_what_it_does_not_say(request_: Job) -> None:
     found = released(successor(request_))
     assert found.definition.groups == ("a", "b", "rest")
     assert found.definition.windows.steps == 9
-    assert found.local_start() == "2013-01-01 03:00"
+    assert f"{found.definition.windows.start:%Y-%m-%d %H:%M}" == "2013-01-01 03:00"
     assert found.definition.guarantee == PureDP(1000)
     assert found.definition.unit == "visit"
     assert found.totals is not None

@@ -107,8 +107,9 @@ def test_rows_may_count_several_times(tmp_path: Path) -> None:
         assert outcome.definition.contribution == one  # a row of 5 is five units
     for more in ({"user": "who", "most": 3}, {"id": "number"}):
         asked: dict[str, Any] = {"value": "number", "name": "x", **more}
-        with pytest.raises(InvalidInput, match="does not go with a hierarchy of counts"):
+        with pytest.raises(InvalidInput, match="does not go with a hierarchy of counts") as no:
             run(months(tmp_path, **asked))
+        assert str(no.value).count("leave it out") == 1
 
 
 @pytest.mark.parametrize("bad", ["2.5", "-1", "nan", "", "many", "1e10"])

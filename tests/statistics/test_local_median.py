@@ -409,6 +409,8 @@ def test_what_pure_privacy_does_not_take() -> None:
     assert 0 < _small(1e-4).cut < 1e-4
     with pytest.raises(InvalidInput, match="client"):
         question.randomise(0.5, client=4)
+    with pytest.raises(InvalidInput, match=r"client is missing.*from 0 to 3$"):
+        question.randomise_loss(lambda t: 0.0)
     for wrong in (PureMessage(0, 5), PureMessage(4, 0)):
         with pytest.raises(InvalidInput):
             question.collect().add(wrong)

@@ -18,7 +18,7 @@ from counton.errors import StateError, WrongKey
 from counton.noise import Key
 from counton.noise.witness import parsed
 from counton.store import key_path, verify
-from counton.store.watching import Watch, adopt, note_seen
+from counton.store.watching import Watch, adopt
 from counton.strategies import Binary
 
 
@@ -233,7 +233,7 @@ def test_a_server_that_was_away_does_not_go_on_from_a_dump(postgres: str, tmp_pa
     for _ in range(2):
         with pytest.raises(StateError, match=r"not seen who wrote it last.*say so \(adopt\)"):
             go_on(postgres, keys[0])
-        note_seen(postgres, keys[0])  # which shows what stands there, and not whether it goes on
+        Watch().look(postgres, keys[0])  # which shows what stands there, and not whether it goes on
     with pytest.raises(StateError, match="restored from an old copy"):
         go_on(postgres, keys[1])
     assert adopt(postgres, keys[0]) == ("a",)  # somebody's word, against which nothing is known
@@ -279,13 +279,13 @@ def test_a_server_that_watches_notices_an_old_dump(postgres: str, tmp_path: Path
     go_on(postgres, keys[1])
     dump = server.saved()
     go_on(postgres, keys[1])
-    note_seen(postgres, keys[0])
+    Watch().look(postgres, keys[0])
     with Stream.open(postgres, "a", key=keys[1]) as stream:
-        note_seen(postgres, keys[0], ["a", "not there yet"])
+        Watch().look(postgres, keys[0], ["a", "not there yet"])
         stream.release(8)  # it goes on to write
     server.put_back(dump)
     with pytest.raises(StateError, match="restored from an old copy"):
-        note_seen(postgres, keys[0])
+        Watch().look(postgres, keys[0])
     for key in keys:
         with pytest.raises(StateError, match="restored from an old copy"):
             go_on(postgres, key, 10)

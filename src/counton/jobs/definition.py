@@ -50,7 +50,6 @@ from counton.strategies import StreamStrategy
 from counton.windows import Windows, parse_time
 
 if TYPE_CHECKING:
-    from counton.mechanisms.discovery import Discovery
     from counton.strategies import Expiring
     from counton.strategies.base import ReleaseForm
 
@@ -773,8 +772,6 @@ def _cut(asked: Asked) -> Windows | None:
                     f"{field('time')}, the column to find it in; give it, or leave {field(name)} "
                     f"out: then each row is a step"
                 )
-        if statements.kind_of(request.what).windowed:
-            _needed(request.time, "time")
         return None
     timezone = request.timezone or "UTC"
     start, every = _needed(asked.start, "start"), _needed(request.every, "every")
@@ -837,7 +834,7 @@ def _refuse_spare(request: Job, statistic: Statistic) -> None:
 #: What a statistic whose rows come in order cannot have, and why.
 _IN_ORDER = {
     "user": "protects what it says itself, and reads no column of users",
-    "id": "takes rows as they stand; leave out those that come twice",
+    "id": "takes rows as they stand, also those that come twice",
     "release": "has totals alone",
     "continues": "knows its events from the first step on, and begins anew",
     "most": "bounds what a unit does by its own parameters",
@@ -925,7 +922,7 @@ def _found_by(
 ) -> Discovery:
     from counton.laws import DiscreteLaplace
     from counton.mechanisms.calibration import law_for
-    from counton.mechanisms.discovery import ROOM, Discovery
+    from counton.mechanisms.discovery import ROOM
     from counton.privacy import ApproxDP
 
     assert isinstance(guarantee, ApproxDP)

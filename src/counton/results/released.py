@@ -563,11 +563,6 @@ class Released(Release):
             }
         )
 
-    def local_start(self) -> str:
-        """Beginning of the first window in local time."""
-        windows = self.definition.windows
-        return windows.local(windows.start).strftime("%Y-%m-%d %H:%M")
-
     @property
     def delay(self) -> int:
         """How many windows before its own a release counts up to."""

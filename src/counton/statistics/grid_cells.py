@@ -58,10 +58,8 @@ def refuse_of_tables(stated: Statement) -> None:
     }
     counts = stated["value"] is not None
     if counts:  # then what is protected is less than a row
-        reasons["user"] = (
-            "bounds the rows of a user, and rows with counts are of many: leave it out"
-        )
-        reasons["id"] = "counts rows once, and what is protected is less than a row: leave it out"
+        reasons["user"] = "bounds the rows of a user, and rows with counts are of many"
+        reasons["id"] = "counts rows once, and what is protected is less than a row"
     for name, why in reasons.items():
         value = getattr(stated, name)
         if value is not None:

@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,9 +58,12 @@ _LEAST_CELLS, _MOST_CELLS = 2, 2**16
 _LARGEST_SUM = 2**62
 _WORD = 2**64
 
+#: What a client sends.
+Message = TypeVar("Message")
+
 
 @dataclass(frozen=True, kw_only=True)
-class LocalProtocol(ABC):
+class LocalProtocol(ABC, Generic[Message]):
     """What clients and server agree on; public.
 
     Attributes:
@@ -153,6 +156,48 @@ class LocalProtocol(ABC):
         word = next(self._words(key, b"local loss", *_number(client)))
         return int(np.searchsorted((1 + slopes) / 2, (word >> 11) * 2.0**-53, "right"))
 
+    def randomise(
+        self, value: float, key: Key | None = None, *, client: int | None = None
+    ) -> Message:
+        """The message of a client with this value: the only thing that it may send.
+
+        Args:
+            value: in the range; outside, the nearest end.
+            key: of the noise: the client's own secret, drawn from the operating system unless
+                given. Two messages under one key, name and ``client`` with different values give
+                both away.
+            client: its number, which is part of the address of the noise: for who computes the
+                messages of several clients under one key, as in a simulation. `PureLocalMedian`
+                needs it.
+
+        Returns:
+            Of `LocalMedian` C e_j + z in units of ``2**-strategy.lattice_bits``: int64, shape
+            ``(cells,)``; of `PureLocalMedian` which of its candidates it chose.
+
+        Raises:
+            InvalidInput: not a number, or no number of a client.
+        """
+        return self._message(self.cell(value), key, client)
+
+    def randomise_loss(
+        self,
+        slope: Callable[[float], float],
+        key: Key | None = None,
+        *,
+        client: int | None = None,
+    ) -> Message:
+        """The message of a client with this convex loss instead: see `LocalProtocol.cell_of_loss`.
+
+        >>> question = LocalMedian(cells=8, guarantee=ZCDP(1), name="loss")
+        >>> question.randomise_loss(lambda theta: theta - 0.3).shape  # (theta - 0.3)^2 / 2
+        (8,)
+        """
+        return self._message(self.cell_of_loss(slope, key, client=client), key, client)
+
+    @abstractmethod
+    def _message(self, cell: int, key: Key | None, client: int | None) -> Message:
+        """The message of a client with a value in this cell."""
+
     @property
     @abstractmethod
     def law(self) -> DiscreteGaussian:
@@ -241,7 +286,7 @@ def largest_move(strategy: SqrtToeplitz) -> Shift:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LocalMedian(LocalProtocol):
+class LocalMedian(LocalProtocol[NDArray[np.int64]]):
     """A question to many clients, each of which sends one noisy vector.
 
     It is kept in no state: nobody holds exact values or releases anything over time. Each message
@@ -316,42 +361,6 @@ class LocalMedian(LocalProtocol):
         assert isinstance(law, DiscreteGaussian), "no other family was asked for"
         return law
 
-    def randomise(
-        self, value: float, key: Key | None = None, *, client: int | None = None
-    ) -> NDArray[np.int64]:
-        """The message of a client with this value: the only thing that it may send.
-
-        Args:
-            value: in the range; outside, the nearest end.
-            key: of the noise: the client's own secret, drawn from the operating system unless
-                given. Two messages under one key, name and ``client`` with different values give
-                both away.
-            client: its number, which is part of the address of the noise: for who computes the
-                messages of several clients under one key, as in a simulation.
-
-        Returns:
-            C e_j + z in units of ``2**-strategy.lattice_bits``: int64, shape ``(cells,)``.
-
-        Raises:
-            InvalidInput: not a number, or no number of a client.
-        """
-        return self._message(self.cell(value), key, client)
-
-    def randomise_loss(
-        self,
-        slope: Callable[[float], float],
-        key: Key | None = None,
-        *,
-        client: int | None = None,
-    ) -> NDArray[np.int64]:
-        """The message of a client with this convex loss instead: see `LocalProtocol.cell_of_loss`.
-
-        >>> question = LocalMedian(cells=8, guarantee=ZCDP(1), name="loss")
-        >>> question.randomise_loss(lambda theta: theta - 0.3).shape  # (theta - 0.3)^2 / 2
-        (8,)
-        """
-        return self._message(self.cell_of_loss(slope, key, client=client), key, client)
-
     def _message(self, cell: int, key: Key | None, client: int | None) -> NDArray[np.int64]:
         field = self._field(Key.generate() if key is None else key, client=client)
         return self._entered(cell) + field.run(0, range(self.cells))
@@ -388,7 +397,7 @@ class Collected:
     Where messages say who sent them, it holds the numbers of those clients too.
     """
 
-    def __init__(self, protocol: LocalProtocol) -> None:
+    def __init__(self, protocol: LocalProtocol[Any]) -> None:
         self.protocol, self.clients = protocol, 0
         self._sum = np.zeros(protocol.cells, np.int64)
         self._senders: set[int] = set()
@@ -625,7 +634,7 @@ class PureMessage(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PureLocalMedian(LocalProtocol):
+class PureLocalMedian(LocalProtocol[PureMessage]):
     """The same question with pure privacy: clients choose among public candidates (GenProt).
 
     Bun, Nelson and Stemmer, "Heavy hitters and the structure of local privacy" (2019), Algorithm 3,
@@ -769,21 +778,12 @@ class PureLocalMedian(LocalProtocol):
         odds = np.exp(np.clip(log, -1.0, 1.0)).tolist()
         return [min(max(round(ratio * (_WORD // 2)), least), most) for ratio in odds]
 
-    def randomise(self, value: float, *, client: int, key: Key | None = None) -> PureMessage:
-        """The message of a client with this value: see `LocalMedian.randomise`.
-
-        Raises:
-            InvalidInput: not a number, or no client of this number.
-        """
-        return self._message(self.cell(value), client, key)
-
-    def randomise_loss(
-        self, slope: Callable[[float], float], *, client: int, key: Key | None = None
-    ) -> PureMessage:
-        """The message of a client with this convex loss: see `LocalProtocol.cell_of_loss`."""
-        return self._message(self.cell_of_loss(slope, key, client=client), client, key)
-
-    def _message(self, cell: int, client: int, key: Key | None) -> PureMessage:
+    def _message(self, cell: int, key: Key | None, client: int | None) -> PureMessage:
+        if client is None:
+            raise InvalidInput(
+                f"client is missing: each has candidates of its own; give its number, from 0 to "
+                f"{self.clients - 1:,}"
+            )
         words = self._words(Key.generate() if key is None else key, f"local {client}".encode())
         chances = self.chances(cell, client)
         kept = [t for t, chance in enumerate(chances) if next(words) < chance]

@@ -40,7 +40,22 @@ class Look(NamedTuple):
 
 
 class Watch:
-    """What a process has seen of streams that others write; see `note_seen`."""
+    """What a process has seen of streams that others write.
+
+    >>> import shutil, tempfile
+    >>> from pathlib import Path
+    >>> from counton import PureDP, Stream
+    >>> from counton.strategies import Binary
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> state, copy = folder.name + "/visits.db", folder.name + "/copy.key"
+    >>> with Stream.create(state, "visits", Binary(horizon=100), PureDP(1)) as stream:
+    ...     first = stream.release(3)
+    >>> _ = shutil.copy(state + ".key", copy)
+    >>> Watch().look(state, copy)
+    >>> '"step": 1' in Path(copy + ".witness").read_text()
+    True
+    >>> folder.cleanup()
+    """
 
     def __init__(self) -> None:
         self._looks: dict[tuple[str, str], Look] = {}
@@ -49,7 +64,21 @@ class Watch:
     def look(
         self, state: keyfile.State | Database, key: keyfile.Kept, names: Iterable[str] | None = None
     ) -> None:
-        """Look at streams again; see `note_seen`, for its arguments and errors too."""
+        """Note in the witness of a key how far streams are that another process releases.
+
+        The process goes on to write them: nothing of the state changes. Of a state on a server a
+        single look cannot tell what was written while nobody looked: look again.
+
+        Args:
+            state: path of a SQLite file, a database URL, or an open database.
+            key: where the key is kept.
+            names: of the streams; None: all. Those that the state does not have yet are left out.
+
+        Raises:
+            StateError: a stream has forgotten what the witness knows; or the witness cannot be read
+                or written.
+            WrongKey: the key is another one, or cannot be had.
+        """
         database = state if isinstance(state, Database) else Database(state)
         try:
             witness = keyfile.witness_beside(database, key)
@@ -70,41 +99,6 @@ class Watch:
                 database.close()
 
 
-def note_seen(
-    state: keyfile.State | Database, key: keyfile.Kept, names: Iterable[str] | None = None
-) -> None:
-    """Note in the witness of a key how far streams are that another process releases.
-
-    The process goes on to write them: nothing of the state changes. Of a state on a server it is a
-    single look, which cannot tell what was written while nobody looked: `Watch` looks again.
-
-    Args:
-        state: path of a SQLite file, a database URL, or an open database.
-        key: where the key is kept.
-        names: of the streams; None: all. Those that the state does not have yet are left out.
-
-    Raises:
-        StateError: a stream has forgotten what the witness knows; or the witness cannot be read or
-            written.
-        WrongKey: the key is another one, or cannot be had.
-
-    >>> import shutil, tempfile
-    >>> from pathlib import Path
-    >>> from counton import PureDP, Stream
-    >>> from counton.strategies import Binary
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> state, copy = folder.name + "/visits.db", folder.name + "/copy.key"
-    >>> with Stream.create(state, "visits", Binary(horizon=100), PureDP(1)) as stream:
-    ...     first = stream.release(3)
-    >>> _ = shutil.copy(state + ".key", copy)
-    >>> note_seen(state, copy)
-    >>> '"step": 1' in Path(copy + ".witness").read_text()
-    True
-    >>> folder.cleanup()
-    """
-    Watch().look(state, key, names)
-
-
 def adopt(state: keyfile.State, key: keyfile.Kept, name: str | None = None) -> tuple[str, ...]:
     """Take somebody's word that a state on a server is the newest, and note its streams as seen.
 
@@ -117,7 +111,7 @@ def adopt(state: keyfile.State, key: keyfile.Kept, name: str | None = None) -> t
         Names of the streams that the witness did not vouch for.
 
     Raises:
-        StateError: as of `note_seen`.
+        StateError: as of `Watch.look`.
         WrongKey: it is not the key of the stream that is named.
     """
     database = Database(state)

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from counton.arrays import Floats
 from counton.errors import InvalidInput
 from counton.strategies.base import LARGEST_DENSE
 from counton.strategies.participation import Schedule
@@ -176,8 +175,3 @@ def sets_of_steps(steps: int, schedule: Schedule) -> Iterator[list[int]]:
         for chosen in combinations(range(steps), members):
             if all(b - a >= schedule.apart for a, b in pairwise(chosen)):
                 yield list(chosen)
-
-
-def moved_by(encoder: Floats, steps: list[int], gradients: Floats) -> float:
-    """Squared norm by which gradients, one row for each of some steps, move C x."""
-    return float(((encoder[:, steps] @ gradients) ** 2).sum())

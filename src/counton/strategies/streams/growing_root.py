@@ -155,19 +155,6 @@ def _logarithm(ratio: Floats) -> Floats:
     return np.asarray(2 * y * (1 + square / 3 + square * square / (5 * (1 - square))))
 
 
-def squared_norms(count: int) -> Floats:
-    """d_i^2 for i = 1 .. count, rounded up.
-
-    >>> squared_norms(10)[[0, 1, 7, 8, 9]].round(6).tolist()
-    [2.380566, 2.367248, 2.246367, 2.204896, 2.095829]
-    """
-    parts = [
-        norms_of(np.arange(at, min(at + _WEIGHED, count + 1)))
-        for at in range(1, count + 1, _WEIGHED)
-    ]
-    return np.concatenate(parts)
-
-
 @lru_cache(maxsize=1)
 def _summed_squares() -> Floats:
     """Running sums of f(k)^2, from 0 on, some at a time so that they are all that is held."""
@@ -192,7 +179,7 @@ def _weights_of(nodes: range, weight_bits: int, singles: int) -> NDArray[np.int6
 
 
 def norms_of(items: Integers) -> Floats:
-    """`squared_norms` of some items.
+    """d_i^2 of some items, rounded up.
 
     >>> norms_of(np.array([10])).round(6).tolist()
     [2.095829]

@@ -83,24 +83,13 @@ def square_root_coefficients(count: int) -> NDArray[np.float64]:
 def square_root_sensitivity(horizon: int) -> float:
     """Psi*(T), the squared 2-norm sensitivity of the real square-root factorisation.
 
-    "Constant matters" section 3, the exact sum of f(k)^2 over k < T.
+    "Constant matters" section 3, the exact sum of f(k)^2 over k < T. Erratum: eq. (4), which has
+    (4T - 3) / 5 for (4T - 1) / 3, is below it for every T and would add too little noise.
 
     >>> f"{square_root_sensitivity(10):.10f}"
     '1.7913439416'
     """
     return math.fsum(square_root_coefficients(_checked_horizon(horizon)) ** 2)
-
-
-def safe_squared_sensitivity(horizon: int) -> float:
-    """1 + ln((4T - 1) / 3) / pi: a closed form never below Psi*(T).
-
-    Erratum: eq. (4) of "Constant matters" has (4T - 3) / 5, which is below Psi*(T) for every T and
-    would add too little noise.
-
-    >>> safe_squared_sensitivity(10) > square_root_sensitivity(10)
-    True
-    """
-    return 1 + math.log((4 * _checked_horizon(horizon) - 1) / 3) / math.pi
 
 
 def _checked_horizon(horizon: int) -> int:
