@@ -465,7 +465,9 @@ class LocalEstimate:
     (0.5, [0.0, 0.024, 0.027, 0.028, 0.0])
     """
 
-    def __init__(self, protocol: LocalProtocol, clients: int, total: NDArray[np.int64]) -> None:
+    def __init__(
+        self, protocol: LocalProtocol[Any], clients: int, total: NDArray[np.int64]
+    ) -> None:
         self.protocol, self.clients = protocol, clients
         self.boundaries, cells = protocol.boundaries, protocol.cells
         unit = 2.0**-protocol.strategy.lattice_bits
