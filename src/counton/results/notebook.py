@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import base64
 import io
+from collections.abc import Mapping
 from html import escape
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from counton.columns import html
+from counton.results.description import Description
 
 if TYPE_CHECKING:
-    from counton.results.release import Release
+    import polars as pl
 
 #: Groups that a notebook shows.
 _SHOWN = 8
@@ -21,7 +23,24 @@ _ROWS = 24
 _WHEN = ("step", "window_start", "window_end")
 
 
-def page(released: Release, words: str | None = None) -> str:
+class Shown(Protocol):
+    """What a notebook asks of a release: see `counton.results.release.Release`."""
+
+    @property
+    def definition(self) -> Description:
+        """What was released."""
+
+    def describe(self) -> str:
+        """In words."""
+
+    def last_rows(self, most: int | None = None) -> pl.DataFrame:
+        """Of the last step."""
+
+    def figures(self) -> Mapping[str, Any]:
+        """Charts, by name."""
+
+
+def page(released: Shown, words: str | None = None) -> str:
     """HTML of what was released: words, the largest groups of the last step, charts.
 
     Args:
@@ -41,7 +60,7 @@ def page(released: Release, words: str | None = None) -> str:
     return html(words, columns, _ROWS) + _charts(released)
 
 
-def _charts(released: Release) -> str:
+def _charts(released: Shown) -> str:
     if find_spec("matplotlib") is None:  # the extra "plot"; the table is shown without
         return ""
     try:
