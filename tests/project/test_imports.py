@@ -165,7 +165,6 @@ MODULES = {
 
 #: Files that name each other's types: a class whose methods are functions of another file.
 HINTED = (
-    {"strategies.base", "strategies.participation"},
     {"mechanisms.adjusted", "mechanisms.hierarchy"},
     {"plans.bounds", "plans.planner"},
     {"events.spread", "events.tally"},

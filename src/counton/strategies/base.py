@@ -24,6 +24,7 @@ from counton.errors import HorizonExceeded, InvalidInput
 from counton.exact import check_integer, check_sequence, float_above, quoted, root_above
 from counton.laws import Law, Pattern, Shift
 from counton.strategies import participation
+from counton.strategies.participation import Norm as Norm
 
 #: Numbers of a chunk that takes two passes: it stays in the second-level cache in between.
 CHUNK = 2**15
@@ -67,8 +68,6 @@ class NodeRows:
 _Base = TypeVar("_Base")
 
 Metric = Literal["mean", "max"]
-#: Which norm of the columns noise is calibrated to: 1 for Laplace, 2 for Gaussian noise.
-Norm = Literal[1, 2]
 _NORMS: tuple[Norm, Norm] = (1, 2)
 #: How neighbours differ: a unit is in a cell or absent, or it moves to another cell.
 Relation = Literal["add_remove", "move"]

@@ -52,10 +52,10 @@ of them, 1 where an odd number of changes fell into it. In general:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
@@ -66,9 +66,8 @@ from counton.laws import Alternating, Bounded, Pattern, Runs, Shift
 if TYPE_CHECKING:
     from counton.arrays import Integers
 
-if TYPE_CHECKING:
-    from counton.strategies.base import Norm, StreamStrategy
-
+#: Which norm of the columns noise is calibrated to: 1 for Laplace, 2 for Gaussian noise.
+Norm = Literal[1, 2]
 #: More members of S than this are not shared out one by one: the level bound serves.
 _MOST_SHARED = 1024
 #: So many sets of steps, and steps, are tried one by one.
@@ -153,7 +152,50 @@ def schedule_for(
     return Schedule(steps, apart, fixed=(every is not None or all_steps) and steps > 1)
 
 
-def largest_sum(strategy: StreamStrategy, norm: Norm, schedule: Schedule) -> int:
+class StepNodes(Hashable, Protocol):
+    """Nodes that steps enter, as a strategy says of itself: see `StreamStrategy`."""
+
+    @property
+    def horizon(self) -> int | None:
+        """Steps that it serves."""
+
+    @property
+    def lattice_bits(self) -> int:
+        """Of the lattice that weights lie on."""
+
+    @property
+    def aligned(self) -> bool:
+        """Whether no two columns have a negative product."""
+
+    def column(self, step: int) -> Sequence[tuple[int, int, Any]]:
+        """Level, index and weight of each node that a step enters."""
+
+    def shift(self) -> Shift:
+        """How far a unit in one step moves all nodes."""
+
+    def divided(self, part: Part | None) -> Sequence[tuple[Part, int]]:
+        """Parts of a part of a tree, and how often each."""
+
+    def level_weight(self, level: int) -> int:
+        """With which weight a tree's nodes of a level are entered."""
+
+    def nodes_by_level(self) -> Iterable[Integers] | None:
+        """Which node of each level each step enters."""
+
+    def overlaps(self, schedule: Schedule) -> list[int] | None:
+        """Products of columns that are members of a schedule apart."""
+
+    def run_sums(self, norm: Norm, length: int) -> Integers | None:
+        """What consecutive steps add up to."""
+
+    def largest_alternating(self, norm: Norm, changes: int) -> int:
+        """What changes of both signs in turn add up to."""
+
+    def each_alternating(self, norm: Norm) -> int:
+        """The same of any number of changes, for each."""
+
+
+def largest_sum(strategy: StepNodes, norm: Norm, schedule: Schedule) -> int:
     """Largest 1-norm (``norm`` 1) or squared 2-norm (2) that a unit's steps add up to.
 
     In lattice units (squared for norm 2); exact or a bound from above, as the module says.
@@ -181,7 +223,7 @@ def largest_sum(strategy: StreamStrategy, norm: Norm, schedule: Schedule) -> int
     return min(_bounds(strategy, norm, schedule))
 
 
-def moved(strategy: StreamStrategy, pattern: Pattern) -> Shift:
+def moved(strategy: StepNodes, pattern: Pattern) -> Shift:
     """Most by which a unit that changes counts in a pattern moves all nodes, in lattice units.
 
     - *Runs* of consecutive steps start together: all starts are tried, which is exact, for Toeplitz
@@ -216,7 +258,7 @@ def moved(strategy: StreamStrategy, pattern: Pattern) -> Shift:
     return Shift(min(l1, l2_squared), min(l2_squared, l1**2))
 
 
-def _over_runs(strategy: StreamStrategy, norm: Norm, pattern: Runs) -> int:
+def _over_runs(strategy: StepNodes, norm: Norm, pattern: Runs) -> int:
     known: dict[int, Integers | None] = {}
 
     def from_starts(length: int) -> Integers | None:
@@ -255,7 +297,7 @@ def _over_runs(strategy: StreamStrategy, norm: Norm, pattern: Runs) -> int:
     return int(total.max())
 
 
-def _of_runs(strategy: StreamStrategy, norm: Norm, length: int) -> Integers | None:
+def _of_runs(strategy: StepNodes, norm: Norm, length: int) -> Integers | None:
     """What so many consecutive steps add up to, from every first step; None if not known.
 
     Runs that the horizon cuts short are of the steps that are left.
@@ -282,7 +324,7 @@ def _of_runs(strategy: StreamStrategy, norm: Norm, length: int) -> Integers | No
     return np.array(among, products.dtype)
 
 
-def _alternating(strategy: StreamStrategy, pattern: Alternating) -> tuple[int, int]:
+def _alternating(strategy: StepNodes, pattern: Alternating) -> tuple[int, int]:
     size, cells = pattern.size, pattern.cells
     if pattern.together:
         each = (strategy.each_alternating(norm) for norm in (1, 2))
@@ -292,7 +334,7 @@ def _alternating(strategy: StreamStrategy, pattern: Alternating) -> tuple[int, i
     return cells * size * l1, cells * size**2 * l2_squared
 
 
-def largest_alternating(strategy: StreamStrategy, norm: Norm, changes: int) -> int:
+def largest_alternating(strategy: StepNodes, norm: Norm, changes: int) -> int:
     """Largest 1-norm, or squared 2-norm, that changes by +1 and -1 in turn add up to.
 
     In lattice units (squared for norm 2); exact or a bound from above, as the module says.
@@ -324,7 +366,7 @@ def largest_alternating(strategy: StreamStrategy, norm: Norm, changes: int) -> i
     return min(bounds)
 
 
-def each_alternating(strategy: StreamStrategy, norm: Norm) -> int:
+def each_alternating(strategy: StepNodes, norm: Norm) -> int:
     """What each of any number of alternating changes adds, at most: see `largest_alternating`.
 
     >>> from counton.strategies import Binary
@@ -360,7 +402,7 @@ def _over_alternating_sets(weights: Integers, norm: Norm, changes: int) -> int:
     return best
 
 
-def _alternating_bounds(strategy: StreamStrategy, norm: Norm, changes: int) -> Iterator[int]:
+def _alternating_bounds(strategy: StepNodes, norm: Norm, changes: int) -> Iterator[int]:
     """Those of rows and of products; the largest of so many steps are added up."""
     weights = _written_out(strategy)
     differences = np.diff(weights, axis=1, append=0)
@@ -385,7 +427,7 @@ def _alternating_bounds(strategy: StreamStrategy, norm: Norm, changes: int) -> I
     yield most(squares + 2 * np.triu(falls, 1).sum(axis=0))
 
 
-def _bounds(strategy: StreamStrategy, norm: Norm, schedule: Schedule) -> Iterator[int]:
+def _bounds(strategy: StepNodes, norm: Norm, schedule: Schedule) -> Iterator[int]:
     """Every bound that is proven for this strategy, in no order."""
     k, horizon = schedule.steps, strategy.horizon or 0
     one = strategy.shift()
@@ -408,7 +450,7 @@ def _bounds(strategy: StreamStrategy, norm: Norm, schedule: Schedule) -> Iterato
         )
 
 
-def _type_of_sums(strategy: StreamStrategy, norm: Norm, members: int) -> np.dtype[Any]:
+def _type_of_sums(strategy: StepNodes, norm: Norm, members: int) -> np.dtype[Any]:
     """int64 where it holds what so many members add up to; else Python's integers.
 
     The sum of n_v is at most members * ||C||_1, and that of n_v^2 at most its square.
@@ -434,7 +476,7 @@ class _Most(NamedTuple):
 
 
 def _shared_out(
-    strategy: StreamStrategy, norm: Norm, schedule: Schedule, *, alternating: bool = False
+    strategy: StepNodes, norm: Norm, schedule: Schedule, *, alternating: bool = False
 ) -> int:
     """Most of the sum of n_v or n_v^2 over the nodes of a tree, parts holding what fits.
 
@@ -487,7 +529,7 @@ def _either(left: _Most, right: _Most, room: int) -> _Most:
     return _Most(_best_shares(left.sums, right.sums, room))
 
 
-def _side_by_side(strategy: StreamStrategy, schedule: Schedule) -> int:
+def _side_by_side(strategy: StepNodes, schedule: Schedule) -> int:
     """The same for the 1-norm, to which every member adds by itself: the best ones are taken."""
     most = schedule.steps
     known: dict[Part, dict[int, int]] = {}
@@ -516,7 +558,7 @@ def _side_by_side(strategy: StreamStrategy, schedule: Schedule) -> int:
     return sum(added * number for added, number in taken(strategy.divided(None), most).items())
 
 
-def _over_parts(strategy: StreamStrategy, norm: Norm, *, alternating: bool = False) -> int:
+def _over_parts(strategy: StepNodes, norm: Norm, *, alternating: bool = False) -> int:
     """Sum of n_v or n_v^2 over the nodes of a tree of which every step is taken: all are full.
 
     With ``alternating`` changes it is that of 1 in every node, which is no less than any.
@@ -589,7 +631,7 @@ def _bends(sums: Integers) -> list[int]:
     return [0, *inner.tolist(), len(sums) - 1]
 
 
-def _level_bound(strategy: StreamStrategy, schedule: Schedule) -> int:
+def _level_bound(strategy: StepNodes, schedule: Schedule) -> int:
     """Sum over levels of w^2 (q m^2 + r^2), (q, r) = divmod(k, m): as if they were independent."""
     widest: dict[int, int] = {}
     seen: set[Part] = set()
@@ -614,7 +656,7 @@ def _level_bound(strategy: StreamStrategy, schedule: Schedule) -> int:
 
 
 @lru_cache(maxsize=4)
-def _products(strategy: StreamStrategy) -> tuple[Integers, Integers]:
+def _products(strategy: StepNodes) -> tuple[Integers, Integers]:
     """Column 1-norms and |G|, shapes (horizon,) and (horizon, horizon), in lattice units.
 
     int64 where all sums of them stay within it, else Python's integers.
@@ -625,7 +667,7 @@ def _products(strategy: StreamStrategy) -> tuple[Integers, Integers]:
 
 
 @lru_cache(maxsize=4)
-def _gram(strategy: StreamStrategy) -> Integers:
+def _gram(strategy: StepNodes) -> Integers:
     """G = C^T C, shape (horizon, horizon), in lattice units squared; types as of `_products`."""
     weights = _written_out(strategy)
     longest = int(np.abs(weights).sum(axis=0).max(initial=0))
@@ -639,13 +681,16 @@ def _gram(strategy: StreamStrategy) -> Integers:
 
 
 @lru_cache(maxsize=4)
-def _written_out(strategy: StreamStrategy) -> Integers:
+def _written_out(strategy: StepNodes) -> Integers:
     """C, shape (nodes, horizon), in lattice units: int64 where all sums of products fit."""
     horizon = strategy.horizon
     assert horizon is not None
     unit = 1 << strategy.lattice_bits
     columns = [
-        {node[:2]: int(Fraction(node.weight) * unit) for node in strategy.column(step)}
+        {
+            (level, index): int(Fraction(weight) * unit)
+            for level, index, weight in strategy.column(step)
+        }
         for step in range(1, horizon + 1)
     ]
     nodes = {node: place for place, node in enumerate(sorted(set().union(*columns)))}
@@ -673,7 +718,7 @@ def _few_sets(horizon: int, schedule: Schedule) -> bool:
     return True
 
 
-def _over_sets(strategy: StreamStrategy, norm: Norm, schedule: Schedule) -> int:
+def _over_sets(strategy: StepNodes, norm: Norm, schedule: Schedule) -> int:
     """All admissible sets at once, one step more in every round."""
     lengths, products = _products(strategy)
     horizon = len(lengths)
@@ -696,7 +741,7 @@ def _over_sets(strategy: StreamStrategy, norm: Norm, schedule: Schedule) -> int:
     return best
 
 
-def _written_out_overlaps(strategy: StreamStrategy, schedule: Schedule) -> list[int]:
+def _written_out_overlaps(strategy: StepNodes, schedule: Schedule) -> list[int]:
     """For j = 1 .. steps - 1 the largest product of columns at least j ``apart`` apart."""
     _, products = _products(strategy)
     horizon = len(products)
@@ -708,7 +753,7 @@ def _written_out_overlaps(strategy: StreamStrategy, schedule: Schedule) -> list[
 # ------------------------------------------------------------------------------- fixed schedules
 
 
-def _over_starts(strategy: StreamStrategy, norm: Norm, schedule: Schedule) -> int | None:
+def _over_starts(strategy: StepNodes, norm: Norm, schedule: Schedule) -> int | None:
     """A fixed schedule from every start: exact; None where that is too much."""
     horizon = strategy.horizon
     assert horizon is not None
