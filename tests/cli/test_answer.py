@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import polars as pl
 import pytest
 
 from .conftest import Workplace
@@ -51,6 +52,33 @@ def test_published_tables_answer_as_their_state_does(place: Workplace, table: st
     assert (done.code, "has no stream 'visits' published; it has 'events'" in done.err) == (3, True)
     done = place.plain("answer", f"sqlite:///{place.folder}/none.db")
     assert (done.code, "is no file: give a database" in " ".join(done.err.split())) == (3, True)
+
+
+def test_show_describes_what_was_released(place: Workplace, table: str) -> None:
+    public, state = str(place.folder / "public.db"), str(place.state)
+    assert place("publish", "--state", state, "--to", public).code == 0
+    said = place.plain("show", table)
+    assert said.code == 0, said.err
+    for words in ("stream events, as it was released", "3 steps, 1 to 3", "2 by ", "95%"):
+        assert words in said.out
+    assert place.plain("show", public, "--name", "events").out == said.out
+    assert "fingerprint" not in said.out
+    found = json.loads(place.plain("show", table, "--json").out)
+    assert (found["name"], found["groups"], found["last"]) == ("events", ["a", "b"], 3)
+    assert [(row["group"], row["estimate"]) for row in found["rows"]] == [("a", 3), ("b", 2)]
+    assert json.loads(place.plain("show", public, "--json").out) == found
+    assert "key" not in found
+    rows = pl.read_parquet(table)
+    facts = pl.read_parquet_metadata(table)["counton"]
+    cut = place.folder / "cut.parquet"
+    rows.filter(pl.col("step") != 2).write_parquet(cut, metadata={"counton": facts})
+    assert "2 steps, 1 to 3; missing between them: 1" in place.plain("show", str(cut)).out
+    assert f"state {state}, format" in place.plain("show", state).out
+    done = place.plain("show", state, "--name", "events")
+    assert (done.code, "is a state, which is shown as a whole" in " ".join(done.err.split())) == (
+        2,
+        True,
+    )
 
 
 def test_rows_and_sums(place: Workplace, table: str) -> None:

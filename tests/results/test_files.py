@@ -216,6 +216,33 @@ def test_a_chart_has_no_number_where_a_row_was_left_out(name: str, tmp_path: Pat
             assert np.array_equal(np.delete(given, 3, 0), np.delete(getattr(whole, one), 3, 0))
 
 
+@pytest.mark.parametrize("name", ["count by group", "both", "windows"])
+def test_numbers_of_steps_that_were_left_out_are_refused_by_name(name: str, tmp_path: Path) -> None:
+    out = tmp_path / "t.csv"
+    own = released(made(name, tmp_path, out=out))
+    rows = pl.read_csv(out)
+    gone = pl.col("step").is_in([1, 2, 5]) & (pl.col("group") == "shop")
+    rows.filter(~gone).write_csv(out)
+    found = read(out)
+    assert isinstance(found, Released)
+    kinds = [kind for kind in ("totals", "windows") if getattr(own, kind) is not None]
+    for kind in (*kinds, "main", "published", "own"):
+        for number in ("estimates", "lower", "upper"):
+            with pytest.raises(InvalidInput, match=r"steps 1 to 2, 5 are not among the rows"):
+                getattr(getattr(found, kind), number)
+            one = getattr(getattr(found.only(groups=["far", "home"]), kind), number)
+            assert (one == getattr(getattr(own, kind), number)[:, [2, 0]]).all()
+        assert (getattr(found, kind).std == getattr(own, kind).std).all()
+    for mine, theirs in zip(found.last, own.last, strict=True):
+        assert (mine is None) == (theirs is None)
+        assert mine is None or theirs is None or (mine.estimates == theirs.estimates).all()
+    rows.filter(pl.col("step") != 10).write_csv(out)
+    cut = read(out)
+    assert isinstance(cut, Released)
+    for kind in kinds:
+        assert (getattr(cut, kind).estimates == getattr(own, kind).estimates[:9]).all()
+
+
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_a_file_in_which_no_group_is_shown_yet_says_how_far_it_is(
     ending: str, tmp_path: Path

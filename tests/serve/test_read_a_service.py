@@ -108,6 +108,11 @@ def test_an_address_gives_the_release_of_the_file(tmp_path: Path, job: dict[str,
                     assert here.share(name, steps=steps) == file.share(name, steps=steps)
                 other = file.groups[1]
                 assert here.difference(name, other) == file.difference(name, other)
+        if not found:  # an address is one of several places of a stream, as a file is
+            several = read([url, str(tmp_path / "visits.parquet")])
+            assert several.table().equals(read(url).table())
+            with pytest.raises(CountonError, match=r"is of stream 'visits': correct name=orders"):
+                read(url, name="orders")
         if "value" in job:
             shown = {name for name in service.rows()[0] if "estimate" in name}
             assert shown <= set(here.table().columns)

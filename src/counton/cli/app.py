@@ -196,9 +196,23 @@ def ledger(options: LedgerOptions) -> None:
 @app.command()
 @takes(ShowOptions)
 def show(options: ShowOptions) -> None:
-    """Show what a state holds: streams, guarantees, last releases. No secrets, no key needed."""
-    from counton.cli.inspection import print_state
+    """Show what a state or a released table holds: streams, guarantees, last releases, no secrets.
 
+    Needs no key. A table that was written and a published database are described by what is public
+    of their stream, which they carry.
+    """
+    from counton.cli.answer import public_places
+    from counton.cli.inspection import print_release, print_state
+    from counton.errors import InvalidInput, field
+
+    if (public := public_places(options.state)) is not None:
+        print_release(public, options.name, options.json)
+        return
+    if options.name is not None:
+        raise InvalidInput(
+            f"{field('name', options.name)} is for published streams, and {options.state} is "
+            f"a state, which is shown as a whole: leave it out"
+        )
     print_state(options.state, options.json)
 
 

@@ -346,6 +346,85 @@ def print_state(state: str, as_json: bool) -> None:
         _print_released_table(console, table)
 
 
+#: Rows of the last step that the screen shows.
+_ROWS = 20
+
+
+def print_release(places: Sequence[str], name: str | None, as_json: bool) -> None:
+    """What a released table, a published database or a service says of its stream."""
+    from counton.cli.export import table_of
+    from counton.results.files import promise_of, read
+    from counton.results.wording import groups_in_words
+
+    released = read(places, name=name)
+    definition, terms, shown = released.definition, released.terms, released.table()
+    steps = shown["step"].unique().sort().to_list()
+    promised = promise_of(released)
+    last = released.last_rows(_ROWS)
+    if as_json:
+        public = definition.public()
+        described = {
+            **promised,
+            **{fact: public[fact] for fact in ("what", "by", "value", "windows", "groups")},
+            "publishes": definition.release,
+            "first": steps[0] if steps else None,
+            "last": steps[-1] if steps else None,
+            "missing_steps": len(range(steps[0], steps[-1] + 1)) - len(steps) if steps else 0,
+            "rows": last.with_columns(_as_text(last)).to_dicts(),
+        }
+        print_json(described)
+        return
+    there = "none"
+    if steps:
+        gone = steps[-1] - steps[0] + 1 - len(steps)
+        there = f"{len(steps):,} steps, {steps[0]:,} to {steps[-1]:,}"
+        there += f"; missing between them: {gone:,}" if gone else ""
+    rows = [
+        ("holds", definition.subject if definition.plain else repr(definition.statistic)),
+        ("released", there),
+        ("protected", promised["protected"]),
+        *([("people", promised["people"])] if "people" in promised else []),
+        ("guarantee", f"{terms.guarantee}, {terms.guarantee.scope}"),
+        ("strategy", repr(terms.strategy)),
+        ("unit", definition.unit),
+        ("publishes", {"both": "totals and windows"}.get(definition.release, definition.release)),
+        ("level", f"each interval holds with a probability of {100 * released.level:g}%"),
+        ("written by", promised["written_by"]),
+    ]
+    if definition.cut is not None:
+        cut = definition.cut
+        endless = definition.strategy.horizon is None
+        number = "no end:" if endless else f"{cut.steps:,}"
+        start = cut.local(cut.start).isoformat()
+        rows[2:2] = [
+            ("windows", f"{number} windows of {cut.every} from {start}"),
+            ("time zone", cut.timezone),
+        ]
+    if definition.by is not None:
+        several = f"{len(definition.groups):,} by {groups_in_words(definition)}"
+        found = f"found in {definition.by}, each shown once it is large enough"
+        rows[2:2] = [("groups", several if definition.discovery is None else found)]
+    if "std" in promised["noise"]:
+        noise = promised["noise"]
+        of = f" of {noise['of']}" if "of" in noise else ""
+        said = f"standard deviation {figures(noise['std'])}{of}, at the last step"
+        rows.append(("noise", said))
+    console = Console()
+    print_line(console, f"stream {terms.name}, as it was released", bold=True)
+    print_words(console, rows)
+    if last.height:
+        print_line(console, "\nthe last step:")
+        print_table(console, table_of(last))
+
+
+def _as_text(table: Any) -> list[Any]:
+    """Times of a table, as JSON has them."""
+    import polars as pl
+
+    times = [name for name, kind in table.schema.items() if kind.is_temporal()]
+    return [pl.col(name).dt.to_string("iso:strict") for name in times]
+
+
 def _in_zone(stream: dict[str, Any]) -> dict[str, Any]:
     """A stream's facts with its times as clocks show them where it is."""
     details = stream["details"]

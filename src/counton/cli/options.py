@@ -353,6 +353,11 @@ class _OneState:
 class ShowOptions(_OneState):
     """Options of ``show``."""
 
+    place: str | None = optional_argument(
+        "SQLite file or database URL that keeps it all, secret; or what was released: a table, "
+        "several with commas between, a database that `publish` wrote, a stream of a service"
+    )
+    name: str | None = option(None, "of a published stream, where there are several")
     json: bool = _json()
 
 

@@ -523,7 +523,7 @@ def _cells(
         level,
         carried=_carried(files, described, groups, values.dtype),
         since=since,
-        there=None if there[expected].all() else there,
+        there=None if there[expected].all() else there | ~expected,
         own_windows=own,
     )
     first = int(np.flatnonzero(there.any(axis=1))[0]) + 1 if there.any() else 1

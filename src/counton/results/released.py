@@ -36,17 +36,42 @@ class Series:
     """Numbers with their noise: one for each step and group.
 
     Attributes:
-        estimates: what is published, in data units, shape ``(steps, groups)``.
+        values: what is published, in data units, shape ``(steps, groups)``; where a row was left
+            out, 0. Ask for `estimates`, which refuses that.
         std: standard deviation of the noise by step.
         half: half-width of the intervals by step.
+        there: which of them are known, where rows were left out of a file; None: all.
+        start: the step of the first.
 
     >>> Series(np.array([[12], [17]]), np.array([4.0, 4.0]), np.array([9.0, 9.0])).lower.tolist()
     [[3], [8]]
     """
 
-    estimates: Numbers
+    values: Numbers
     std: NDArray[np.float64]
     half: NDArray[np.float64]
+    there: NDArray[np.bool_] | None = None
+    start: int = 1
+
+    @property
+    def estimates(self) -> Numbers:
+        """What is published, in data units, shape ``(steps, groups)``.
+
+        Raises:
+            InvalidInput: rows were left out of the file that was read; it names their steps.
+        """
+        if self.there is not None and not self.there.all():
+            gone = np.flatnonzero(~self.there.all(axis=1)) + self.start
+            raise InvalidInput(
+                f"{_steps_in_words(gone)} not among the rows that were read, at least of some "
+                f"groups: take the table, which has the rows that are there, or steps and groups "
+                f"of which all are, or give a file that has them"
+            )
+        return self.values
+
+    def known(self) -> Series:
+        """The same, with 0 where rows were left out, for those who leave these out themselves."""
+        return replace(self, there=None)
 
     @property
     def lower(self) -> Numbers:
@@ -66,7 +91,13 @@ class Series:
     def part(self, steps: range) -> Series:
         """Those of consecutive steps, where these are of step 1 and the following ones."""
         of = slice(steps.start - 1, steps.stop - 1)
-        return Series(self.estimates[of], self.std[of], self.half[of])
+        there = None if self.there is None else self.there[of]
+        return Series(self.values[of], self.std[of], self.half[of], there, steps.start)
+
+    def of_groups(self, places: Sequence[int]) -> Series:
+        """Those of some groups."""
+        there = None if self.there is None else self.there[:, places]
+        return replace(self, values=self.values[:, places], there=there)
 
     def columns(self, prefix: str = "") -> dict[str, NDArray[Any]]:
         """Columns ``estimate, std, lower, upper`` of a table with a row for each step and group."""
@@ -94,7 +125,7 @@ class Released(Release):
         since: of groups that nobody declared, the step from which on each is shown; None where
             groups are declared. What was released of them before is not here: it is 0.
         there: of a file from which rows were left out, which are there, by step and group; None:
-            all.
+            all. The estimates of a series that lacks some are refused.
         own_windows: windows' own numbers beside totals, where a file has them.
 
     >>> from counton import Counter, Key, PureDP
@@ -148,7 +179,7 @@ class Released(Release):
         """
         steps = range(1, len(values) + 1)
         half = halfwidths(terms.strategy, terms.law, steps, level) * float(terms.resolution)
-        own = Series(values, terms.std(steps), half)
+        own = Series(values, terms.std(steps), half, there)
         return cls(
             description,
             terms,
@@ -173,7 +204,7 @@ class Released(Release):
         """What this stream alone released: without the totals that it goes on from."""
         if self.carried is None:
             return self.published
-        return replace(self.published, estimates=self.published.estimates - self.carried.estimates)
+        return replace(self.published, values=self.published.values - self.carried.estimates)
 
     @property
     def shown(self) -> range:
@@ -193,8 +224,7 @@ class Released(Release):
         found = self
         if steps is not None:
             last = steps.stop - 1
-            own = self.published
-            own = Series(own.estimates[:last], own.std[:last], own.half[:last])
+            own = self.published.part(range(1, last + 1))
             found = replace(
                 self,
                 steps=range(1, steps.stop),
@@ -205,9 +235,7 @@ class Released(Release):
             )
             if self.since is not None:  # groups shown later are not known yet
                 known = [group for group in self.groups if self.since[group] < steps.stop]
-                own = replace(
-                    own, estimates=own.estimates[:, [self.groups.index(g) for g in known]]
-                )
+                own = own.of_groups([self.groups.index(group) for group in known])
                 since = {group: self.since[group] for group in known}
                 chosen = None if self.chosen is None else tuple(known)
                 found = replace(found, published=own, since=since, chosen=chosen)
@@ -222,7 +250,7 @@ class Released(Release):
                     f"each once"
                 )
         of = [places[group] for group in groups]
-        own = replace(found.published, estimates=found.published.estimates[:, of])
+        own = found.published.of_groups(of)
         carried = self.carried and replace(self.carried, estimates=self.carried.estimates[of])
         there, windows = found.there, found.own_windows
         return replace(
@@ -241,9 +269,9 @@ class Released(Release):
         """
         if len(self.groups) <= count:
             return self
-        sizes = np.asarray(self.main.estimates[-1], np.float64)
+        sizes = np.asarray(self.main.values[-1], np.float64)
         if self.totals is None:
-            sizes = np.asarray(self.main.estimates[self.first - 1 :], np.float64).sum(axis=0)
+            sizes = np.asarray(self.main.values[self.first - 1 :], np.float64).sum(axis=0)
         places = np.argsort(-sizes, kind="stable")[:count]
         return self.only(groups=[self.groups[place] for place in places])
 
@@ -258,10 +286,10 @@ class Released(Release):
         half = joint_halfwidths(
             carried.releases, self.terms.strategy, self.terms.law, self.steps, self.level
         )
-        return Series(
-            own.estimates,
-            np.sqrt(own.std**2 + carried.variance),
-            half * float(self.terms.resolution),
+        return replace(
+            own,
+            std=np.sqrt(own.std**2 + carried.variance),
+            half=half * float(self.terms.resolution),
         )
 
     @cached_property
@@ -278,7 +306,9 @@ class Released(Release):
         stops = np.asarray(steps)
         if self.own_windows is None:
             return self.between(stops - 1, stops)
-        return self._between(stops - 1, stops, self.own_windows[stops - 1])
+        found = self._between(stops - 1, stops, self.own_windows[stops - 1])
+        there = None if self.there is None else self.there[stops - 1]
+        return replace(found, there=there, start=steps.start)
 
     @property
     def last(self) -> tuple[Series | None, Series | None]:
@@ -347,7 +377,7 @@ class Released(Release):
 
     @cached_property
     def _totals(self) -> Numbers:
-        estimates = self.published.estimates
+        estimates = self.published.values  # whoever asks has refused those that are not there
         if self.terms.strategy.workload == "totals":
             return estimates
         return cast("Numbers", np.cumsum(estimates, axis=0))
@@ -636,18 +666,19 @@ class Released(Release):
     def _curves(self, times: NDArray[np.datetime64], series: Series, shown: Any) -> Curves:
         from counton.plots import Curves
 
+        known = series.known()
         estimates, lower, upper = (
-            np.asarray(a, np.float64)[shown] for a in (series.estimates, series.lower, series.upper)
+            np.asarray(a, np.float64)[shown] for a in (known.estimates, known.lower, known.upper)
         )
         hidden = np.zeros(estimates.shape, np.bool_)
         if self.since is not None:
             steps = np.asarray(self.steps)[shown]
             hidden |= steps[:, None] < np.array([self.since[group] for group in self.groups])
-        if self.there is not None and len(self.there) == len(series.estimates):  # not of periods
+        if self.there is not None and len(self.there) == len(known.estimates):  # not of periods
             hidden |= ~self.there[shown]
         estimates, lower, upper = (np.where(hidden, np.nan, a) for a in (estimates, lower, upper))
-        known = self.definition.groups if self.since is None else tuple(self.since)
-        place = {group: number for number, group in enumerate(known)}
+        names = self.definition.groups if self.since is None else tuple(self.since)
+        place = {group: number for number, group in enumerate(names)}
         places = [place[group] for group in self.groups]
         return Curves(times, self.groups, estimates, lower, upper, places=places)
 
@@ -794,10 +825,10 @@ class Released(Release):
         names = pl.Series(list(groups), dtype=pl.String)
         columns["group"] = names.gather(np.tile(np.arange(len(groups)), steps))
         if self.totals is not None:
-            columns |= self.totals.part(shown).columns()
+            columns |= self.totals.part(shown).known().columns()
         own = self._windows(shown)
         if own is not None:
-            columns |= own.columns("window_")
+            columns |= own.known().columns("window_")
         table = pl.DataFrame(columns)
         if self.definition.by_several:
             from counton.results.wording import with_parts
@@ -861,6 +892,15 @@ def _pair(
         return f"{names[0]} {how} {names[1]}{_within_words(steps, released)}"
     first, second = (_within_words(part, released) for part in (steps, later))
     return f"{names[0]}{first} {how} {names[1]}{second}"
+
+
+def _steps_in_words(steps: NDArray[np.int64]) -> str:
+    """Steps in ascending order, as ranges: the first few, and how many more there are."""
+    parts = np.split(steps, np.flatnonzero(np.diff(steps) > 1) + 1)
+    told = [f"{a[0]:,}" if len(a) == 1 else f"{a[0]:,} to {a[-1]:,}" for a in parts]
+    if len(steps) == 1:
+        return f"step {told[0]} is"
+    return f"steps {_some(told)} are"
 
 
 def _some(names: Sequence[str]) -> str:
