@@ -19,6 +19,7 @@ from counton.jobs import Job, export, publish, run
 from counton.jobs.succession import end_stream
 from counton.results.packing import unpacked
 from counton.results.released import Released
+from counton.store.published import is_published
 
 ROWS = pl.DataFrame(
     {
@@ -265,6 +266,8 @@ def test_a_server_answers_alike_and_its_reader_sees_no_state(tmp_path: Path, pos
             counton.read(theirs, name="count")
         with engine.begin() as connection:
             connection.exec_driver_sql(f"GRANT SELECT ON {given} TO {role}")
+        # Whoever may read the state asks the state; others ask what is published there.
+        assert (is_published(postgres), is_published(theirs)) == (False, True)
         assert (
             counton.read(theirs, name="count")
             .table()
