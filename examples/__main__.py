@@ -34,10 +34,10 @@ def main(words: Sequence[str] | None = None) -> None:
     asked = parser.parse_args(words)
     with explained():
         if asked.hierarchy:
-            from counton.cli.tables import perform_hierarchy
-            from examples.cities import hierarchy_options_for
+            from counton.cli.run import perform
+            from examples.cities import hierarchy_job_for
 
-            perform_hierarchy(*hierarchy_options_for(asked.folder))
+            perform(hierarchy_job_for(asked.folder))
         elif asked.spark:
             from examples.spark_departures import run_spark
 

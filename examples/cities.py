@@ -8,16 +8,16 @@ from pathlib import Path
 
 import polars as pl
 
-from counton.cli.options import TableOutputs, command_line
+from counton.cli.options import command_line
 from counton.errors import InvalidInput
-from counton.jobs.job import HierarchyRequest, Job
+from counton.jobs.job import Job
 from counton.jobs.outputs import write_table
 
 _LEVELS = "continent,country,region,city"
 
 
-def hierarchy_options_for(folder: str) -> tuple[HierarchyRequest, TableOutputs]:
-    """Write the cities and the public list of them into a folder; the options that release them.
+def hierarchy_job_for(folder: str) -> Job:
+    """Write the cities and the public list of them into a folder; the job that releases them.
 
     Raises:
         InvalidInput: the package with the data is not installed.
@@ -30,33 +30,22 @@ def hierarchy_options_for(folder: str) -> tuple[HierarchyRequest, TableOutputs]:
         # The domain is public: it must not depend on who has inhabitants.
         write_table(cities.select(_LEVELS.split(",")), domain)
         write_table(cities.filter(pl.col("population") > 0), leaves)
-    request = HierarchyRequest(
-        leaves=str(leaves),
+    job = Job(
+        "hierarchy",
+        [str(leaves)],
+        str(target / "populations.db"),
         levels=_LEVELS,
         value="population",
         domain=str(domain),
         rho="0.5",
         unit="inhabitant",
         name="cities",
-        state=str(target / "populations.db"),
-    )
-    outputs = TableOutputs(out=target / "populations.parquet", plot=target / "hierarchy.png")
-    job = Job(
-        "hierarchy",
-        [str(leaves)],
-        request.state,
-        levels=_LEVELS,
-        value=request.value,
-        domain=str(domain),
-        rho="0.5",
-        unit=request.unit,
-        name=request.name,
-        out=outputs.out,
-        plot=outputs.plot,
+        out=target / "populations.parquet",
+        plot=target / "hierarchy.png",
     )
     sys.stdout.write(f"$ {command_line('hierarchy', job)}\n\n")
     sys.stdout.flush()
-    return request, outputs
+    return job
 
 
 def _cities() -> pl.DataFrame:

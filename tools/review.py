@@ -87,8 +87,7 @@ DOOR = (
         ("tests/mechanisms/test_counter.py", "tests/jobs/test_discovery.py"),
     ),
     Room(
-        ("mechanisms/hierarchy.py", "mechanisms/ranges.py", "mechanisms/contingency.py",
-         "mechanisms/tables.py"),
+        ("mechanisms/tables.py",),
         "what a table measures moves by no more than its strategy says",
         ("tests/mechanisms/test_contingency.py", "tests/laws/test_tree_laws.py"),
     ),
@@ -100,9 +99,9 @@ DOOR = (
     Room(
         ("store/stream.py", "store/writer.py", "store/journal.py", "store/records.py",
          "store/ordered.py", "store/saved.py", "store/on_demand.py", "store/creation.py",
-         "store/ledger.py", "store/units.py", "store/tables.py", "store/table_journal.py"),
+         "store/ledger.py", "store/units.py"),
         "a step is released once: journaled before it is shown, and other data are refused",
-        ("tests/store/test_kill.py", "tests/store/test_table_journal.py"),
+        ("tests/store/test_kill.py", "tests/jobs/test_tables_once.py"),
     ),
     Room(
         ("store/keyfile.py", "store/watching.py", "store/verification.py"),

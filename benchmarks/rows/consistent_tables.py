@@ -5,17 +5,22 @@ from __future__ import annotations
 import math
 import tracemalloc
 from collections.abc import Iterator
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.measure import fastest
 from benchmarks.row import Row
-from counton import Key, plan_ranges, release_hierarchy, release_ranges
+from counton import Key
+from counton.laws import DiscreteGaussian, Law
 from counton.noise import NoiseField
+from counton.plans import plan_ranges
 from counton.privacy import ZCDP
 from counton.strategies.lines import Haar
 from counton.strategies.trees import Tree
+from counton.strategies.trees.estimating import estimates_of, node_sums
+from counton.strategies.trees.strategy import tree_strategy_for
 
 CELLS = 2**25
 QUERIES = 10**6
@@ -56,24 +61,24 @@ def measure() -> Iterator[Row]:
 
     rng = np.random.default_rng(0)
     counts = rng.integers(0, 100, LEAVES)
-    release = release_ranges(counts, guarantee=ZCDP(0.5), key=Key.generate(), strategy="haar")
+    sums = _sums(counts, "haar")
     low = rng.integers(0, LEAVES, QUERIES)
     high = rng.integers(low, LEAVES + 1)
     values = rng.standard_normal(SUMMED)
-    ours, numpys = fastest(lambda: release.sum(low, high), lambda: np.cumsum(values))
+    ours, numpys = fastest(lambda: sums[high] - sums[low], lambda: np.cumsum(values))
     yield Row("a million range queries", ours / numpys, 0.5, note="numpy.cumsum of 10^7")
 
     tree = _tree(rng, (16, 250, 4000, 64000, LEAVES))
-    key, leaves = Key.generate(), rng.integers(0, 100, sum(map(len, tree.leaves)))
+    leaves = [rng.integers(0, 100, size) for size in tree.sizes]
     ours, numpys = fastest(
-        lambda: release_hierarchy(leaves, domain=tree, guarantee=ZCDP(0.5), key=key),
+        lambda: _hierarchy(tree, leaves),
         lambda: np.random.default_rng().standard_normal(LEAVES),
     )
     yield Row("hierarchy of 10^6 leaves, 5 levels", ours / numpys, 10, note="numpy, 10^6 normals")
 
     grid = rng.integers(0, 100, (SIDE, SIDE))
     ours, numpys = fastest(
-        lambda: release_ranges(grid, guarantee=ZCDP(0.5), key=key, strategy="cascade"),
+        lambda: _sums(grid, "cascade"),
         lambda: numpy_cascade(SIDE * SIDE),
     )
     yield Row(
@@ -84,10 +89,10 @@ def measure() -> Iterator[Row]:
     )
 
     small = rng.integers(0, 100, (AUTO_SIDE, AUTO_SIDE))
-    release_ranges(small, guarantee=ZCDP(0.5), key=key)  # plans once; later releases find it ready
+    _sums(small, "auto")  # plans once; later releases find it ready
     real = rng.standard_normal((AUTO_SIDE, AUTO_SIDE))
     ours, numpys = fastest(
-        lambda: release_ranges(small, guarantee=ZCDP(0.5), key=key),
+        lambda: _sums(small, "auto"),
         lambda: np.linalg.multi_dot([real, real, real, real, real]),
     )
     yield Row(
@@ -96,6 +101,23 @@ def measure() -> Iterator[Row]:
         10,
         note="numpy, four products of such matrices; planned before",
     )
+
+
+def _field(law: Law) -> NoiseField:
+    return NoiseField(Key.generate().derive(b"bench"), law)
+
+
+def _sums(counts: NDArray[np.int64], strategy: str) -> NDArray[np.int64]:
+    """Running sums of a line or grid, as they are released."""
+    best = plan_ranges(counts.shape, guarantee=ZCDP(0.5), strategy=strategy).best
+    return best.grid.running_sums(counts, _field(best.noise_law), 16)[0]
+
+
+def _hierarchy(tree: Tree, leaves: list[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
+    """All nodes of a tree, as they are released."""
+    measurement, scale = tree_strategy_for(tree, [1.0] * len(tree.levels), 2)
+    sums = node_sums(tree, leaves)
+    return [*estimates_of(measurement, sums, _field(DiscreteGaussian(Fraction(scale**2))), 16)]
 
 
 def _memory() -> Row:

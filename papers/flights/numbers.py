@@ -11,12 +11,13 @@ import zipfile
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counton import Counter, release_ranges
+from counton import Counter, Ranges
 from counton.errors import InvalidInput
 from counton.privacy import ZCDP, ApproxDP, Contribution, ExpiringDP, Guarantee, PureDP
 from counton.strategies import (
@@ -143,15 +144,13 @@ def ranges(runs: int) -> Iterator[Comparison]:
     truth = sums[high] - sums[low]
     errors = []
     for run in range(2 * runs):
-        release = release_ranges(
-            counts.tolist(),
-            guarantee=ZCDP("0.5"),
-            name=f"delays {run}",
-            key=known_key(),
-            strategy="cascade",
+        counter = Ranges(CELLS, line="cascade", counts=True).counter(
+            1, ZCDP("0.5"), key=known_key(), name=f"delays {run}", batched=True
         )
-        errors.append(((release.sum(low, high) - truth) ** 2).mean())
-        exact = float(np.sqrt(release.variance(low, high).mean()))
+        reading: Any = counter.release_batch([*enumerate(counts.tolist())])
+        found, std = reading.boxes(low[None], high[None])
+        errors.append(((found - truth) ** 2).mean())
+        exact = float(np.sqrt((std**2).mean()))
     error = float(np.sqrt(np.mean(errors)))
     yield _row("Ranges, Theorem 3.9", "error of ranges of delays, cascade", exact, error, 0.1)
     known = float(len(cells))

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from counton.mechanisms.ranges import RangesChoice
 from counton.mechanisms.tables import NORMS, shift_of_cells
 from counton.noise import InsecureKeyWarning, InsecureSeededKey, Key
 from counton.plans.largest_error import largest_errors
+from counton.plans.ranges import RangesChoice
 from counton.privacy import ApproxDP, Contribution, PureDP, calibrate
 from counton.strategies.lines import Grid, Queries, Workload, workload
 from counton.strategies.lines.base import LATTICE_BITS

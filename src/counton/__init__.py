@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from counton.jobs import release as release
     from counton.jobs import sum_events as sum_events
     from counton.mechanisms import Counter as Counter
-    from counton.mechanisms.hierarchy import plan_hierarchy as plan_hierarchy
-    from counton.mechanisms.ranges import plan_ranges as plan_ranges
     from counton.noise import Key as Key
     from counton.plans import plan as plan
     from counton.plans import plan_expiration as plan_expiration
@@ -60,9 +58,6 @@ if TYPE_CHECKING:
     from counton.statistics import TopK as TopK
     from counton.statistics import Triangles as Triangles
     from counton.store import Stream as Stream
-    from counton.store import release_contingency as release_contingency
-    from counton.store import release_hierarchy as release_hierarchy
-    from counton.store import release_ranges as release_ranges
 
     __version__: str
 
@@ -102,11 +97,6 @@ _HOME = {
     "read": "counton.results",
     "release": "counton.jobs",
     "plan_expiration": "counton.plans",
-    "plan_hierarchy": "counton.mechanisms.hierarchy",
-    "plan_ranges": "counton.mechanisms.ranges",
-    "release_contingency": "counton.store",
-    "release_hierarchy": "counton.store",
-    "release_ranges": "counton.store",
     "sum_events": "counton.jobs",
 }
 
@@ -144,13 +134,8 @@ __all__ = [
     "count_events",
     "plan",
     "plan_expiration",
-    "plan_hierarchy",
-    "plan_ranges",
     "read",
     "release",
-    "release_contingency",
-    "release_hierarchy",
-    "release_ranges",
     "sum_events",
 ]
 # Asked for by name, what an extra is missing for says so.

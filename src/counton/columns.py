@@ -333,3 +333,12 @@ def _shown(value: Any) -> str:
 def _looked_up(column: NDArray[Any], values: NDArray[Any]) -> NDArray[np.int64]:
     place = {value: code for code, value in enumerate(values.tolist())}
     return np.array([place.get(value, OUTSIDE) for value in column.tolist()], dtype=np.int64)
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in a sentence.
+
+    >>> listed(["a", "b", "c"]), listed(["a"])
+    ('a, b and c', 'a')
+    """
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)

@@ -245,6 +245,8 @@ def numbers_of(given: str | Sequence[Any], name: str) -> list[float]:
         ) from error
 
 
+#: What the column is called that says which row a row is, where the cells of a line have no names.
+ROWS = "(row)"
 #: Groups that are shown of the largest, unless stated.
 TOP = 10
 

@@ -253,6 +253,10 @@ class Windows:
         zone = load_zone(self.timezone)
         return (time if isinstance(time, datetime) else moment(time)).astimezone(zone)
 
+    def called(self, step: int) -> str:
+        """A window in messages: its number, and when it begins."""
+        return f"window {step:,} (from {self.at(int(self.starts(range(step, step + 1))[0]))})"
+
     def at(self, time: int | datetime) -> str:
         """The same as text, ISO 8601 with the offset of the zone."""
         return self.local(time).isoformat()
@@ -300,3 +304,23 @@ class Windows:
     def ended_by(self, us: int) -> int:
         """How many windows have ended at a moment."""
         return int(np.clip(self.step_of(np.array([us], dtype=np.int64))[0] - 1, 0, self.steps))
+
+
+class Once(Windows):
+    """One step and no calendar: all rows belong to it, whenever they happened.
+
+    >>> Once().steps, Once().step_of(np.array([0, 5])).tolist()
+    (1, [1, 1])
+    """
+
+    def __init__(self) -> None:
+        super().__init__(EPOCH, "1s", 1)
+
+    def step(self, us: str) -> pl.Expr:
+        """See `Windows.step`: the only one there is."""
+        column = pl.col(us)
+        return pl.when(column > NO_MOMENT).then(pl.lit(1, pl.Int64)).otherwise(column)
+
+    def step_of(self, us: NDArray[np.int64]) -> NDArray[np.int64]:
+        """See `Windows.step_of`: the only one there is."""
+        return np.ones(len(us), np.int64)

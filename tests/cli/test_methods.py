@@ -2,14 +2,17 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from once import kept_line, kept_margins, kept_tree
 
-from counton import ZCDP, Key, release_contingency, release_hierarchy, release_ranges, statistics
+from counton import statistics
+from counton.jobs import methods
 from counton.literature import REFERENCES
-from counton.mechanisms.tables import TableRelease
 from counton.results.wording import _CALLED, statistic_in_words
 from counton.statistics.known import KNOWN
 from counton.strategies import StreamStrategy, lines, public_strategies
@@ -109,32 +112,14 @@ def test_a_state_that_has_released_nothing_says_so(place: Any) -> None:
     assert "released nothing yet" in done.err
 
 
-@pytest.mark.parametrize(
-    "release",
-    [
-        lambda key: release_ranges([3, 1, 4, 1], guarantee=ZCDP(2), key=key),
-        lambda key: release_ranges([[3, 1], [4, 1]], guarantee=ZCDP(2), key=key),
-        lambda key: release_hierarchy(
-            {"state": ["a", "b"], "count": [3, 4]},
-            domain={"state": ["a", "b"]},
-            levels=["state"],
-            guarantee=ZCDP(2),
-            key=key,
-        ),
-        lambda key: release_contingency(
-            {"sex": ["f", "m"]},
-            columns=["sex"],
-            domain={"sex": ["f", "m"]},
-            guarantee=ZCDP(2),
-            key=key,
-        ),
-    ],
-    ids=["line", "grid", "hierarchy", "contingency"],
-)
-def test_tables_say_it_too(release: Any) -> None:
-    found: TableRelease = release(Key.generate())
-    for part in PARTS:
-        assert part in found.methods()
+def test_tables_say_it_too(tmp_path: Path) -> None:
+    for make in (partial(kept_line, [3, 1, 4]), kept_tree, kept_margins):
+        make(tmp_path / "s.db", rho=2)
+    for paragraph in methods(tmp_path / "s.db").values():
+        for part in PARTS:
+            assert part in paragraph
+        assert "was released once." in paragraph
+        assert "steps" not in paragraph
 
 
 AGES = "--time time --every 1h --from 2013-01-01 --steps 6 --state s.db --epsilon 1"

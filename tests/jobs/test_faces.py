@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from once import hierarchy, line, released
 
 from counton import (
     ZCDP,
@@ -18,16 +19,12 @@ from counton import (
     Key,
     PureDP,
     plan,
-    plan_hierarchy,
-    plan_ranges,
     release,
-    release_contingency,
-    release_hierarchy,
-    release_ranges,
 )
 from counton.jobs import export
+from counton.plans import plan_ranges
 from counton.privacy import Ledger
-from counton.statistics import Quantiles
+from counton.statistics import Contingency, Quantiles
 from counton.strategies import Binary
 from counton.strategies.trees import Tree
 
@@ -93,31 +90,21 @@ RESULTS: dict[str, tuple[Callable[[Path], Any], frozenset[str]]] = {
     ),
     "window": (lambda _: a_counter().release_many([[3, 4]] * 3).window(1, 3), frozenset({"std"})),
     "line": (
-        lambda _: release_ranges([31, 7, 4], guarantee=ZCDP(2), key=Key.generate()),
+        lambda _: line([31, 7, 4], ZCDP(2), Key.generate()),
         frozenset({"methods", "std"}),
     ),
     "hierarchy": (
-        lambda _: release_hierarchy(
-            {"state": ["a", "b"], "count": [31, 4]},
-            domain=TREE,
-            guarantee=ZCDP(2),
-            key=Key.generate(),
-        ),
+        lambda _: hierarchy([31, 4], TREE, ZCDP(2), Key.generate()),
         frozenset({"methods", "std"}),
     ),
     "contingency": (
-        lambda _: release_contingency(
-            {"sex": ["f", "m"]},
-            columns=["sex"],
-            domain={"sex": ["f", "m"]},
-            guarantee=ZCDP(2),
-            key=Key.generate(),
+        lambda _: released(
+            Contingency({"sex": ["f", "m"]}), [("f",), ("m",)], ZCDP(2), Key.generate()
         ),
         frozenset({"methods"}),
     ),
     "plan": (lambda _: plan(64, PureDP(1)), frozenset()),
     "plan of a line": (lambda _: plan_ranges(8, guarantee=ZCDP(1)), frozenset()),
-    "plan of a hierarchy": (lambda _: plan_hierarchy(TREE, guarantee=ZCDP(1)), frozenset()),
     "ledger": (lambda _: ledger(), frozenset()),
     "readings": (
         lambda _: (

@@ -10,8 +10,9 @@ from typing import Any
 
 import polars as pl
 import pytest
+from once import kept_line
 
-from counton import PureDP, release_ranges
+from counton import PureDP
 from counton.errors import BudgetExceeded, InvalidInput, ReplayMismatch, StateError
 from counton.jobs import Definition, Job, run
 from counton.mechanisms import terms
@@ -176,7 +177,7 @@ def test_units_of_jobs_and_of_the_library_are_one(request_: Job) -> None:
         store.set_limit(PureDP(1))
     run(request_.having(epsilon=1)).close()
     with pytest.raises(BudgetExceeded, match="one event"):
-        release_ranges([1, 2, 3], guarantee=PureDP(1), state=request_.state)
+        kept_line([1, 2, 3], request_.state)
     other = request_.having(name="b", epsilon="0.1")
     for unit in (None, "unit", " event"):
         with pytest.raises(BudgetExceeded, match="one event"):

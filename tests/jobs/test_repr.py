@@ -8,15 +8,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 import pytest
 
-from counton import ZCDP, PureDP, release_contingency, release_hierarchy
+from counton import PureDP
 from counton.errors import InvalidInput
 from counton.jobs import Job, count_events, run
 from counton.jobs.choosing import activity
-from counton.noise import Key
 from counton.statistics import TopK
 
 #: 7,919 rows of which none is counted, and 31 that are.
@@ -68,37 +66,26 @@ def test_what_a_statistic_was_asked_shows_no_row(tmp_path: Path) -> None:
             assert not any(secret in said for secret in SECRETS), said
 
 
-class Arrow:
-    """Names and columns as an Arrow table has them: its ``columns`` are its data."""
-
-    column_names = ("state", "people")
-
-    def __init__(self) -> None:
-        self.columns = [np.array(["CA", "NY"]), np.array([700123, 55])]
-
-    def __getitem__(self, name: str) -> Any:
-        return self.columns[self.column_names.index(name)]
-
-
-PLACES = {"state": ["CA", "NY"]}
-
-
-class Nameless(Arrow):
-    column_names: Any = property(lambda self: self.columns)
-
-
-def test_tables_of_arrow_are_read_and_their_counts_not_said() -> None:
-    given: dict[str, Any] = {"value": "people", "guarantee": ZCDP(10**9), "key": Key.generate()}
-    tree = release_hierarchy(Arrow(), levels=["state"], domain=PLACES, name="a", **given)
-    assert round(float(tree.total)) == 700178
-    table = release_contingency(
-        Arrow(), columns=["state"], domain={"state": ["CA", "NY"]}, name="b", **given
+def test_tables_once_show_no_row(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"state": ["CA", "NY"], "people": [700123, 55]})
+    given: dict[str, Any] = {"value": "people", "rho": 10**9}
+    tree = Job(
+        "hierarchy",
+        frame,
+        tmp_path / "a.db",
+        levels="state",
+        domain={"state": ["CA", "NY"]},
+        **given,
     )
-    assert [round(float(cell)) for cell in table.ranges.cells()] == [700123, 55]
-    with pytest.raises(InvalidInput, match="no names") as refused:
-        release_hierarchy(Nameless(), levels=["state"], domain=PLACES, name="c", **given)
+    table = Job(
+        "contingency", frame, tmp_path / "b.db", columns="state", domain="state=CA,NY", **given
+    )
+    for job in (tree, table):
+        with run(job) as outcome:
+            assert round(float(outcome.shown().table()["estimate"][0])) == 700178
+            for found in (job, outcome, outcome.stream):
+                assert "700123" not in repr(found)
+    other = tree.having(levels="county", domain={"county": ["x", "y"]}, state=tmp_path / "c.db")
+    with pytest.raises(InvalidInput, match="county") as refused:
+        run(other)
     assert "700123" not in str(refused.value)
-    with pytest.raises(InvalidInput, match="has no column 'county'; its columns are state, people"):
-        release_hierarchy(
-            Arrow(), levels=["county"], domain={"county": ["x", "y"]}, name="d", **given
-        )

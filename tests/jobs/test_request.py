@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from counton.errors import InvalidInput
-from counton.jobs import HierarchyRequest, Job, RangesRequest, run, run_hierarchy, run_ranges
+from counton.jobs import Job, run
 
 COUNT = Job(
     "count", "visits.csv", "visits.db", time="time", every="1h", start="2013-01-01", steps=3,
@@ -67,11 +67,15 @@ def test_whole_numbers_of_numpy_count(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "value"), [("move", "no"), ("unit", 5), ("key", 5), ("state", b"s"), ("name", "\0")]
+    ("field", "value"),
+    [("replace", "no"), ("unit", 5), ("key", 5), ("state", b"s"), ("name", "\0")],
 )
-def test_requests_of_tables_are_checked_alike(field: str, value: Any) -> None:
-    line: Any = {"state": "s.db", "value": "n", "rho": 1} | {field: value}
+@pytest.mark.parametrize("what", ["ranges", "hierarchy", "contingency"])
+def test_jobs_of_tables_are_checked_alike(
+    what: str, field: str, value: Any, tmp_path: pathlib.Path
+) -> None:
+    rows = tmp_path / "line.csv"
+    rows.write_text("n\n1\n")
+    given: Any = {"state": tmp_path / "s.db", "value": "n", "rho": 1} | {field: value}
     with pytest.raises(InvalidInput, match=f"{field} is "):
-        run_ranges(RangesRequest(series="line.csv", **line))
-    with pytest.raises(InvalidInput, match=f"{field} is "):
-        run_hierarchy(HierarchyRequest(leaves="l.csv", levels="a", domain="d.csv", **line))
+        run(Job(what, rows, **given))

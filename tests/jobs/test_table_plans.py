@@ -11,8 +11,7 @@ from typer.testing import CliRunner
 
 from counton.cli.app import app
 from counton.errors import InvalidInput
-from counton.jobs import Job, run, run_contingency, run_hierarchy, run_ranges
-from counton.jobs.job import ContingencyRequest, HierarchyRequest, RangesRequest
+from counton.jobs import Job, run
 from counton.jobs.table_plans import planned_table
 
 
@@ -36,31 +35,24 @@ def jobs(rows: Path) -> dict[str, Job]:
 
 
 def test_once_a_plan_says_what_the_release_does(rows: Path) -> None:
-    asked, state = jobs(rows), rows.parent / "once.db"
-    tree = planned_table(asked["hierarchy"])
-    common: dict[str, Any] = {"state": state, "value": "n"}
-    domain = rows.parent / "places.csv"
-    wanted = HierarchyRequest(rows, levels="region,city", domain=domain, rho="0.5", **common)
-    levels = run_hierarchy(wanted).details()["levels"]
-    assert [row["std"] for row in tree.rows] == [level["std"] for level in levels]
-    target = asked["hierarchy"].having(rho=None, target="city=7")
-    assert planned_table(target).rows[-1]["std"] == pytest.approx(7, rel=1e-4)
-    line = run_ranges(RangesRequest(rows, rho="0.5", **common))
-    assert list(planned_table(asked["ranges"]).rows) == line.release.plan.rows()
+    asked = jobs(rows)
     (rows.parent / "t.csv").write_text("region,city,n\nN,a,2\n")
-    table = run_contingency(
-        ContingencyRequest(
-            rows.parent / "t.csv",
-            columns="region,city",
-            domain="region=N,S;city=a,b",
-            epsilon=1,
-            **common,
-        )
-    ).table()
-    found = {row["margin"]: row["std"] for row in planned_table(asked["contingency"]).rows}
-    assert found["total"] == pytest.approx(table["std"][0])
-    assert found["region, city"] == pytest.approx(table["std"][-1])
-    assert found["region"] == pytest.approx(table["std"][1])
+    asked["contingency"] = asked["contingency"].having(events=rows.parent / "t.csv")
+    target = asked["hierarchy"].having(rho=None, target="city=7", name="target")
+    assert planned_table(target).rows[-1]["std"] == pytest.approx(7, rel=1e-4)
+    for job in (*asked.values(), target):
+        plan = [row["std"] for row in planned_table(job).rows]
+        with run(job) as outcome:
+            table = outcome.shown().table()
+            law = outcome.stream.terms.law
+        if job.what == "hierarchy":
+            assert plan == [max(part) for _, part in table.group_by("level", maintain_order=True)
+                            .agg("std").iter_rows()]  # fmt: skip
+        elif job.what == "ranges":
+            assert plan == pytest.approx([table["std"].max(), table["running_total_std"][-1]])
+        else:
+            assert plan == pytest.approx([table["std"][n] for n in (0, 1, 3, 8)])
+        assert law.family in dict(planned_table(job).words)["noise"]
 
 
 @pytest.mark.parametrize("what", ["hierarchy", "contingency", "ranges"])
@@ -106,9 +98,9 @@ def test_a_plan_is_shown_and_leaves_nothing(rows: Path) -> None:
 def test_what_cannot_be_planned_is_refused(rows: Path) -> None:
     asked = jobs(rows)
     for job, words in (
-        (asked["hierarchy"].having(time="at"), "needs steps"),
+        (asked["hierarchy"].having(time="at"), "every, start and steps"),
         (asked["ranges"].having(value=None), "needs label"),
-        (asked["ranges"].having(what="count", value=None), "no table"),
+        (asked["ranges"].having(what="count", value=None), "needs time"),
     ):
         with pytest.raises(InvalidInput, match=words):
             planned_table(job)

@@ -29,9 +29,7 @@ def test_strategy_keeps_every_law(cls: type[LineStrategy], cells: int) -> None:
 @pytest.mark.parametrize("cells", SIZES)
 @pytest.mark.parametrize("norm", [1, 2])
 @pytest.mark.parametrize("name", NAMES)
-def test_what_release_ranges_builds_by_name_keeps_every_law(
-    name: str, norm: Norm, cells: int
-) -> None:
+def test_what_is_built_by_name_keeps_every_law(name: str, norm: Norm, cells: int) -> None:
     check_line_strategy(built(name, AllRanges(cells), norm, LATTICE_BITS))
 
 

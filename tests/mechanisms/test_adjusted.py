@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from once import hierarchy
 
-from counton import ZCDP, Key, PureDP, release_hierarchy
+from counton import ZCDP, Key, PureDP
 from counton.errors import InvalidInput
-from counton.mechanisms.adjusted import adjusted_hierarchy, covariances
-from counton.mechanisms.hierarchy import HierarchyRelease
+from counton.mechanisms.adjusted import covariances
 from counton.mechanisms.whole_numbers import bounds_of, whole_numbers
 from counton.strategies.trees import Tree
 
@@ -21,17 +21,16 @@ DOMAIN = {
     "state": ["CA", "CA", "CA", "NY", "NY", "DC"],
     "county": ["Alpine", "Kings", "Napa", "Kings", "Queens", None],
 }
-LEAVES = {**DOMAIN, "count": [0, 152, 138, 273, 240, 6]}
+#: Of Alpine, Kings, Napa, Kings, Queens.
+COUNTS = {("CA", "Alpine"): 0, ("CA", "Kings"): 152, ("CA", "Napa"): 138, ("NY", "Kings"): 273,
+          ("NY", "Queens"): 240, ("DC",): 6}  # fmt: skip
 
 
-def released(rho: float = 0.005, guarantee: Any = None) -> HierarchyRelease:
-    return release_hierarchy(
-        LEAVES,
-        guarantee=guarantee or ZCDP(rho),
-        key=Key.generate(),
-        domain=DOMAIN,
-        levels=["state", "county"],
-    )
+def released(rho: float = 0.005, guarantee: Any = None) -> Any:
+    tree = Tree.from_leaves(DOMAIN, ["state", "county"])
+    paths = [tree.path(level, node) for level, of in enumerate(tree.leaves) for node in of.tolist()]
+    counts = [COUNTS[path] for path in paths]  # type: ignore[index]
+    return hierarchy(counts, tree, guarantee or ZCDP(rho), Key.generate())
 
 
 def adds_up(tree: Tree, levels: Any) -> None:
@@ -52,22 +51,23 @@ def test_numbers_add_up_and_are_as_asked(
     for guarantee in (ZCDP(0.0005), PureDP(0.05), ZCDP(2)):
         release = released(guarantee=guarantee)
         fitted = release.adjusted(known=known, integers=integers, nonnegative=nonnegative)
-        adds_up(release.tree, fitted.estimates)
+        adds_up(fitted.tree, fitted.estimates)
         everything = np.concatenate(fitted.estimates)
         assert not integers or everything.dtype == np.int64
         assert not nonnegative or everything.min() >= 0
         for path, total in known.items():
-            level, place = release.tree.find(path)
+            level, place = fitted.tree.find(path)
             assert fitted.estimates[level][place] == total
             assert fitted.std[level][place] == 0
-        table = fitted.table(level=0.9)
-        assert table.columns == ["level", "state", "county", "estimate", "std", "lower", "upper"]
+        table = fitted.table_columns(level=0.9)
+        assert list(table) == ["level", "state", "county", "estimate", "std", "lower", "upper"]
         assert (table["lower"] <= table["upper"]).all()
 
 
 def test_known_totals_are_least_squares_with_the_exact_covariance() -> None:
     release = released()
-    tree, law = release.tree, release.plan.joint_law
+    tree = release.statistic.tree
+    law = release.statistic.measuring.strategy.joint_law(release.release.std**2)
     places = [(level, node) for level in range(3) for node in range(tree.sizes[level])]
     whole = np.array([[law.covariance(a, b) for b in places] for a in places])
     for row, place in enumerate(places):
@@ -181,9 +181,9 @@ def test_known_totals_that_cannot_be_are_refused(known: dict[Any, Any], words: s
 def test_too_many_known_totals_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("counton.mechanisms.adjusted._MOST_COVARIANCES", 17)
     release = released()
-    adjusted_hierarchy(release, known={"CA": 290, "NY": 513, "DC": 6})  # all of a level
+    release.adjusted(known={"CA": 290, "NY": 513, "DC": 6})  # all of a level
     with pytest.raises(InvalidInput, match="2 known totals among 9 nodes are too many"):
-        adjusted_hierarchy(release, known={"CA": 290, "NY": 513})
+        release.adjusted(known={"CA": 290, "NY": 513})
 
 
 def test_intervals_hold_and_the_bias_is_as_stated() -> None:
@@ -193,11 +193,9 @@ def test_intervals_hold_and_the_bias_is_as_stated() -> None:
     held, zeros, others, std = 0, 0.0, 0.0, 0.0
     rounds = 60
     for _ in range(rounds):
-        release = release_hierarchy(
-            truth, guarantee=ZCDP(0.005), key=Key.generate(), domain=tree, value="count"
-        )
+        release = hierarchy(truth, tree, ZCDP(0.005), Key.generate())
         fitted = release.adjusted(integers=True, nonnegative=True)
-        table = fitted.table_columns("leaf")
+        table = fitted.level_columns("leaf")
         held += int(((table["lower"] <= truth) & (truth <= table["upper"])).sum())
         zeros += float(table["estimate"][:30].mean()) / rounds
         others += float((table["estimate"][30:] - 1000).mean()) / rounds
@@ -215,7 +213,7 @@ def test_intervals_hold_as_often_as_they_say_where_totals_are_known(guarantee: A
     held, rounds = 0, 300
     for _ in range(rounds):
         fitted = released(guarantee=guarantee).adjusted(known=exact, integers=True)
-        table = fitted.table_columns("county", level=0.9)
+        table = fitted.level_columns("county", level=0.9)
         low, high = (
             dict(zip(_paths(table), table[end], strict=True)) for end in ("lower", "upper")
         )

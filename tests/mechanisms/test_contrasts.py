@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 from keys import chosen_key
+from once import hierarchy
 
-from counton import ZCDP, Contribution, Counter, PureDP, release_hierarchy
+from counton import ZCDP, Contribution, Counter, PureDP
 from counton.errors import InvalidInput
 from counton.laws import DiscreteLaplace
 from counton.mechanisms import Releases
@@ -27,6 +28,7 @@ from counton.strategies import (
     SqrtToeplitz,
     StreamStrategy,
 )
+from counton.strategies.trees import Tree
 
 CELLS, STEPS, LEVEL = 2048, 16, 0.9
 CASES: list[tuple[StreamStrategy, Guarantee]] = [
@@ -140,14 +142,12 @@ def test_windows_take_weights() -> None:
 
 
 def test_signs_of_a_hierarchy_are_not_ignored() -> None:
-    release = release_hierarchy(
-        {"state": ["a", "b"], "count": [30, 4]}, domain={"state": ["a", "b"]}, levels=["state"],
-        guarantee=ZCDP(2), key=chosen_key(),
-    )  # fmt: skip
+    tree = Tree.from_leaves({"state": ["a", "b"]}, ["state"])
+    release = hierarchy([30, 4], tree, ZCDP(2), chosen_key())
     value, std = release.sum_of({"a": 1, "b": -1})
-    assert value == release.estimate("a") - release.estimate("b")
-    of = release.covariance(["a", "b"], ["a", "b"])
-    assert std == pytest.approx(math.sqrt(of[0, 0] + of[1, 1] - 2 * of[0, 1]))
+    assert value == release["a"] - release["b"]
+    of = [[release.covariance(one, other) for other in "ab"] for one in "ab"]
+    assert std == pytest.approx(math.sqrt(of[0][0] + of[1][1] - 2 * of[0][1]))
     wrong: Any
     for wrong in (True, "1", math.inf):
         with pytest.raises(InvalidInput, match="the weight of 'a'"):

@@ -8,14 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from once import grid as grid_of
+from once import line, released
 
-from counton import release_contingency, release_ranges
 from counton.errors import InvalidInput
 from counton.laws import DiscreteGaussian, DiscreteLaplace, Law
 from counton.mechanisms.intervals import is_narrow, smooth_halfwidth, weighted_halfwidth
-from counton.mechanisms.ranges import RangesRelease, _few
 from counton.noise import InsecureKeyWarning, InsecureSeededKey
 from counton.privacy import ZCDP, Guarantee, PureDP
+from counton.statistics import Contingency
+from counton.statistics.grid_cells import GridReading, _few
 from counton.strategies.lines import Grid, Haar, LineStrategy, Nodes
 
 LEVELS = (0.5, 0.9, 0.95, 0.999)
@@ -67,18 +69,22 @@ def read(strategy: Grid, low: list[int], high: list[int]) -> list[Fraction]:
     return [weight for weight in found if weight]
 
 
-def check(release: RangesRelease, wanted: float) -> None:
+def half_of(reading: GridReading, low: list[int], high: list[int], wanted: float) -> float:
+    ends = np.array(low)[:, None], np.array(high)[:, None]
+    return float(reading.halves(*ends, wanted)[0])
+
+
+def check(reading: GridReading, wanted: float) -> None:
     """Coverage of every box, from its exact law: at least as wanted, hardly more."""
-    grid, law = release.choice.grid, release.noise_law
+    grid, law = reading.statistic.grid, reading.release._terms.law
     sides: list[Any] = [list(itertools.combinations(range(cells + 1), 2)) for cells in grid.shape]
     for box in itertools.product(*sides):
         low, high = [side[0] for side in box], [side[1] for side in box]
         weights = read(grid, low, high)
         chance, common = inside(law, weights)
-        one = len(low) == 1
-        half = float(release.halfwidth(low[0] if one else low, high[0] if one else high, wanted))
+        half = half_of(reading, low, high, wanted)
         # What is released is rounded: only what is within this of the estimate's noise is covered.
-        rounding = 2.0 ** (len(low) - 1) * release._unit
+        rounding = 2.0 ** (len(low) - 1 - reading._bits)
         within = half if grid.cell_weight == 1 else half - rounding
         place = min(math.floor(within * common + 1e-6), len(chance) - 1)
         assert chance[place] >= wanted - 1e-9, (box, law, half)
@@ -111,24 +117,17 @@ def test_boxes_are_covered_exactly(
     guarantee: Guarantee, strategy: tuple[LineStrategy, ...]
 ) -> None:
     shape = [axis.cells for axis in strategy]
-    release = release_ranges(np.full(shape, 7), guarantee=guarantee, key=KEY, strategy=strategy)
+    reading = grid_of(np.full(shape, 7), guarantee, KEY, strategy=strategy)
     for level in LEVELS:
-        check(release, level)
+        check(reading, level)
 
 
 @pytest.mark.parametrize("guarantee", BUDGETS, ids=str)
 @pytest.mark.parametrize("equal", [False, True])
 def test_margins_are_covered_exactly(guarantee: Guarantee, equal: bool) -> None:
-    data = {"sex": ["f", "m", "f"], "age": [1, 2, 3]}
-    table = release_contingency(
-        data,
-        columns=["sex", "age"],
-        domain={"sex": ["f", "m"], "age": [1, 2, 3]},
-        guarantee=guarantee,
-        key=KEY,
-        equal=equal,
-    )
-    grid, law = table.ranges.choice.grid, table.ranges.noise_law
+    table = Contingency({"sex": ["f", "m"], "age": ["1", "2", "3"]}, equal=equal)
+    reading = released(table, [("f", "1"), ("m", "2"), ("f", "3")], guarantee, KEY)
+    grid, law = reading.statistic.grid, reading.release._terms.law
     ends: dict[tuple[str, ...], tuple[list[int], list[int]]] = {
         (): ([0, 0], [2, 3]),
         ("sex",): ([0, 0], [1, 3]),
@@ -137,18 +136,18 @@ def test_margins_are_covered_exactly(guarantee: Guarantee, equal: bool) -> None:
     }
     for level in LEVELS:
         for columns, (low, high) in ends.items():
-            shown = table._with_intervals(columns, level)
+            shown = reading.margin(*columns, level=level)
             half = (shown["upper"] - shown["lower"]) / 2
-            assert half == pytest.approx(float(table.ranges.halfwidth(low, high, level)))
+            assert half == pytest.approx(half_of(reading, low, high, level))
         if grid.cell_weight is not None or equal:
-            check(table.ranges, level)
+            check(reading, level)
         else:  # weights of no common lattice that could be enumerated
             for low, high in ends.values():
                 rows = np.ones(1)
                 for axis, first, last in zip(grid.axes, low, high, strict=True):
                     rows = np.kron(rows, np.linalg.pinv(axis.matrix())[first:last].sum(axis=0))
                 sampled = by_sampling(law, rows, 20_000)
-                hit = (sampled <= table.ranges.halfwidth(low, high, level)).mean()
+                hit = (sampled <= half_of(reading, low, high, level)).mean()
                 assert hit >= level - 5 * math.sqrt(level * (1 - level) / 20_000)
 
 
@@ -157,8 +156,7 @@ def test_three_cells_of_the_example_are_covered_over_many_keys() -> None:
     counts = np.array([3, 1, 4])
     hits = tries = 0
     for seed in range(700):
-        release = release_ranges(counts, guarantee=ZCDP(2), key=InsecureSeededKey(seed))
-        rows = release._rows(0.95)
+        rows = line(counts, ZCDP(2), InsecureSeededKey(seed)).table_columns(0.95)
         hits += int(((rows["lower"] <= counts) & (counts <= rows["upper"])).sum())
         tries += 3
     assert hits / tries >= 0.95 - 4 * math.sqrt(0.95 * 0.05 / tries)
@@ -219,36 +217,32 @@ def test_narrow_noise_of_many_kinds_is_covered_too(scale: str) -> None:
 
 
 def test_many_boxes_share_their_laws() -> None:
-    release = release_ranges(
-        np.arange(700), guarantee=PureDP(3), key=KEY, strategy=Nodes.independent(700)
-    )
-    low, high = np.zeros(701, np.int64), np.arange(701)
-    half = release.halfwidth(low, high)
+    reading = line(np.arange(700), PureDP(3), KEY, strategy="identity")
+    low, high = np.zeros((1, 701), np.int64), np.arange(701)[None]
+    half = reading.halves(low, high, 0.95)
     assert half[0] == 0
     assert (np.diff(half) >= 0).all()
-    single = [float(release.halfwidth(0, n)) for n in range(701)]
+    single = [half_of(reading, [0], [n], 0.95) for n in range(701)]
     assert (half >= single).all()
     assert (half <= np.array(single) * 1.02 + 1).all()
     sizes = np.arange(1, 10**5)
     assert (_few(sizes) >= sizes).all()
     assert (_few(sizes) <= sizes * 1.016 + 1).all()
-    binary = release_ranges(np.arange(60), guarantee=PureDP(3), key=KEY, strategy="binary")
-    low, high = np.triu_indices(61, 1)
+    binary = line(np.arange(60), PureDP(3), KEY, strategy="binary")
+    low, high = (ends[None] for ends in np.triu_indices(61, 1))
     for wide, exact in zip(
-        binary.halfwidth(low, high)[:20],
-        [binary.halfwidth(0, n) for n in range(1, 21)],
+        binary.halves(low, high, 0.95)[:20],
+        [half_of(binary, [0], [n], 0.95) for n in range(1, 21)],
         strict=True,
     ):
         assert exact <= wide <= 2 * exact + 1
 
 
 def test_wide_strategies_keep_their_intervals() -> None:
-    release = release_ranges(
-        np.arange(64), guarantee=ZCDP("0.5"), key=KEY, strategy=Haar.cascade(64)
-    )
-    half, std = release.halfwidth(0, 64), release.std(0, 64)
-    assert float(half) == pytest.approx(1.959964 * float(std) + release._unit, rel=1e-5)
+    reading = line(np.arange(64), ZCDP("0.5"), KEY, strategy=Haar.cascade(64))
+    half, std = half_of(reading, [0], [64], 0.95), reading.std()
+    assert half == pytest.approx(1.959964 * std + 2.0**-reading._bits, rel=1e-5)
     level: Any
     for level in (0.0, 1.0, "often"):
         with pytest.raises(InvalidInput, match="level is"):
-            release.halfwidth(0, 64, level)
+            half_of(reading, [0], [64], level)

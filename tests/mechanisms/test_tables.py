@@ -7,16 +7,14 @@ from typing import Any
 import pytest
 
 from counton.errors import SumOverflow
-from counton.mechanisms import plan_hierarchy, plan_ranges
 from counton.mechanisms.tables import (
-    best_of_kinds,
     noise_kinds,
     ranked,
     shift_of_cells,
 )
+from counton.plans import plan_ranges
 from counton.privacy import ZCDP, ApproxDP, Contribution, PureDP, calibrate
 from counton.strategies.lines import Haar
-from counton.strategies.trees import Tree
 
 
 def refuse(reason: str) -> Any:
@@ -31,8 +29,6 @@ def test_what_is_refused_is_left_out_and_equals_keep_their_order() -> None:
 def test_if_all_are_refused_the_last_reason_is_given() -> None:
     with pytest.raises(SumOverflow, match="second"):
         ranked([lambda: refuse("first"), lambda: refuse("second")], cost=float)
-    with pytest.raises(SumOverflow, match="gaussian"):
-        best_of_kinds(ApproxDP(1, 1e-6), refuse, cost=float)
 
 
 def test_other_errors_are_no_refusals() -> None:
@@ -51,14 +47,9 @@ def test_laplace_noise_is_rightly_left_out_for_small_rho(rho: float) -> None:
         assert gaussian.variance < laplace.variance
 
 
-@pytest.mark.parametrize("kind", ["ranges", "hierarchy"])
-def test_plans_for_tables_have_the_shape_of_all_plans(kind: str) -> None:
+def test_plans_for_lines_have_the_shape_of_all_plans() -> None:
     guarantee = ApproxDP(1, 1e-6)
-    plan: Any = (
-        plan_ranges(8, guarantee=guarantee)
-        if kind == "ranges"
-        else plan_hierarchy(Tree.from_parents({"a": "root", "b": "root"}), guarantee=guarantee)
-    )
+    plan = plan_ranges(8, guarantee=guarantee)
     assert plan.best is plan.choices[0]
     assert {choice.family for choice in plan.choices} == {"laplace", "gaussian"}
     assert [row["rank"] for row in plan.rows()] == [*range(1, len(plan.choices) + 1)]

@@ -10,7 +10,7 @@ import pytest
 from keys import chosen_key
 
 from counton.errors import InvalidInput
-from counton.mechanisms.ranges import plan_ranges
+from counton.plans import plan_ranges
 from counton.plans.largest_error import expected_largest_error, largest_errors, summed_up
 from counton.privacy import ZCDP, PureDP
 from counton.strategies.lines import RandomSubsets

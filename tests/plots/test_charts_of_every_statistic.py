@@ -12,12 +12,15 @@ import numpy as np
 import polars as pl
 import pytest
 from matplotlib.text import Text
+from once import line as line_of
+from once import released
 
 from counton import statistics
 from counton.jobs import Job, run
 from counton.plots.statistic_charts import plot_statistic
 from counton.plots.tables import plot_contingency, plot_hierarchy, plot_ranges
 from counton.results.shown import Shown
+from counton.statistics import Hierarchy
 
 pytestmark = pytest.mark.slow  # it draws
 
@@ -200,13 +203,13 @@ def test_a_chart_at_midnight_is_of_the_day_before() -> None:
 
 
 def tables() -> dict[str, Any]:
-    from counton import ZCDP, Key, release_hierarchy, release_ranges
+    from counton import ZCDP, Key
+    from counton.strategies.trees import Tree
 
-    places = {"region": [f"region {n}" for n in range(9)], "count": [10**n for n in range(9)]}
-    found = release_hierarchy(
-        places, guarantee=ZCDP(0.5), key=Key.generate(), domain=places, levels=["region"]
-    )
-    line = release_ranges([9000, 31, 17, 4000] * 25, guarantee=ZCDP(0.5), key=Key.generate())
+    tree = Tree.from_leaves({"region": [f"region {n}" for n in range(9)]}, ["region"])
+    counted = [((f"region {n}",), 10**n) for n in range(9)]
+    found = released(Hierarchy(tree, counts=True), counted, ZCDP(0.5), Key.generate())
+    line = line_of([9000, 31, 17, 4000] * 25, ZCDP(0.5), Key.generate())
     long = ["North Rhine-Westphalia and Lippe", "Bavaria"]
     rows = [(a, b) for a in (None, *long) for b in (None, "f", "m")]
     counts = np.array([40_000.0 + n for n in range(len(rows))])

@@ -6,18 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.text import Annotation, Text
+from once import line as line_of
 
-from counton import (
-    PureDP,
-    plan_expiration,
-    release_contingency,
-    release_hierarchy,
-    release_ranges,
-)
+from counton import PureDP, plan_expiration, release
 from counton.errors import InvalidInput
 from counton.exact import quantity
 from counton.jobs import export
@@ -180,8 +176,8 @@ def test_the_map_has_areas_like_the_counts_and_no_overlaps(sizes: list[float]) -
 def test_the_noise_of_cells_can_be_seen_or_is_stated() -> None:
     with pytest.warns(InsecureKeyWarning):
         key = InsecureSeededKey(1)
-    small = release_ranges([40, 30, 2, 9], guarantee=PureDP(1), key=key, name="small")
-    large = release_ranges([90_000, 10, 50_000], guarantee=PureDP(1), key=key, name="large")
+    small = line_of([40, 30, 2, 9], PureDP(1), key, name="small")
+    large = line_of([90_000, 10, 50_000], PureDP(1), key, name="large")
     assert "two standard deviations" in plot_ranges(small, "t", "s").axes[0].get_title("left")
     assert "thinner than the line" in plot_ranges(large, "t", "s").axes[0].get_title("left")
 
@@ -218,13 +214,13 @@ def test_names_of_losses_stay_beside_the_axis_and_apart(
 
 def test_tables_say_what_their_axis_shows(tmp_path: Path) -> None:
     state, axis = tmp_path / "s.db", "heads $in$ thousands"
-    counts = {"sex": ["f", "m"], "count": [30, 40]}
+    counts = pl.DataFrame({"sex": ["f", "m"], "count": [30, 40]})
     domain = {"sex": ["f", "m"]}
-    asked: Any = {"guarantee": PureDP(1), "state": state}
-    release_ranges([40, 30, 2, 9], name="line", **asked)
-    release_hierarchy(counts, name="tree", domain=domain, levels=["sex"], **asked)
-    release_contingency({"sex": ["f", "m"]}, name="table", columns=["sex"], domain=domain, **asked)
-    for name in ("line", "tree", "table"):
+    asked: Any = {"guarantee": PureDP(1), "state": state, "value": "count"}
+    release("ranges", counts, **asked)
+    release("hierarchy", counts, domain=domain, levels=["sex"], **asked)
+    release("contingency", counts, columns=["sex"], domain=domain, **asked)
+    for name in ("ranges", "hierarchy", "contingency"):
         for words in (None, axis):
             (figure,) = export(state, name=name).figures(axis=words).values()
             shown = [

@@ -6,16 +6,17 @@ import math
 from dataclasses import FrozenInstanceError, dataclass
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from once import kept
 
-from counton import Key, release_hierarchy, release_ranges
 from counton.errors import InvalidInput
+from counton.jobs import methods
 from counton.privacy import (
     ZCDP,
     ApproxDP,
-    Contribution,
     ExpiringDP,
     ExpiringZCDP,
     Guarantee,
@@ -82,16 +83,16 @@ def test_the_meaning_speaks_of_a_replaced_unit_where_that_is_the_relation(
     assert "is there" not in said
 
 
-def test_a_table_says_what_its_relation_is() -> None:
-    replaced = Contribution.replace(unit="answer")
-    promised: dict[str, Any] = {"guarantee": PureDP(1), "contribution": replaced}
-    leaves = {"town": ["a", "b"], "count": [3, 4]}
-    for release in (
-        release_ranges([3, 1, 4], key=Key.generate(), **promised),
-        release_hierarchy(leaves, domain=leaves, levels=["town"], key=Key.generate(), **promised),
+def test_a_table_says_what_its_relation_is(tmp_path: Path) -> None:
+    for name, given in (
+        ("a", {"value": "n"}),
+        ("b", {"value": "n", "label": "town", "domain": "x,y"}),
     ):
-        assert "one answer replaced by another changes" in release.describe()
-        assert "more or less" not in release.describe()
+        frame = {"town": ["x", "y"], "n": [3, 4]}
+        kept("ranges", frame, tmp_path / "s.db", name, replace=True, unit="answer", **given)
+        said = methods(tmp_path / "s.db", name)[name]
+        assert "one answer replaced by another changes" in said
+        assert "more or less" not in said
 
 
 def test_str_is_plain_words() -> None:

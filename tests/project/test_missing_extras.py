@@ -17,9 +17,11 @@ ROOT = Path(__file__).parents[2]
 
 PLAN = "from counton import plan_expiration; plan = plan_expiration({24: 1})"
 TREE = (
-    "from counton import Key, ZCDP, release_hierarchy\n"
-    "release = release_hierarchy({'state': ['CA'], 'count': [3]}, domain={'state': ['CA']},"
-    " levels=['state'], guarantee=ZCDP(0.5), key=Key.generate())"
+    "from counton import Hierarchy, Key, ZCDP\n"
+    "from counton.strategies.trees import Tree\n"
+    "tree = Tree.from_leaves({'state': ['CA']}, ['state'])\n"
+    "counter = Hierarchy(tree).counter(1, ZCDP(0.5), key=Key.generate(), name='t', batched=True)\n"
+    "release = counter.release_batch([('CA',)])"
 )
 
 
@@ -53,7 +55,7 @@ def command(*words: str) -> str:
         ("polars", "from counton import release"),
         ("sqlalchemy", "from counton import sum_events"),
         ("polars", "from counton.jobs import run"),
-        ("polars", f"{TREE}; release.table('state')"),
+        ("polars", f"{TREE}; release.table()"),
         ("matplotlib", f"{PLAN}; from counton.plots import plot_loss as p; p(plan, {{}}, '')"),
         ("matplotlib", "from papers.drawing import panels; panels('a', 'b')"),
         (
@@ -102,7 +104,7 @@ def test_all_names_but_those_of_jobs_and_streams_come_without_optional_packages(
     done = run(
         "from counton import *\n"
         "import counton\n"
-        "print(Counter, plan, release_ranges)\n"
+        "print(Counter, plan, Ranges)\n"
         "for name in 'Stream', 'count_events', 'release', 'sum_events':\n"
         "    print(name in globals(), name in dir(counton))",
         *NEEDED,

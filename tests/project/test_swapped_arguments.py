@@ -17,7 +17,6 @@ import pytest
 import counton
 import counton.statistics
 from counton import (
-    ZCDP,
     ApproxDP,
     Average,
     Contribution,
@@ -33,9 +32,6 @@ from counton import (
     Sum,
     TopK,
     release,
-    release_contingency,
-    release_hierarchy,
-    release_ranges,
 )
 from counton.jobs import count_events, export, methods, run
 from counton.strategies import Binary
@@ -132,13 +128,6 @@ def job_fields(*without: str) -> dict[str, Any]:
     return {name: None if name in ("what", "events") else value for name, value in there.items()}
 
 
-TABLE: dict[str, Any] = {
-    "guarantee": ZCDP(1),
-    "contribution": None,
-    "state": None,
-    "name": "t",
-    "key": KEY,
-}
 CALLS: dict[str, Callable[[str], Called]] = {
     "release": lambda state: Called(
         release, ("count", FRAME),
@@ -179,25 +168,11 @@ CALLS: dict[str, Callable[[str], Called]] = {
         partial(on_stream, state, "release_events", statistic=Distinct()), (["a"],),
         {"stops": [1], "first_step": 1},
     ),
-    "release_ranges": lambda state: Called(
-        release_ranges, ([1, 2],), {**TABLE, "strategy": "auto", "workload": "ranges"}
-    ),
-    "release_hierarchy": lambda state: Called(
-        release_hierarchy, ({"state": ["CA"], "county": ["K"], "count": [3]},),
-        {
-            **TABLE, "domain": {"state": ["CA", "CA"], "county": ["K", "N"]},
-            "levels": ["state", "county"], "value": "count", "targets": None,
-        },
-    ),
-    "release_contingency": lambda state: Called(
-        release_contingency, ({"sex": ["f"]},),
-        {**TABLE, "columns": ["sex"], "domain": {"sex": ["f", "m"]}, "value": None, "equal": False},
-    ),
     "export": lambda state: Called(export, (state,), {"name": "a", "steps": None, "level": 0.9}),
     "methods": lambda state: Called(methods, (state, "a"), {"level": 0.9}),
     "read": lambda state: Called(counton.read, (state,)),
     "plan": lambda state: Called(counton.plan, (7, PureDP(1))),
-    "plan_ranges": lambda state: Called(counton.plan_ranges, (7,), {"guarantee": PureDP(1)}),
+    "plan_ranges": lambda state: Called(counton.plans.plan_ranges, (7,), {"guarantee": PureDP(1)}),
     "PureDP": lambda state: Called(PureDP, (1,)),
     "ApproxDP": lambda state: Called(ApproxDP, (1, "1e-9")),
     "Contribution.clipped": lambda state: Called(Contribution.clipped, (0, 9, 1)),

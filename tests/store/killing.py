@@ -18,11 +18,12 @@ from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
+from once import kept_line
 from patience import HANGS
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
-from counton import Counter, Key, PureDP, Stream, release_ranges
+from counton import Counter, Key, PureDP, Stream
 from counton.errors import ReplayMismatch, StreamConflict
 from counton.store import Store, state_summary, statements, writer
 from counton.strategies import KAry
@@ -336,7 +337,7 @@ def places(events: int, count: int) -> list[int]:
 
 def killed_at(state: str, name: str, deadly: int) -> str:
     """What a process that was killed at an event left: nothing, a kept table, or a shown one."""
-    before = len(Store(state).tables) if os.path.exists(state) else 0
+    before = len(Store(state).streams) if os.path.exists(state) else 0
     pid, reading = fork(partial(release_until_killed, state, name, deadly))
     shown = collect(reading)
     if not died(pid):
@@ -349,15 +350,14 @@ def killed_at(state: str, name: str, deadly: int) -> str:
     value = release_line(state, name, kept)
     if (kept == 1 and shown) or shown not in ([], [value]):
         raise RuntimeError(f"{name}: shown {shown}, now {value} of data {kept}")
-    if Store(state).spends[-1].name != name or len(Store(state).tables) != before + 1:
+    if Store(state).spends[-1].name != name or len(Store(state).streams) != before + 1:
         raise RuntimeError(f"{name}: the ledger does not agree with the tables")
     return "shown" if shown else ("kept" if kept == 0 else "nothing")
 
 
 def release_line(state: str, name: str, salt: int) -> str:
     """One release of a short line, as text."""
-    release = release_ranges([3, 1, 4, 1, 5 + salt], guarantee=PureDP(1), state=state, name=name)
-    return str(release.cells().tobytes().hex())
+    return str(kept_line([3, 1, 4, 1, 5 + salt], state, name))
 
 
 def measured(state: str, name: str) -> int:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from once import kept_line, kept_margins, kept_tree
 
 from counton import (
     ZCDP,
@@ -15,16 +16,11 @@ from counton import (
     Key,
     PureDP,
     Stream,
-    release_contingency,
-    release_hierarchy,
-    release_ranges,
 )
-from counton.errors import BudgetExceeded, InvalidInput, ReplayMismatch
-from counton.mechanisms.ranges import RangesDraft
+from counton.errors import BudgetExceeded, InvalidInput, StateError
 from counton.privacy import Contribution, Guarantee, Spend
 from counton.store import Store, state_summary
 from counton.strategies import Binary, Epochs
-from counton.strategies.trees import Tree
 
 
 @pytest.fixture(scope="module")
@@ -180,37 +176,18 @@ def test_who_names_no_unit_counts_by_the_one_of_the_state(file: Path) -> None:
         store.set_limit(PureDP(1))
     assert _shown_as(file, Contribution.add_remove(unit="visitor"), "a") == "visitor"
     assert _shown_as(file, None, "b") == "visitor"
-    tables: list[Callable[..., Any]] = [
-        lambda **more: release_ranges([1, 2, 3], guarantee=PureDP(0.125), state=file, **more),
-        lambda **more: release_contingency(
-            {"sex": ["f"]},
-            columns=["sex"],
-            domain={"sex": ["f", "m"]},
-            guarantee=PureDP(0.125),
-            state=file,
-            **more,
-        ),
-        lambda **more: release_hierarchy(
-            [3, 4],
-            domain=Tree.from_leaves({"a": ["x", "y"]}, ["a"]),
-            guarantee=PureDP(0.125),
-            state=file,
-            **more,
-        ),
+    tables = [
+        partial(kept_line, [1, 2, 3], file),
+        partial(kept_margins, file),
+        partial(kept_tree, file),
     ]
     for table in tables:
-        first, again = table(), table()
-        assert (first.repeated, again.repeated) == (False, True)
-        named = table(contribution=Contribution.add_remove(unit="visitor"))
-        assert named.repeated
-        for release in first, again, named:
-            assert release.contribution.unit == "visitor"
-            assert release.terms.to_dict()["contribution"]["unit"] == "visitor"
-            assert "one visitor" in release.describe()
-        with pytest.raises(ReplayMismatch, match="contribution"):
-            table(contribution=Contribution.add_remove(unit="household"))
+        first = table(epsilon="0.125")
+        assert table(epsilon="0.125") == table(epsilon="0.125", unit="visitor") == first
+        with pytest.raises(StateError, match="unit is household"):
+            table(epsilon="0.125", unit="household")
     with pytest.raises(BudgetExceeded, match="one visitor"):
-        release_ranges([1, 2, 3], guarantee=PureDP(0.25), state=file, name="more")
+        kept_line([1, 2, 3], file, "more", epsilon="0.25")
     with Store(file) as store:
         assert {spend.unit for spend in store.spends} == {"visitor"}
         assert len(store.spends) == 5
@@ -222,15 +199,11 @@ def test_who_names_no_unit_is_asked_where_there_are_several(file: Path) -> None:
     with pytest.raises(InvalidInput, match=r"counts 'visitor' and 'visit' apart.*unit=visitor"):
         _shown_as(file, None, "c")
     with pytest.raises(InvalidInput, match=r"counts 'visitor' and 'visit' apart"):
-        release_ranges([1, 2, 3], guarantee=PureDP(1), state=file)
+        kept_line([1, 2, 3], file)
     with Store(file) as store:
-        assert (store.streams, store.tables) == (("visit", "visitor"), ())
-    first = release_ranges(
-        [1, 2], guarantee=PureDP(1), state=file, contribution=Contribution.add_remove(unit="visit")
-    )
-    again = release_ranges([1, 2], guarantee=PureDP(1), state=file)  # its terms say which
-    assert again.repeated
-    assert again.terms == first.terms
+        assert store.streams == ("visit", "visitor")
+    first = kept_line([1, 2], file, unit="visit")
+    assert kept_line([1, 2], file) == first  # its terms say which
 
 
 def test_a_unit_is_not_named_after_others_that_nobody_named(file: Path) -> None:
@@ -239,31 +212,9 @@ def test_a_unit_is_not_named_after_others_that_nobody_named(file: Path) -> None:
     with pytest.raises(InvalidInput, match=r"unit is 'visitor', but of 'a' .* call it 'unit'"):
         _shown_as(file, named, "b")
     with pytest.raises(InvalidInput, match=r"unit is 'visitor', but of 'a'"):
-        release_ranges([1, 2], guarantee=PureDP(1), state=file, contribution=named)
+        kept_line([1, 2], file, unit="visitor")
     with Store(file) as store:
         assert [spend.name for spend in store.spends] == ["a"]
-
-
-def test_a_unit_that_is_named_while_a_table_is_measured(
-    file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Store(file, create=True).close()
-    key, prepare = Key.generate(), RangesDraft.prepare
-    others = iter(["other"])
-
-    def slowly(draft: RangesDraft) -> None:
-        prepare(draft)
-        for name in others:
-            stated = Contribution.add_remove(unit="visitor")
-            Stream.create(file, name, Binary(10), PureDP(1), key=key, contribution=stated).close()
-
-    monkeypatch.setattr(RangesDraft, "prepare", slowly)
-    release = release_ranges([1, 2], guarantee=PureDP(1), state=file, key=key)
-    assert release.plan.contribution.unit == release.contribution.unit == "visitor"
-    alone = release_ranges([1, 2], guarantee=PureDP(1), key=key)
-    assert (alone.cells() == release.cells()).all()  # no noise depends on it
-    with Store(file) as store:
-        assert {spend.unit for spend in store.spends} == {"visitor"}
 
 
 def test_a_stream_without_a_last_step_is_charged_once_and_for_ever(file: Path, key: Key) -> None:

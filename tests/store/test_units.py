@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from once import kept_line
 
-from counton import Contribution, PureDP, Stream, release_ranges
+from counton import Contribution, PureDP, Stream
 from counton.errors import BudgetExceeded, InvalidInput
 from counton.jobs import Job, run
 from counton.statistics import Average, Distinct, Quantiles, TopK
@@ -96,11 +97,11 @@ def test_one_word_never_means_an_event_and_a_user(file: Path) -> None:
         count(file, "more", unit="user")
 
 
-def test_tables_may_count_either(file: Path) -> None:
+def test_a_table_once_counts_as_a_stream_does(file: Path) -> None:
     keep(file, "people", Distinct(unit="guest"))
-    release_ranges([1, 2], guarantee=PureDP("0.1"), state=file, name="line")
+    kept_line([1, 2], file, epsilon="0.1")
     units = [entry["unit"] for entry in state_summary(file)["ledger"]]
-    assert units == ["guest", "guest"]
+    assert units == ["guest", "event"]
 
 
 def test_what_nobody_named_is_counted_with_all(file: Path) -> None:

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from once import kept_line
 from states_put_back import Server
 
-from counton import PureDP, Stream, release_ranges
+from counton import PureDP, Stream
 from counton.errors import StateError, WrongKey
 from counton.noise import Key
 from counton.noise.witness import parsed
@@ -123,10 +124,11 @@ def test_nothing_is_released_that_cannot_be_noted(
         with pytest.raises(StateError, match=refused):
             go_on(file, key)
         with pytest.raises(StateError, match=refused):
-            release_ranges([1, 2], guarantee=PureDP(1), state=file, name="line", key=key)
-        (found,) = verify(file, key=key)
+            kept_line([1, 2], file, key=key)
+        (found,) = verify(file, "a", key=key)
         assert found.values == before
         assert found.right is not stands
+        assert sum(one.values for one in verify(file, key=key)) == before
     go_on(file, key)
     assert verify(file, key=key)[0].right
 

@@ -14,7 +14,7 @@ from counton.cli.options import (
     DemoOptions,
     EndOptions,
     ExportOptions,
-    HierarchyFitOptions,
+    FitOptions,
     InspectOptions,
     LedgerOptions,
     LeftOutOptions,
@@ -276,8 +276,8 @@ def key(
 
 
 @app.command()
-@takes(ExportOptions, HierarchyFitOptions)
-def export(options: ExportOptions, fit: HierarchyFitOptions) -> None:
+@takes(ExportOptions, FitOptions)
+def export(options: ExportOptions, fit: FitOptions) -> None:
     """Write what was released again, from the state alone: a table or a chart. Needs no key.
 
     Any steps, any groups, intervals of any level. It disturbs nobody who is writing the stream.

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from counton.cli.options import (
     ExportOptions,
-    HierarchyFitOptions,
+    FitOptions,
     MethodsOptions,
     PublishOptions,
 )
@@ -22,14 +22,14 @@ from counton.columns import readable
 from counton.errors import InvalidInput
 from counton.jobs.exports import NAMED, Exported, export, export_all, methods, publish
 from counton.jobs.outputs import PICTURES
-from counton.jobs.tables import Fit
+from counton.jobs.released import fit_of
 from counton.results.shown import LOOK
 
 #: Rows that the screen shows.
 _ROWS = 40
 
 
-def perform(options: ExportOptions, fit: HierarchyFitOptions) -> None:
+def perform(options: ExportOptions, fit: FitOptions) -> None:
     """Read, and write or print.
 
     Raises:
@@ -50,7 +50,7 @@ def perform(options: ExportOptions, fit: HierarchyFitOptions) -> None:
         "groups": options.groups,
         "level": options.level,
         "panels": options.panels,
-        "fit": Fit(fit.integers, fit.nonnegative, fit.known),
+        "fit": fit_of(vars(fit)),
         **look,
     }
     if options.state.lower().endswith(".toml") or NAMED in str(options.out or ""):

@@ -342,8 +342,6 @@ def print_state(state: str, as_json: bool) -> None:
     print_line(console, f"state {described['state']}, format {described['format']}")
     for stream in described["streams"]:
         _print_stream(console, stream)
-    for table in described["tables"]:
-        _print_released_table(console, table)
 
 
 #: Rows of the last step that the screen shows.
@@ -440,28 +438,13 @@ def _in_zone(stream: dict[str, Any]) -> dict[str, Any]:
     return {**stream, "created": created, "details": {**details, "from": start}}
 
 
-def _print_released_table(console: Console, table: dict[str, Any]) -> None:
-    terms = table["terms"]
-    guarantee = guarantee_from_dict(terms["guarantee"])
-    rows = [
-        ("created", table["created"]),
-        ("released", f"once, {' x '.join(f'{count:,}' for count in terms['shape'])} cells"),
-        ("protected", Contribution.from_dict(terms["contribution"]).describe(steps=False)),
-        ("guarantee", str(guarantee)),
-        ("noise", terms["law"]["law"]),
-        ("key", f"fingerprint {table['key_fingerprint']}"),
-    ]
-    print_line(console, f"\n{table['kind']} {table['name']}", bold=True)
-    print_words(console, rows)
-
-
 def _print_stream(console: Console, stream: dict[str, Any]) -> None:
     terms, details = stream["terms"], stream["details"]
     guarantee = guarantee_from_dict(terms["guarantee"])
     contribution = Contribution.from_dict(terms["contribution"])
     rows = [
         ("created", stream["created"]),
-        ("released", f"{stream['step']:,} steps"),
+        ("released", "once" if details.get("once") else f"{stream['step']:,} steps"),
         ("protected", contribution.describe(details.get("unit"))),
         ("guarantee", f"{guarantee}, {guarantee.scope}"),
         ("strategy", repr(strategy_from_dict(terms["strategy"]))),

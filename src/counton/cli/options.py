@@ -173,26 +173,15 @@ class _Guarantee:
 
 
 @dataclass(frozen=True)
-class TableOutputs:
-    """What ``ranges`` and ``hierarchy`` do with what was released."""
-
-    out: Path = option(..., f"write the table: {_ENDINGS}")
-    plot: Path | None = option(None, "draw what was released: .png, .svg or .pdf")
-    level: float = option(0.95, "probability that an interval holds the true count")
-    json: bool = _json()
-    title: str | None = option(None, "of the chart, in other words")
-    axis: str | None = option(None, "what the chart's axis shows")
-    source: str | None = option(None, "where the numbers come from, a line below the chart")
-    width: float | None = option(None, "of the chart in inches, as in 4 for a telephone")
-
-
-@dataclass(frozen=True)
 class FitOptions:
-    """How the numbers of a released table are made to fit."""
+    """How the numbers of a released table are made to fit, where its state does not say so."""
 
     integers: bool = option(False, "whole numbers that add up", "--integers")
     nonnegative: bool = option(
         False, "no number below 0: biased where little is counted", "--nonnegative"
+    )
+    known: str | None = option(
+        None, "public totals that are kept: a table with level columns and 'total'"
     )
 
 
@@ -205,15 +194,6 @@ class OnceOptions:
     )
     move: bool = option(
         False, "the same as --replace: protect where a unit is counted, not whether it is", "--move"
-    )
-
-
-@dataclass(frozen=True)
-class HierarchyFitOptions(FitOptions):
-    """How the numbers of a released hierarchy are made to fit."""
-
-    known: str | None = option(
-        None, "public totals that are kept: a table with level columns and 'total'"
     )
 
 
@@ -566,7 +546,7 @@ def of_statistic(name: str) -> dict[str, Any]:
 
 
 #: What is shown of readings: of some statistics.
-_OF_READINGS = ("shares", "ask", "cut", "over", "sums")
+_OF_READINGS = ("shares", "ask", "cut", "over", "sums", "integers", "nonnegative", "known")
 
 
 def option_names(*kinds: type) -> dict[str, str]:

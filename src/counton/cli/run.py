@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from counton.cli.options import Printing
+from counton.cli.options import OnceOptions, Printing
 from counton.cli.printing import (
     print_files,
     print_json,
@@ -61,6 +61,21 @@ def perform(job: Job, printing: Printing | None = None, *, bar: bool = False) ->
         raise OSError(report["not_drawn"])
 
 
+def perform_table(job: Job, printing: Printing, once: OnceOptions) -> None:
+    """A table over time, or one that is released once; or how accurate it would be.
+
+    Raises:
+        CountonError: see `counton.jobs.run`.
+    """
+    job = job.having(replace=job.given("replace") or once.move)
+    if not once.plan:
+        perform(job, printing)
+        return
+    from counton.cli.tables import print_plan
+
+    print_plan(job, printing)
+
+
 def carried_out(job: Job, *, silently: bool, bar: bool = False, about: str = "") -> dict[str, Any]:
     """Release what is due and write it; print it too unless silently. The machine's report.
 
@@ -92,6 +107,10 @@ def carried_out(job: Job, *, silently: bool, bar: bool = False, about: str = "")
             print_line(errors, f"{about}{note}")
         if silently:
             pass
+        elif definition.once:
+            from counton.cli.tables import show_table
+
+            show_table(Console(), outcome, written, outputs)
         elif written.table is None:
             show(Console(), outcome, written, outputs)
         else:
@@ -182,6 +201,7 @@ def as_json(outcome: Outcome, written: Written, outputs: Outputs) -> dict[str, A
         "name": job.name,
         "statistic": {"name": definition.what, **definition.statistic.to_dict()},
         "steps": definition.strategy.horizon if definition.cut is None else definition.cut.steps,
+        "once": definition.once,
         "released": outcome.after,
         "new": outcome.after - outcome.before,
         "until": None if until is None or cut is None else cut.at(until),
@@ -219,6 +239,9 @@ def as_json(outcome: Outcome, written: Written, outputs: Outputs) -> dict[str, A
     if definition.cut is not None:
         ends = definition.cut.ends(range(released.steps.stop))
         last["window_end"] = definition.cut.at(int(ends[-1]))
+    if definition.once:
+        report["last"] = last = {**released.facts()}
+        last.pop("statistic")
     if table is not None:
         from counton.cli.readings import finite
 

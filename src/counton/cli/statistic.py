@@ -10,9 +10,7 @@ import typer
 
 from counton.cli.options import (
     Commands,
-    FitOptions,
     Grouped,
-    HierarchyFitOptions,
     OnceOptions,
     Printing,
     of_statistic,
@@ -77,24 +75,14 @@ def perform(name: str, words: list[str]) -> None:
 def command_of(app: typer.Typer, name: str, says: str) -> None:
     """Add the command of a statistic to a group of commands."""
     command: Any
-    if name == "hierarchy":
-
-        def command(job: Job, fit: HierarchyFitOptions, once: OnceOptions, out: Printing) -> None:
-            _table(job, fit, once, out)
-
-        kinds: tuple[type, ...] = (Job, HierarchyFitOptions, OnceOptions, Printing)
-    elif name == "contingency":
-
-        def command(job: Job, fit: FitOptions, once: OnceOptions, out: Printing) -> None:
-            _table(job, HierarchyFitOptions(fit.integers, fit.nonnegative), once, out)
-
-        kinds = (Job, FitOptions, OnceOptions, Printing)
-    elif name == "ranges":
+    if statistic_class(name).is_table:
 
         def command(job: Job, once: OnceOptions, out: Printing) -> None:
-            _table(job, HierarchyFitOptions(), once, out)
+            from counton.cli.run import perform_table
 
-        kinds = (Job, OnceOptions, Printing)
+            perform_table(job, out, once)
+
+        kinds: tuple[type, ...] = (Job, OnceOptions, Printing)
     else:
 
         def command(job: Job, out: Printing) -> None:
@@ -105,12 +93,6 @@ def command_of(app: typer.Typer, name: str, says: str) -> None:
         kinds = (Job, Printing)
     command.__name__, command.__doc__ = name, says
     app.command(name=name, cls=Grouped)(takes(*kinds, **of_statistic(name))(command))
-
-
-def _table(job: Job, fit: HierarchyFitOptions, once: OnceOptions, out: Printing) -> None:
-    from counton.cli.tables import perform_table
-
-    perform_table(job, out, fit, once)
 
 
 #: What the help of statistics says besides, which have commands beside ``statistic``.
@@ -126,7 +108,7 @@ _MORE = {
     ),
     "hierarchy": (
         "With --time rows are events, or with --value counts: a stream as that of count, in which "
-        "all levels are released after each window. Without --time a file of counts is released "
+        "all levels are released after each window. Without --time all rows are released "
         "once for a name in a state: the same command again shows the same numbers. Without "
         "--target every level is equally accurate; with --target and no guarantee the cost of the "
         "wanted accuracy is computed."

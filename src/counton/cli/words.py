@@ -61,6 +61,14 @@ def operator_notes(outcome: Outcome, aside: int) -> list[str]:
         aside: how many of the rows that it set aside are new.
     """
     tally, windows = outcome.tally, outcome.definition.cut
+    if outcome.definition.once:
+        notes = [
+            ("rows of undeclared cells, counted nowhere", tally.unknown),
+            ("rows that lack something, counted nowhere", tally.skipped),
+            (_aside(aside, tally.quarantined), aside),
+            ("rows beyond what may count of their user, counted nowhere", outcome.beyond_most),
+        ]
+        return [f"not private, for the operator: {what}: {rows:,}" for what, rows in notes if rows]
     if windows is None:
         notes = [("rows after the last step, counted nowhere", tally.beyond)]
         return [f"not private, for the operator: {what}: {rows:,}" for what, rows in notes if rows]
@@ -131,6 +139,8 @@ def protection(outcome: Outcome) -> list[tuple[str, str]]:
         ]
     else:
         lines = [("protected", f"{unit}; column {columns.user!r} says whose events they are")]
+    if definition.once:
+        return [*lines, *_of_table(definition, outcome)]
     lines += [
         ("guarantee", f"{definition.guarantee}, {definition.guarantee.scope}"),
         ("", definition.guarantee.meaning_for(definition.unit)),
@@ -154,6 +164,18 @@ def protection(outcome: Outcome) -> list[tuple[str, str]]:
     return lines + _until(outcome)
 
 
+def _of_table(definition: Definition, outcome: Outcome) -> list[tuple[str, str]]:
+    """What is promised of a table that is released once."""
+    unit, law = definition.contribution, outcome.stream.terms.law
+    of = getattr(definition.statistic, "mechanism", "")
+    return [
+        ("guarantee", f"{definition.guarantee}"),
+        ("", definition.guarantee.meaning_for(unit.unit, unit.relation)),
+        ("against", "anyone who knows or chooses all other rows"),
+        ("noise", f"{law.family}. {of}" if of else law.family),
+    ]
+
+
 def _of_statistic(definition: Definition) -> list[tuple[str, str]]:
     """What is protected where rows are taken in their order."""
     unit, guarantee = definition.contribution, definition.guarantee
@@ -173,6 +195,8 @@ def _of_statistic(definition: Definition) -> list[tuple[str, str]]:
 def _until(outcome: Outcome) -> list[tuple[str, str]]:
     """Which windows are released, and who says so."""
     cut = outcome.definition.cut
+    if outcome.definition.once:
+        return []
     if cut is None:
         said = f"each row is a step: how many there are is public, {outcome.after:,}"
         return [("released", said)]
@@ -239,6 +263,10 @@ def progress_line(outcome: Outcome) -> str:
         )
     forever = outcome.definition.strategy.horizon is None
     cut = outcome.definition.cut
+    if outcome.definition.once:
+        what = getattr(outcome.definition.statistic, "size", outcome.definition.what)
+        again = f"Nothing new: these {what} were released before; here they are again."
+        return f"Released {what}." if new else again
     if cut is None:
         new, after = outcome.after - outcome.before, outcome.after
         steps = f"{after:,} step{'s' * (after != 1)}"

@@ -163,7 +163,7 @@ class Columns:
     """Which columns hold what; None: there is none.
 
     Attributes:
-        time, group, value: of the event.
+        time, group, value: of the event; where the time is empty, rows have none.
         user: whose event it is.
         id: what no two rows have in common, unless they are the same event.
         several: of the parts of an event, where it is more than one number.
@@ -185,7 +185,7 @@ class Columns:
     def names(self) -> tuple[str, ...]:
         """All of them, each once."""
         named = (self.time, self.group, *self.parts, self.user, self.id)
-        return tuple(dict.fromkeys(name for name in named if name is not None))
+        return tuple(dict.fromkeys(name for name in named if name))
 
     def renamed(self, old: str, new: str) -> Columns:
         """The same with another name for one of them."""
@@ -578,13 +578,15 @@ def _mark(part: Rows, reading: Reading, watch: Callable[[int], None] | None = No
     told += [name for name, one in parts if one is not None and one.kind == "label"]
     frame = part.scan(columns.names, told)
     types = frame.collect_schema()
-    us = moments(
-        columns.time,
-        types[columns.time],
-        reading.windows.timezone,
-        reading.clock_change,
-        reading.time_format,
-    )
+    us = pl.col(columns.names[0]).is_null().cast(pl.Int64) * 0  # where rows have no time
+    if columns.time:
+        us = moments(
+            columns.time,
+            types[columns.time],
+            reading.windows.timezone,
+            reading.clock_change,
+            reading.time_format,
+        )
     if watch is not None:
         us = _watched(us, watch)
     if part.unread:

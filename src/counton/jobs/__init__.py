@@ -1,4 +1,4 @@
-"""Durable releases: what ``counton count``, ``ranges`` and ``hierarchy`` do, for Python.
+"""Durable releases: what ``counton count`` and its like do, for Python.
 
 A `Job` says which events go into which stream of which state; `run` reads the events, releases
 the windows that have ended, once, and keeps what a later run has to know: rows may arrive late, but
@@ -45,40 +45,23 @@ if TYPE_CHECKING:
     from counton.jobs.exports import export_all as export_all
     from counton.jobs.exports import methods as methods
     from counton.jobs.exports import publish as publish
-    from counton.jobs.job import ContingencyRequest as ContingencyRequest
-    from counton.jobs.job import HierarchyRequest as HierarchyRequest
     from counton.jobs.job import Job as Job
-    from counton.jobs.job import RangesRequest as RangesRequest
     from counton.jobs.progress import Progress as Progress
     from counton.jobs.publishing import Published as Published
     from counton.jobs.runs import Outcome as Outcome
     from counton.jobs.runs import recalled as recalled
     from counton.jobs.runs import run as run
-    from counton.jobs.tables import ContingencyOutcome as ContingencyOutcome
-    from counton.jobs.tables import Fit as Fit
-    from counton.jobs.tables import HierarchyOutcome as HierarchyOutcome
-    from counton.jobs.tables import RangesOutcome as RangesOutcome
-    from counton.jobs.tables import run_contingency as run_contingency
-    from counton.jobs.tables import run_hierarchy as run_hierarchy
-    from counton.jobs.tables import run_ranges as run_ranges
     from counton.results.released import Released as Released
     from counton.results.shown import ReleasedStatistic as ReleasedStatistic
     from counton.results.shown import Shown as Shown
 
 #: Where each public name lives. The imports above say the same to type checkers.
 _HOME = {
-    "ContingencyOutcome": "counton.jobs.tables",
-    "ContingencyRequest": "counton.jobs.job",
     "Definition": "counton.jobs.definition",
     "Exported": "counton.jobs.exports",
-    "Fit": "counton.jobs.tables",
-    "HierarchyOutcome": "counton.jobs.tables",
-    "HierarchyRequest": "counton.jobs.job",
     "Outcome": "counton.jobs.runs",
     "Progress": "counton.jobs.progress",
     "Published": "counton.jobs.publishing",
-    "RangesOutcome": "counton.jobs.tables",
-    "RangesRequest": "counton.jobs.job",
     "Released": "counton.results.released",
     "Job": "counton.jobs.job",
     "ReleasedStatistic": "counton.results.shown",
@@ -92,26 +75,16 @@ _HOME = {
     "recalled": "counton.jobs.runs",
     "release": "counton.jobs.counting",
     "run": "counton.jobs.runs",
-    "run_contingency": "counton.jobs.tables",
-    "run_hierarchy": "counton.jobs.tables",
-    "run_ranges": "counton.jobs.tables",
     "sum_events": "counton.jobs.counting",
 }
 
 __all__ = [
-    "ContingencyOutcome",
-    "ContingencyRequest",
     "Definition",
     "Exported",
-    "Fit",
-    "HierarchyOutcome",
-    "HierarchyRequest",
     "Job",
     "Outcome",
     "Progress",
     "Published",
-    "RangesOutcome",
-    "RangesRequest",
     "Released",
     "ReleasedStatistic",
     "Run",
@@ -124,9 +97,6 @@ __all__ = [
     "recalled",
     "release",
     "run",
-    "run_contingency",
-    "run_hierarchy",
-    "run_ranges",
     "sum_events",
 ]
 

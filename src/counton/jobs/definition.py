@@ -36,7 +36,7 @@ from counton.laws import Bounded
 from counton.mechanisms import StreamTerms
 from counton.mechanisms.discovery import Discovery
 from counton.options import MissingOptions, OwnColumns
-from counton.privacy import Contribution, ExpiringDP, ExpiringZCDP, Guarantee
+from counton.privacy import ZCDP, Contribution, ExpiringDP, ExpiringZCDP, Guarantee
 from counton.privacy.contribution import checked_unit, known_unit
 from counton.results.description import (
     Description,
@@ -206,6 +206,7 @@ class Definition(Description):
             "value": self.columns.value,
             **({"several": list(self.columns.several)} if self.columns.several else {}),
             **({} if self.cut is None else windows_to_dict(self.cut)),
+            **({"once": True} if self.once else {}),
             "domain": None if self.domain is None else list(self.domain),
             "user": self.columns.user,
             "id": self.columns.id,
@@ -267,6 +268,7 @@ class Definition(Description):
                 tuple(details.get("several", ())),
             ),
             cut=windows_from_dict(details) if "every" in details else None,
+            once=details.get("once", False),
             domain=None if details["domain"] is None else tuple(details["domain"]),
             unit=saved.contribution.unit,
             guarantee=saved.guarantee,
@@ -303,6 +305,7 @@ class Asked(NamedTuple):
         people: how many events of a user count, in a new stream.
         endless: the strategy of a stream without an end.
         metric: by which error the strategy is chosen.
+        once: whether a new stream is a table that is released once.
     """
 
     request: Job
@@ -317,6 +320,7 @@ class Asked(NamedTuple):
     metric: Literal["mean", "max"] | None
     unknown: Unknown
     clock_change: ClockChange
+    once: bool
 
 
 def ask(request: Job, saved: Definition | None = None) -> Asked:
@@ -330,6 +334,9 @@ def ask(request: Job, saved: Definition | None = None) -> Asked:
         InvalidInput: a value is outside what is allowed, or two do not go together.
     """
     request = checked(request)
+    once = statements.is_once(request) if saved is None else saved.once
+    if once:
+        refuse_of_tables(request)
     _check_choices(request)
     guards.check_most(request.most)
     guards.check_people_columns(request.user, request.id)
@@ -367,7 +374,8 @@ def ask(request: Job, saved: Definition | None = None) -> Asked:
     numbers = (request.epsilon, request.delta, request.rho)
     guarantee = guarantee_from(*numbers) if endless is None else _expiring_guarantee(*numbers)
     of_nodes = "domain" in reads and "by" not in reads
-    own_users = statistic is not None and (request.time is None or not statistic.tallied)
+    each_row = request.time is None and not once
+    own_users = statistic is not None and (each_row or not statistic.tallied)
     return Asked(
         request=request,
         start=_moment(request.start, timezone),
@@ -381,6 +389,7 @@ def ask(request: Job, saved: Definition | None = None) -> Asked:
         metric=None if request.metric is None else metric_from(request.metric),
         unknown=cast(Unknown, request.unknown),
         clock_change=cast(ClockChange, request.clock_change),
+        once=once,
     )
 
 
@@ -388,10 +397,16 @@ def _lacking(request: Job) -> list[str]:
     """What a new stream of any statistic needs and a request does not state."""
     each_row = request.time is None and not statements.kind_of(request.what).windowed
     needed = ["steps"] if each_row else ["time", "every", "start", "steps"]
+    once = statements.is_once(request)
+    if once:
+        needed = []
     if request.around is not None or request.expire:
         needed.remove("steps")
     lacking = [field(name) for name in needed if getattr(request, name) is None]
-    if request.epsilon is None and request.rho is None:
+    computed = (
+        once and request.given("target") is not None
+    )  # the guarantee is what the targets cost
+    if request.epsilon is None and request.rho is None and not computed:
         lacking.append(f"{field('epsilon')} or {field('rho')}")
     return lacking
 
@@ -673,7 +688,7 @@ def define(asked: Asked) -> Definition:
     cut = _cut(asked)
     if domain is not None and not (isinstance(statistic, Tallied) and statistic.plain):
         statistic = _by_group(statistic, domain, request, cut)
-    ordered = cut is None or not statistic.tallied
+    ordered = (cut is None and not asked.once) or not statistic.tallied
     if ordered:
         refuse_of_ordered(request, statistic, asked.parts, each_row=cut is None)
         if cut is not None and not asked.parts.names:
@@ -698,7 +713,10 @@ def define(asked: Asked) -> Definition:
             raise _needs_one_loss()
         strategy, guarantee = asked.endless, asked.guarantee.bound_to(asked.endless)
     else:
-        guarantee = stated(asked.guarantee)
+        wanted = asked.guarantee
+        if wanted is None:
+            statistic, wanted = _as_wanted(statistic, asked)
+        guarantee = stated(wanted)
         discovering, promised = request.unknown == "discover", guarantee
         if discovering:
             from counton.mechanisms.discovery import ROOM, counters_of
@@ -706,7 +724,9 @@ def define(asked: Asked) -> Definition:
             promised = counters_of(guarantee)
         assert promised is not None
         steps: int | None = None
-        if request.around is None:
+        if asked.once:
+            steps = 1
+        elif request.around is None:
             steps = cut.steps if cut is not None else _needed(request.steps, "steps")
         statistic = statistic.settled(promised, steps)
         contribution = replace(
@@ -743,7 +763,24 @@ def define(asked: Asked) -> Definition:
         else None,
         parts=asked.parts,
         stated=statements.stated(request) if isinstance(request.what, str) else {},
+        once=asked.once,
     )
+
+
+def _as_wanted(statistic: Statistic, asked: Asked) -> tuple[Statistic, Guarantee | None]:
+    """A table that wants accuracies and states no guarantee: with that which they cost."""
+    wanting: Any = getattr(statistic, "as_wanted", None) if asked.once else None
+    if wanting is None:
+        return statistic, None
+    found = wanting()
+    if found is None:
+        raise InvalidInput(
+            f"neither a guarantee nor targets are stated; give {field('rho', 0.5)} for example, or "
+            f"{field('target', 'LEVEL=STD,...')} to compute the cost"
+        )
+    settled, guarantee = found
+    most = 1 if asked.people is None else asked.people.most  # norms multiply
+    return settled, ZCDP(guarantee.rho * most**2)
 
 
 def _columns(parts: OwnColumns, statistic: Statistic, request: Job, *, ordered: bool) -> Columns:
@@ -767,10 +804,11 @@ def _cut(asked: Asked) -> Windows | None:
             _needed(request.time, "time")
         for name in ("every", "start", "until", "timezone"):
             if getattr(request, name) is not None:
+                then = "all rows are released once" if asked.once else "each row is a step"
                 raise InvalidInput(
                     f"{field(name, getattr(request, name))} cuts time, and there is no "
                     f"{field('time')}, the column to find it in; give it, or leave {field(name)} "
-                    f"out: then each row is a step"
+                    f"out: then {then}"
                 )
         return None
     timezone = request.timezone or "UTC"
@@ -828,6 +866,42 @@ def _refuse_spare(request: Job, statistic: Statistic) -> None:
         raise InvalidInput(
             f"{field('spare', request.spare)} reserves cells for counts and sums, and "
             f"{statistic!r} has cells of its own; leave it out"
+        )
+
+
+#: What a table cannot have that is released once, and why.
+_ONCE = {
+    "per": "has no times that would tell periods apart",
+    "release": "has totals alone",
+    "continues": "begins with its own rows",
+    "expire": "is planned for one step",
+    "around": "is planned for one step",
+    "growth": "is planned for one step",
+    "delay": "is planned for one step",
+    "strategy": "arranges no noise over steps ({line} says how cells are measured)",
+    "metric": "has one step, whose error is the mean and the largest",
+    "simple": "releases integers",
+    "watermark": "has no windows",
+    "append": "is of all its rows",
+    "over": "has no windows",
+}
+
+
+def refuse_of_tables(request: Job) -> None:
+    """Refuse what does not go with a table that is released once.
+
+    Raises:
+        InvalidInput: naming it, and why.
+    """
+    for name, why in _ONCE.items():
+        value = getattr(request, name)
+        if value is None or value is False or value == _USUAL.get(name) or value == "auto":
+            continue
+        raise InvalidInput(
+            f"{field(name, value if isinstance(value, str | int) else None)} does not go with a "
+            f"{statements.name_of(request.what)} that is released once, which "
+            f"{why.format(line=field('line'))}; leave it out, or "
+            f"give {field('time')}"
         )
 
 
@@ -1128,7 +1202,7 @@ def _choose(
         contribution=contribution,
         shape=shape,
         release=release,
-        simple=asked.request.simple or discovering,
+        simple=asked.request.simple or discovering or asked.once,
         compare=discovering or name not in (None, "auto"),
         around=asked.request.around,
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -28,12 +28,16 @@ from counton.jobs.outputs import (
     write_table,
 )
 from counton.jobs.publishing import Published, publish_new
-from counton.jobs.released import level_of, read_cells, read_released
-from counton.jobs.tables import ContingencyOutcome, Fit, HierarchyOutcome, line_table
+from counton.jobs.released import (
+    level_of,
+    read_cells,
+    read_released,
+    refuse_other_fit,
+    shown_of,
+)
 from counton.mechanisms import Releases
-from counton.mechanisms.hierarchy import HierarchyRelease
+from counton.mechanisms.fit import Fit
 from counton.mechanisms.intervals import check_level, halfwidths
-from counton.mechanisms.ranges import RangesRelease
 from counton.results.choosing import groups_named, steps_between, steps_within
 from counton.results.files import about, facts_of
 from counton.results.release import Release
@@ -42,12 +46,9 @@ from counton.results.shown import LOOK
 from counton.store import Store, published, state_file
 from counton.store.keyfile import state_files
 from counton.store.store import Reader
-from counton.store.table_journal import refuse_other_fit
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from counton.store.verification import Table
 
 _Moment = str | datetime
 
@@ -58,7 +59,7 @@ class Exported:
 
     Attributes:
         about: what is promised, JSON values: unit, guarantee, strategy, level.
-        steps: of the stream; None of a table.
+        steps: of the stream; None of a table that was released once.
 
     >>> import tempfile
     >>> from counton import PureDP, Stream
@@ -76,18 +77,13 @@ class Exported:
 
     about: dict[str, Any]
     steps: range | None
-    _what: Release | Releases | RangesRelease | HierarchyOutcome | ContingencyOutcome
+    _what: Release | Releases
 
     def table(self) -> pl.DataFrame:
         """One row for each step and group, with intervals: as the run writes it."""
         if isinstance(self._what, Release):
             return self._what.table()
-        what, level = self._what, self.about["level"]
-        if isinstance(what, RangesRelease):
-            return line_table(what, level, what.terms.facts.get("labels"))
-        if isinstance(what, HierarchyOutcome | ContingencyOutcome):
-            return what.table()
-        table: pl.DataFrame = what.table(level)
+        table: pl.DataFrame = self._what.table(self.about["level"])
         return table
 
     def describe(self) -> str:
@@ -118,8 +114,6 @@ class Exported:
 
     def methods(self) -> str:
         """The paragraph that a publication needs, as of `Released.methods`."""
-        if isinstance(self._what, HierarchyOutcome | ContingencyOutcome):
-            return self._what.release.methods()
         return self._what.methods()
 
     def lazy(self) -> pl.LazyFrame:
@@ -154,30 +148,9 @@ class Exported:
             raise InvalidInput(
                 f"{field('panels', True)} is for the groups of a stream of events: leave it out"
             )
-        from counton.plots.style import check_width
-        from counton.plots.tables import plot_contingency, plot_hierarchy, plot_ranges
-        from counton.results.wording import listed
-
-        foot = "" if source is None else f"Source: {source}."
-        look: dict[str, Any] = {"axis": axis, "foot": foot}
-        look["width"] = check_width(width)
-        promise = f"{self.about['guarantee']} protects each single {self.about['unit']}"
-        if isinstance(what, HierarchyOutcome):
-            said = title or f"Released counts by {listed(what.release.tree.levels[1:])}"
-            parts = what.estimates, what.stds
-            return {"table": plot_hierarchy(what.release, said, promise, *parts, **look)}
-        if isinstance(what, RangesRelease) and len(what.shape) == 1:
-            said = title or f"Released counts of {what.shape[0]:,} cells"
-            return {"table": plot_ranges(what, said, promise, **look)}
-        if isinstance(what, ContingencyOutcome):
-            names, table = what.release.columns, what.table()
-            shown = {name: table[name].to_numpy() for name in table.columns}
-            said = title or f"Released counts by {listed(names)}"
-            drawn = plot_contingency(names, shown, said, promise, **look)
-            return {"table": drawn}
         raise InvalidInput(
-            f"{self.about['released']} {self.about['name']!r} has no times and is no line or "
-            f"table, so there is nothing to draw it over: write a table"
+            f"{self.about['released']} {self.about['name']!r} has no times and is no table, "
+            f"so there is nothing to draw it over: write a table"
         )
 
 
@@ -205,7 +178,7 @@ def export(
         out: a table (.parquet, .csv, .json, .jsonl, .arrow, .xlsx) or a chart (.png, .svg, .pdf).
             A table carries what it promises: Parquet in its metadata, others in ``OUT.json``
             beside it.
-        name: of the stream or table; needed where the state has several.
+        name: of the stream; needed where the state has several.
         steps: ``"25:48"`` for the steps 25 to 48, both included, days as in
             ``"2024-03-18:2024-03-24"``, or a ``range``; None: all.
         start, until: only windows that begin at ``start`` or later, and end by ``until``.
@@ -215,8 +188,8 @@ def export(
             shown again.
         panels: of a chart: one for each group.
         title, axis, source, width: of a chart, as of `Released.figures`.
-        fit: how the numbers of a hierarchy or contingency table are made to fit, where that was not
-            kept with the release.
+        fit: how the numbers of a hierarchy or contingency table are made to fit, where its state
+            does not say so.
 
     Raises:
         StateError: the state cannot be read, has no such release, or several and no name is given.
@@ -242,25 +215,12 @@ def export(
     level = None if level is None else check_level(level)
     path = None if out is None else _checked_file(out, state)
     with Store(state) as store:
-        chosen = only_name(store.streams + store.tables) if name is None else name
-        if chosen in store.tables:
-            asked = {"steps": steps, "start": start, "until": until, "groups": groups}
-            found = _of_table(
-                store.table(chosen), asked, level or 0.95, fit or Fit(), store.table_fit(chosen)
-            )
-        else:
-            if fit:
-                raise InvalidInput(
-                    f"{field('integers')}, {field('nonnegative')} and {field('known')} are for "
-                    f"hierarchies and contingency tables, and {chosen!r} is a stream: leave them "
-                    f"out"
-                )
-            reader = store.reader(chosen)
-            found = _of_stream(reader, steps, start, until, groups, level)
-            doubt = reader.doubt()
-            if doubt is not None:
-                notes = [*found.about.get("notes", ()), doubt]
-                found = replace(found, about={**found.about, "notes": notes})
+        reader = store.reader(only_name(store.streams) if name is None else name)
+        found = _of_stream(reader, steps, start, until, groups, level, fit)
+        doubt = reader.doubt()
+        if doubt is not None:
+            notes = [*found.about.get("notes", ()), doubt]
+            found = replace(found, about={**found.about, "notes": notes})
     if path is not None:
         look = {"title": title, "axis": axis, "source": source, "width": width}
         _write(found, path, panels=panels, **look)
@@ -336,7 +296,7 @@ def export_all(
     found = {}
     for of, each in places:
         with Store(of) as store:
-            more = fits if each in store.tables else {}
+            more = fits if store.reader(each).details.get("once") else {}
         found[of, each] = export(of, name=each, **asked, **more)
     for place, path in files.items():
         _write(found[place], path, **look)
@@ -350,7 +310,7 @@ def _started(state: str | os.PathLike[str], *, of_jobs: bool = False) -> list[st
     if of_jobs and file is not None and not file.exists():
         return []
     with Store(state) as store:
-        return [*(one for one in store.streams if store.reader(one).step), *store.tables]
+        return [one for one in store.streams if store.reader(one).step]
 
 
 def _as_file(name: str) -> str:
@@ -390,7 +350,7 @@ def methods(
 
     Args:
         state: path of a SQLite file, or a database URL.
-        name: of one stream or table; None: all that have released something.
+        name: of one stream; None: all that have released something.
         level: of the intervals of which it tells; None: as the stream's own files have it.
 
     Returns:
@@ -413,20 +373,12 @@ def methods(
     level = None if level is None else check_level(level)
     with Store(state) as store:
         if name is None:
-            started = [one for one in store.streams if store.reader(one).step]
-            names = [*started, *store.tables]
+            names = [one for one in store.streams if store.reader(one).step]
             if not names:
                 raise StateError(f"the state {state} has released nothing yet: release first")
         else:
             names = [name]
-        return {
-            one: (
-                store.table(one).methods()
-                if one in store.tables
-                else _methods_of(store.reader(one), level)
-            )
-            for one in names
-        }
+        return {one: _methods_of(store.reader(one), level) for one in names}
 
 
 def _methods_of(reader: Reader, level: float | None) -> str:
@@ -467,37 +419,6 @@ def only_name(names: Sequence[str]) -> str:
     return names[0]
 
 
-def _of_table(
-    release: Table, asked: Mapping[str, Any], level: float, fit: Fit, kept: Mapping[str, Any]
-) -> Exported:
-    for word, given in asked.items():
-        if given is not None:
-            raise InvalidInput(
-                f"{field(word, given)} is for streams, and {release.name!r} was released at one "
-                f"go: leave it out"
-            )
-    facts = about(release.terms, level)
-    if isinstance(release, RangesRelease):
-        if fit:
-            raise InvalidInput(
-                f"{field('integers')}, {field('nonnegative')} and {field('known')} are for "
-                f"hierarchies and contingency tables, and {release.name!r} is a line: leave them "
-                f"out"
-            )
-        return Exported(facts, None, release)
-    outcome: HierarchyOutcome | ContingencyOutcome
-    if not isinstance(release, HierarchyRelease):
-        fit.refuse_known()
-    known = fit.known_totals(release.tree) if isinstance(release, HierarchyRelease) else {}
-    refuse_other_fit(release.name, kept, fit.to_dict(known))
-    fit = fit or Fit.from_dict(kept)
-    if isinstance(release, HierarchyRelease):
-        outcome = HierarchyOutcome(release, level, fit.adjusted(release))
-    else:
-        outcome = ContingencyOutcome(release, level, fit)
-    return Exported({**facts, "notes": outcome.notes}, None, outcome)
-
-
 def _of_stream(
     reader: Reader,
     steps: str | range | None,
@@ -505,6 +426,7 @@ def _of_stream(
     until: _Moment | None,
     groups: str | Sequence[str] | None,
     level: float | None,
+    fit: Fit | None = None,
 ) -> Exported:
     name = reader.terms.name
     if not reader.step:
@@ -513,11 +435,16 @@ def _of_stream(
             f"first window has ended"
         )
     if "every" not in reader.details:
-        for word, given in (("start", start), ("until", until), ("groups", groups)):
+        once = bool(reader.details.get("once"))
+        asked: dict[str, Any] = {"start": start, "until": until, "groups": groups}
+        if once:
+            asked["steps"] = steps
+        for word, given in asked.items():
             if given is not None:
+                why = "was released at one go" if once else "was not made from events"
                 raise InvalidInput(
-                    f"{field(word, given)} is not known to stream {name!r}, which was not made "
-                    f"from events: leave it out"
+                    f"{field(word, given)} is not known to stream {name!r}, which {why}: leave "
+                    f"it out"
                 )
         if reader.details.get("kind") != KIND:
             chosen = steps_between(steps, reader.step)
@@ -529,9 +456,14 @@ def _of_stream(
     if timed:
         chosen = steps_within(definition, chosen, start, until)
     named = None if groups is None else groups_named(groups, definition.groups)
-    found = read_released(reader, definition, level).only(chosen, named)
+    shown = None
+    if fit:
+        kept = shown_of(definition.remembered)
+        refuse_other_fit(name, kept.fit, fit)
+        shown = replace(kept, fit=fit)
+    found = read_released(reader, definition, level, shown).only(chosen, named)
     found = found.at_hand()  # a table that is asked for later must not open the state again
-    return Exported(facts_of(found), chosen, found)
+    return Exported(facts_of(found), None if definition.once else chosen, found)
 
 
 def _write(found: Exported, path: Path, **look: Any) -> None:

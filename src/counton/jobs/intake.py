@@ -19,7 +19,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counton.errors import ReplayMismatch, field
-from counton.windows import Windows
+from counton.windows import Once, Windows
 
 _KEY = ("step", "group")
 #: What the state keeps: by window, or some windows at a time with their numbers.
@@ -226,6 +226,15 @@ def known_rows(rows: int) -> ReplayMismatch:
     )
 
 
+def other_rows(how: str) -> ReplayMismatch:
+    """The error for rows of a table that was released once, which are others than then."""
+    return ReplayMismatch(
+        f"the table {how}, and it was released once: the same noise on other rows would give the "
+        f"difference away; give the rows that it was released from, or choose another "
+        f"{field('name')}, which spends the guarantee again"
+    )
+
+
 _COLUMNS = (*_KEY, "seen_rows", "seen_total", "counted_rows", "counted_total", "whole")
 _SCHEMA = dict.fromkeys(_COLUMNS, pl.Int64)
 
@@ -265,14 +274,15 @@ def _refuse_vanished(
         wrong["rows"][0],
         wrong["seen_rows"][0],
     )
-    begin = windows.local(int(windows.starts(range(step, step + 1))[0])).isoformat()
     what = (
         f"holds {rows:,} rows where {seen:,} were seen before"
         if rows < seen
         else "holds other values than those seen before"
     )
+    if isinstance(windows, Once):
+        raise other_rows(f"{what} ({wrong.height:,} such cells)")
     raise ReplayMismatch(
-        f"window {step:,} (from {begin}) of group {groups[group]!r} {what} ({wrong.height:,} such "
+        f"{windows.called(step)} of group {groups[group]!r} {what} ({wrong.height:,} such "
         f"cells): rows must not disappear or change once they are counted; restore them, or use "
         f"{field('append', True)} for a file that holds new events only"
     )

@@ -123,6 +123,8 @@ class Job:
         level: probability with which each interval holds that is shown or written.
         title, axis, source, width: of the chart.
         over, shares, ask, cut: what is shown of a statistic's readings.
+        integers, nonnegative, known: how the numbers of a table are made to fit, as they are shown
+            everywhere; ``known`` is a file, or a mapping from paths of nodes to totals.
     """
 
     what: str | Statistic
@@ -308,6 +310,17 @@ class Job:
         "sets of nodes, A,B;C: the weight between each set and all other nodes, every step",
         group="Output",
     )
+    integers: bool = asked(False, "of a table: whole numbers that add up", group="Output")
+    nonnegative: bool = asked(
+        False,
+        "of a table: no number below 0, which is biased where little is counted",
+        group="Output",
+    )
+    known: str | os.PathLike[str] | Mapping[Any, int] | Sequence[Any] | None = asked(
+        None,
+        "of a hierarchy: public totals that are kept, a table with level columns and 'total'",
+        group="Output",
+    )
     level: float = asked(0.95, "probability that an interval holds the true number", group="Output")
 
     options: Mapping[str, Any] = made(default_factory=dict)
@@ -409,122 +422,7 @@ def length_in_words(name: str, length: timedelta) -> str:
     return f"{int(seconds)}s"
 
 
-@dataclass(frozen=True)
-class RangesRequest:
-    """What ``counton ranges`` is asked.
-
-    Attributes:
-        series: file of counts, one row a cell; how many cells there are is published.
-        state: path of a SQLite file, or a database URL.
-        value: column of the counts.
-        label: column that names the cells; needs ``domain``.
-        domain: the labels of all cells in their order, public knowledge: a file, a list ``A,B,C``,
-            or a sequence. Cells without a row count 0.
-        ask: intervals to answer, ``0:24,24:48`` (ends excluded).
-        workload, strategy: as in `counton.plan_ranges`.
-        epsilon, delta, rho: the guarantee.
-        move: protect where a unit is counted, not whether it is.
-        unit: what one count is called; None: as in the state, or "unit".
-        name: of the release within the state.
-        key: where the key is kept: a file, ``env:NAME``, ``command:...``; None: ``STATE.key``.
-
-    >>> RangesRequest(series="visits.csv", state="visits.db", value="visits").name
-    'ranges'
-    """
-
-    series: str | os.PathLike[str]
-    state: str | os.PathLike[str]
-    value: str
-    label: str | None = None
-    domain: str | os.PathLike[str] | Sequence[str] | None = None
-    ask: str | None = None
-    workload: str = "ranges"
-    strategy: str = "auto"
-    epsilon: Number | None = None
-    delta: Number | None = None
-    rho: Number | None = None
-    move: bool = False
-    unit: str | None = None
-    name: str = "ranges"
-    key: str | os.PathLike[str] | None = None
-
-
-@dataclass(frozen=True)
-class HierarchyRequest:
-    """What ``counton hierarchy`` is asked.
-
-    Attributes:
-        leaves: file of counts, one row a leaf; leaves without a row count 0.
-        state: path of a SQLite file, or a database URL.
-        levels: the level columns, coarsest first: names, or ``A,B,C``.
-        value: column of the counts.
-        domain: public table with the level columns: which leaves exist.
-        target: standard deviation by level, ``LEVEL=STD,...`` or a mapping; relative ones if a
-            guarantee is given, else its cost is computed.
-        epsilon, delta, rho, move, unit, name, key: as in `RangesRequest`.
-
-    >>> HierarchyRequest(
-    ...     leaves="people.csv", state="people.db", levels="state,county", value="people",
-    ...     domain="places.csv",
-    ... ).name
-    'hierarchy'
-    """
-
-    leaves: str | os.PathLike[str]
-    state: str | os.PathLike[str]
-    levels: str | Sequence[str]
-    value: str
-    domain: str | os.PathLike[str]
-    target: str | Mapping[str, float] | None = None
-    epsilon: Number | None = None
-    delta: Number | None = None
-    rho: Number | None = None
-    move: bool = False
-    unit: str | None = None
-    name: str = "hierarchy"
-    key: str | os.PathLike[str] | None = None
-
-
-@dataclass(frozen=True)
-class ContingencyRequest:
-    """What ``counton contingency`` is asked.
-
-    Attributes:
-        rows: file of rows, one a unit, or with a column of counts.
-        state: path of a SQLite file, or a database URL.
-        columns: the columns of the table: names, or ``A,B,C``.
-        domain: the values that each column can have, public, in the order in which they are
-            wanted: a table with these columns (shorter ones end in empty cells), a text
-            ``sex=f,m;smokes=no,yes``, or a mapping.
-        value: column of counts; None: every row is one unit.
-        equal: the same accuracy for every margin, instead of least total error over all.
-        epsilon, delta, rho, move, unit, name, key: as in `RangesRequest`.
-
-    >>> ContingencyRequest(
-    ...     rows="people.csv", state="people.db", columns="sex,smokes",
-    ...     domain="sex=f,m;smokes=no,yes",
-    ... ).name
-    'contingency'
-    """
-
-    rows: str | os.PathLike[str]
-    state: str | os.PathLike[str]
-    columns: str | Sequence[str]
-    domain: str | os.PathLike[str] | Mapping[str, Sequence[str]]
-    value: str | None = None
-    equal: bool = False
-    epsilon: Number | None = None
-    delta: Number | None = None
-    rho: Number | None = None
-    move: bool = False
-    unit: str | None = None
-    name: str = "contingency"
-    key: str | os.PathLike[str] | None = None
-
-
-_FILES = ("events", "series", "leaves", "rows")
-#: Whose leaves are a file; those of a star are a number.
-_LEAVES: dict[type, str] = {HierarchyRequest: "leaves"}
+_FILES = ("events", "state", "key")
 _FLAGS = (
     "confirmed",
     "simple",
@@ -535,6 +433,8 @@ _FLAGS = (
     "move",
     "equal",
     "replace",
+    "integers",
+    "nonnegative",
 )
 _WHOLE = (
     *(
@@ -565,16 +465,16 @@ _ELSEWHERE = (
     "edges",
     "alphabet",
     "edge",
+    "known",
 )
 #: Exact numbers, which may be written as texts.
 _EXACT = ("lower", "upper", "resolution", "largest", "epsilon", "delta", "rho", "growth")
 _REAL = ("level", "width")
 _WRITTEN = ("out", "plot")
 _LISTS = ("shares", "ask")
-_Request = TypeVar("_Request", "Job", "RangesRequest", "HierarchyRequest", "ContingencyRequest")
 
 
-def checked(request: _Request) -> _Request:
+def checked(request: Job) -> Job:
     """A request whose fields have the types they say, with whole numbers as Python's.
 
     Raises:
@@ -584,20 +484,17 @@ def checked(request: _Request) -> _Request:
     Traceback (most recent call last):
     counton.errors.InvalidInput: steps is '30', of type str; give a whole number, as in steps=30
     """
-    if not is_dataclass(request):
+    given: object = request
+    if not is_dataclass(given):
         from counton.exact import quoted
 
-        raise InvalidInput(f"the request is {quoted(request)}; give a Job(what, events, state)")
+        raise InvalidInput(f"the request is {quoted(given)}; give a Job(what, events, state)")
     whole = {}
     for item in fields(request):
         name, value = item.name, getattr(request, item.name)
         if (value is None and item.default is None) or name == "options":
             continue  # options are checked as their statistic says
-        if (
-            (name in _FILES and name != "leaves")
-            or name == _LEAVES.get(type(request))
-            or name in ("state", "key")
-        ):
+        if name in _FILES:
             _check_path(name, value)
         elif name in _FLAGS:
             if value is not True and value is not False:
@@ -637,7 +534,7 @@ def checked(request: _Request) -> _Request:
             check_text(name, value)
         elif isinstance(value, str | os.PathLike):
             check_text(name, os.fspath(value))
-    return replace(cast(Any, request), **whole) if whole else request
+    return replace(request, **cast(Any, whole)) if whole else request
 
 
 def _check_what(value: object) -> None:
@@ -676,11 +573,6 @@ def _check_path(name: str, value: Any) -> None:
         return
     path = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if not isinstance(path, str):
-        if name in _FILES:
-            raise InvalidInput(
-                f"{field(name)} is of type {type(value).__name__}, which is not the path of a "
-                f"file; write it to one (a data frame: write_parquet or to_parquet)"
-            )
         what = "the path of a file" + (" or a database URL" if name == "state" else "")
         raise _wrong_type(name, value, what)
     check_text(name, path)

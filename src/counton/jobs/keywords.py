@@ -115,6 +115,9 @@ class JobFields(TypedDict, total=False):
     shares: str | Sequence[float] | None
     ask: str | Sequence[str] | None
     cut: str | None
+    integers: bool
+    nonnegative: bool
+    known: str | os.PathLike[str] | Mapping[Any, int] | Sequence[Any] | None
     level: float
     options: Mapping[str, Any]
 

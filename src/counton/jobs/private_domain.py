@@ -16,7 +16,7 @@ from counton.windows import NO_MOMENT
 
 
 def refuse_events_as_domain(
-    domain: object, source: Source, time: str | None, time_format: str | None
+    domain: object, source: Source, time: str | None, time_format: str | None, *, once: bool = False
 ) -> None:
     """Refuse groups read from the events, which would say whose events are in them.
 
@@ -25,6 +25,7 @@ def refuse_events_as_domain(
         source: of the events.
         time: their column of times; None: each row is a step.
         time_format: of the times.
+        once: all rows are released once, as a table, whose columns those of a public list may be.
 
     Raises:
         InvalidInput: the groups are read from the events, a copy of them, or rows of them.
@@ -36,6 +37,8 @@ def refuse_events_as_domain(
         how = "is the file of the events"
     elif time is not None and time in table_columns(domain):
         how = f"has the events' column of times, {time!r}, so it looks like events"
+    elif once:
+        return
     elif time is None and 1 < len(source.columns()) == len(_shared(source, domain)):
         how = "has all columns of the events, so it looks like events"
     elif _are_rows(text_lines(domain), source, time, time_format):

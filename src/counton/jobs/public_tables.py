@@ -11,7 +11,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, field
-from counton.events.files import EventFile, is_file, table_columns
+from counton.events.files import EventFile, is_file, open_source, table_columns
+from counton.jobs.job import Job
+from counton.options import ROWS
 from counton.strategies.trees import Tree
 
 _Path = str | os.PathLike[str]
@@ -66,6 +68,74 @@ def levels_of(given: str | Sequence[str]) -> list[str]:
             "a column is called 'level', as a column of the released table is: rename it"
         )
     return levels
+
+
+def numbered(job: Job) -> Job:
+    """A line of rows without names, each of them a cell: with a column of their numbers.
+
+    How many rows there are is published.
+
+    Raises:
+        InvalidInput: several files, names of cells that no column has, or no column of counts.
+    """
+    if job.domain is not None:
+        raise InvalidInput(
+            f"{field('domain', job.domain if isinstance(job.domain, str) else None)} names cells, "
+            f"but there is no {field('label')}, the column with their names; give it"
+        )
+    value = job.given("value")
+    if value is None:
+        raise InvalidInput(f"a line of rows without names needs {field('value')}; give it")
+    source = open_source(job.events, job.file_format)
+    if len(source.parts) != 1:
+        raise InvalidInput(
+            f"{field('events')} are {len(source.parts)} files, and the rows of a line without "
+            f"{field('label')} have an order; give one file, or names of the cells"
+        )
+    rows = source.parts[0].scan((value,)).with_row_index(ROWS)
+    table = rows.with_columns(pl.col(ROWS).cast(pl.String)).collect()
+    return job.having(events=table, label=ROWS, domain=range(table.height), file_format=None)
+
+
+def totals_of(file: _Path, known_levels: Sequence[str] | None = None) -> dict[tuple[str, ...], int]:
+    """Known totals of a table: its first columns are levels, the coarsest first, then ``total``.
+
+    Args:
+        file: of the table.
+        known_levels: names of all levels; None: nobody says.
+
+    Raises:
+        InvalidInput: another table, a total that is no whole number, or a node that is there twice.
+    """
+    present = EventFile(file).columns()
+    levels = [name for name in present if name != "total"]
+    all_levels = levels if known_levels is None else list(known_levels)
+    if "total" not in present or levels != all_levels[: len(levels)]:
+        raise InvalidInput(
+            f"{field('known', os.fspath(file))} has the columns {', '.join(present)}; give the "
+            f"level columns from the coarsest on ({', '.join(all_levels)}) and 'total'"
+        )
+    table = read_table(file, [*levels, "total"], "total")
+    series = table["total"]
+    numbers = series.cast(pl.Int64, strict=False)
+    if series.dtype.is_float():
+        numbers = numbers.set(numbers.cast(pl.Float64) != series, None)
+    if numbers.null_count():
+        row = int(numbers.is_null().arg_max() or 0)
+        raise InvalidInput(
+            f"row {row + 1} of {os.fspath(file)}: total is {series[row]!r}, which is not a whole "
+            f"number; repair it or drop the row"
+        )
+    labels = [part.tolist() for part in labels_of(table, levels).values()]
+    totals: dict[tuple[str, ...], int] = {}
+    for row, total in enumerate(numbers.to_list()):
+        parts = [part[row] for part in labels]
+        path = tuple(label for label in parts if label is not None)
+        if tuple(parts[: len(path)]) != path or path in totals:
+            why = "repeats a node" if path in totals else "names a level below an empty one"
+            raise InvalidInput(f"row {row + 1:,} of {os.fspath(file)} {why}: correct it")
+        totals[path] = total
+    return totals
 
 
 def tree_of(domain: Any, levels: Sequence[str], value: str | None = None) -> Tree:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -117,7 +117,7 @@ def _publish_readings(
     readings: Shown,
 ) -> None:
     """Add the readings of a statistic: what its table says, a row a number; and its cells."""
-    if definition.statistic.on_demand or definition.cut is None:
+    if definition.statistic.on_demand or definition.each_row:
         why = "has no windows of time"
         if definition.statistic.on_demand:
             why = "computes its cells when they are asked for, and publishes none by itself"
@@ -136,7 +136,8 @@ def _publish_readings(
             packs = packed(cells[cells_until:])
             published.write_cells(connection, stream_id, cells_until + 1, source.step, packs)
         return
-    starts = cut.starts(range(1, source.step + 1))  # of what is read, `over` windows before its end
+    # Of what is read, `over` windows before its end; a table that was released once has no times.
+    starts = None if cut is None else cut.starts(range(1, source.step + 1))
     size = max(1, _CHUNK // max(1, released.last.height))
     for first in range(before + 1, source.step + 1, size):
         steps = range(first, min(first + size, source.step + 1))
@@ -155,17 +156,20 @@ def _publish_readings(
         rows = []
         counts: dict[int, int] = {}
         for row in table.iter_rows(named=True):
-            number = counts[row["step"]] = counts.get(row["step"], -1) + 1
+            step = row.get("step", 1)
+            number = counts[step] = counts.get(step, -1) + 1
             said = definition.inner.label({name: row[name] for name in labels})
             found = [None if name is None else _finite(row[name]) for name in numbers]
-            rows.append((row["step"], number, said, *found))
+            rows.append((step, number, said, *found))
         of = np.maximum(np.asarray(steps) - (readings.over or 1), 0)
         with place.transaction(write=True) as connection:
-            begins, ends = (
-                published.moments(connection, [moment(int(us)) for us in times])
-                for times in (starts[of], cut.ends(steps))
-            )
-            nothing = [None] * len(steps)
+            nothing: Sequence[Any] = [None] * len(steps)
+            begins = ends = nothing
+            if cut is not None and starts is not None:
+                begins, ends = (
+                    published.moments(connection, [moment(int(us)) for us in times])
+                    for times in (starts[of], cut.ends(steps))
+                )
             windows = zip(steps, begins, ends, nothing, nothing, nothing, nothing, strict=True)
             published.write(connection, stream_id, steps[0], steps[-1], windows, (), rows)
             if cells is None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from counton.errors import InvalidInput, field
+from counton.errors import InvalidInput, ReplayMismatch, field
+from counton.exact import quoted
 from counton.jobs.definition import Definition
 from counton.jobs.job import Job
 from counton.mechanisms.discovery import Discovery
@@ -17,12 +19,16 @@ from counton.results.released import Released
 from counton.store import Stream
 
 if TYPE_CHECKING:
+    from counton.mechanisms.fit import Fit
     from counton.results.release import Release
     from counton.results.shown import Shown
     from counton.store.store import Reader
 
 #: Options of jobs that say what is shown of a stream; it is remembered, since it is published.
-SHOWN = ("over", "shares", "ask", "cut", "top", "level")
+SHOWN = (
+    *("over", "shares", "ask", "cut", "top", "level"),
+    *("integers", "nonnegative", "known"),
+)
 #: Values of groups that nobody declared which are looked at together.
 _READ = 2**22
 
@@ -73,7 +79,63 @@ def shown_of(told: Mapping[str, Any]) -> Shown:
     """
     from counton.results.shown import Shown
 
-    return Shown(_asked(told), told.get("over") or None, told.get("top"))
+    return Shown(_asked(told), told.get("over") or None, told.get("top"), fit_of(told))
+
+
+def fit_of(told: Mapping[str, Any]) -> Fit | None:
+    """How the numbers of a table are made to fit, by the options of jobs; None: as released.
+
+    Raises:
+        InvalidInput: see `known_totals`.
+    """
+    integers, nonnegative = (bool(told.get(name)) for name in ("integers", "nonnegative"))
+    known = known_totals(told.get("known"))
+    if not (integers or nonnegative or known):
+        return None
+    from counton.mechanisms.fit import Fit
+
+    return Fit(integers, nonnegative, known)
+
+
+def refuse_other_fit(name: str, kept: Fit | None, asked: Fit | None) -> None:
+    """Refuse to show a table with other numbers than it has been shown with.
+
+    Args:
+        name: of the release.
+        kept: how its numbers were made to fit; None if not at all.
+        asked: how they are to be made to fit now; None if nobody says.
+
+    Raises:
+        ReplayMismatch: another way than before.
+    """
+    if kept and asked and kept != asked:
+        raise ReplayMismatch(
+            f"the numbers of {name!r} were made to fit in another way "
+            f"({', '.join(sorted(kept.to_dict()))}), and one table has one number a cell; leave "
+            f"the options of the fit out, or state them as they were"
+        )
+
+
+def known_totals(given: Any) -> tuple[tuple[tuple[str, ...], int], ...]:
+    """Public totals by the paths of their nodes: of a file, a mapping, or as they are remembered.
+
+    Raises:
+        InvalidInput: a file that is no such table.
+    """
+    if given is None:
+        return ()
+    if isinstance(given, str | os.PathLike):
+        from counton.jobs.public_tables import totals_of
+
+        given = totals_of(given)
+    pairs = [*given.items()] if isinstance(given, Mapping) else given
+    if not isinstance(pairs, list | tuple) or not all(map(_is_total, pairs)):
+        raise InvalidInput(
+            f"{field('known')} is {quoted(given)}; give a file, or a mapping from paths of nodes "
+            f"to totals, as in {{('CA', 'Napa'): 138019}}"
+        )
+    found = {tuple(path) if isinstance(path, tuple | list) else (path,): n for path, n in pairs}
+    return tuple(sorted(found.items(), key=lambda one: tuple(map(str, one[0]))))
 
 
 def _asked(told: Mapping[str, Any]) -> tuple[Any, ...] | None:
@@ -104,6 +166,14 @@ def _shares(given: str | Sequence[Any]) -> Sequence[float]:
         raise InvalidInput(
             f"{field('shares')} holds what is no number; try 0.5, the median"
         ) from None
+
+
+def _is_total(pair: Any) -> bool:
+    """A path, and a number."""
+    if not isinstance(pair, list | tuple) or len(pair) != 2:
+        return False
+    path, total = pair
+    return isinstance(path, str | list | tuple) and isinstance(total, int | float)
 
 
 def read_cells(stream: Stream | Reader, definition: Definition, level: float) -> Released:

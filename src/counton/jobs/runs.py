@@ -26,9 +26,11 @@ from counton.errors import (
     field,
 )
 from counton.events.files import (
+    EventFile,
     Source,
     UnreadableRow,
     event_paths,
+    is_file,
     joined,
     names_tell_format,
     open_source,
@@ -48,13 +50,21 @@ from counton.jobs.definition import (
     refuse_ended,
     refuse_of_ordered,
 )
-from counton.jobs.intake import Intake, Observed, compare, refuse_known
+from counton.jobs.intake import Intake, Observed, compare, other_rows, refuse_known
 from counton.jobs.job import Job, checked
 from counton.jobs.progress import Progress, silent
-from counton.jobs.released import SHOWN, level_of, read_cells, read_released
-from counton.jobs.statements import statistic_class
+from counton.jobs.released import (
+    SHOWN,
+    fit_of,
+    known_totals,
+    level_of,
+    read_cells,
+    read_released,
+    refuse_other_fit,
+)
+from counton.jobs.statements import is_numbered, is_once, name_of, statistic_class
 from counton.mechanisms.terms import largest_sum
-from counton.options import OwnColumns
+from counton.options import ROWS, OwnColumns, listed
 from counton.privacy import Guarantee
 from counton.privacy.contribution import checked_unit
 from counton.results.released import Released
@@ -210,7 +220,7 @@ def run(
     (2, 3, 0)
     >>> folder.cleanup()
     """
-    request = checked(request)
+    request = _with_totals(checked(request))
     progress("choosing a strategy", 0.05)
     store, saved = _look(request)
     request = request if saved is None else _as_before(request, saved)
@@ -220,16 +230,6 @@ def run(
         if store is not None:
             store.close()
         raise
-
-
-def is_stream(request: Job) -> bool:
-    """Whether a job releases a table over time: it has times, or its state has such a stream."""
-    if request.time is not None:
-        return True
-    store, saved = _look(request)
-    if store is not None:
-        store.close()
-    return saved is not None and saved.details.get("what") == request.what
 
 
 def is_known(request: Job) -> bool:
@@ -281,11 +281,35 @@ def recalled(job: Job) -> Job:
     >>> recalled(Job("count", "visits.csv", "a-state-that-is-new.db")).watermark is None
     True
     """
+    job = _with_totals(job)
     store, saved = _look(job)
     if store is None:
         return job
     store.close()
     return job if saved is None else _as_before(job, saved)
+
+
+def _with_totals(job: Job) -> Job:
+    """A job with its known totals themselves, where it names a file of them: that file may change.
+
+    Raises:
+        InvalidInput: a file that is no such table, or that of the rows.
+    """
+    if not isinstance(job.known, str | os.PathLike):
+        return job
+    files = job.events if isinstance(job.events, list | tuple) else [job.events]
+    private = [one for one in files if isinstance(one, str | os.PathLike) and is_file(str(one))]
+    if any(EventFile(one).has_bytes_of(job.known) for one in private):
+        raise InvalidInput(
+            f"{field('known', os.fspath(job.known))} is the file of the private rows; known totals "
+            f"are kept as they are, so they must be public"
+        )
+    levels = job.given("levels")
+    named = None if levels is None else listed(levels)
+    from counton.jobs.public_tables import totals_of
+
+    totals = totals_of(job.known, named)
+    return replace(job, known=[[list(path), total] for path, total in totals.items()])
 
 
 def _as_before(job: Job, saved: Found) -> Job:
@@ -319,7 +343,9 @@ def _remembered(job: Job, before: Mapping[str, Any]) -> dict[str, Any]:
         value = job.given(name)
         if value == defaults.get(name) or (name == "unknown" and value == "discover"):
             continue
-        if name in _PATHS:
+        if name == "known":
+            value = [[list(path), total] for path, total in known_totals(value)]
+        elif name in _PATHS:
             start, quarantine, path = os.fspath(value).rpartition("quarantine:")
             value = start + quarantine + os.path.abspath(path)
         elif isinstance(value, list | tuple):
@@ -368,6 +394,8 @@ def _run(
         definition = Definition.reopen(saved.terms, saved.details, discovering=True)
         definition = amend(definition, request, saved.step)
         refuse_ended(definition, request.name)
+        if definition.once:
+            refuse_other_fit(request.name, fit_of(definition.remembered), fit_of(vars(request)))
     else:
         definition = None
         if request.continues is not None:
@@ -375,6 +403,14 @@ def _run(
 
             request, predecessor, end = succession.succeed(request, store)
             dropped = end.dropped
+    kept_label = None if definition is None else definition.stated.get("label")
+    named_so = definition is not None and name_of(request.what) == definition.what
+    its_rows = named_so and kept_label == ROWS
+    if its_rows or (definition is None and is_numbered(request)):
+        from counton.jobs.public_tables import numbered
+
+        value = None if definition is None else definition.stated.get("value")
+        request = numbered(request.having(value=request.given("value") or value))
     policies = Policies.read(request.bad_rows, request.bad_rows_most, request.missing)
     told_apart = isinstance(request.events, Source) and request.events.checked
     if policies.quarantine is not None and not told_apart:
@@ -388,7 +424,8 @@ def _run(
         source = open_source(request.events, request.file_format)
         _refuse_events_as_domain(request, definition, source)
     if definition is None:
-        if asked.statistic is not None and asked.statistic.tallied and request.time is not None:
+        in_any_order = asked.statistic is not None and asked.statistic.tallied
+        if in_any_order and (request.time is not None or asked.once):
             named = _named(asked.request, () if store is None else store.units)
             asked = asked._replace(request=named)
         definition = define(asked)
@@ -398,6 +435,15 @@ def _run(
         check(definition, asked)
     if source is not None:
         source = joined(source if saved is None else source.settled(), definition.columns.group)
+    if (fit := fit_of(vars(request))) is not None:
+        from counton.results.shown import check_fit
+
+        check_fit(fit, definition.inner)
+        if fit.known and not definition.once:
+            raise InvalidInput(
+                f"{field('known')} is of a table that is released once, and this one grows; leave "
+                f"it out, or leave {field('time')} out"
+            )
     kept = _remembered(request, definition.remembered)
     if definition.statistic.on_demand:  # what is asked of it is asked anew
         kept = {name: value for name, value in kept.items() if name in POLICIES}
@@ -491,6 +537,8 @@ def _run(
                 request.append,
                 labels,
             )
+            if definition.once and before and intake.late_rows:
+                raise other_rows(f"has {intake.late_rows:,} rows more than it had")
             taken = stream.largest_taken, stream.whole_taken
             refuse_overflow(definition, intake.largest_sum, intake.whole_sum, *taken)
         # Whether anything in a file counts must not decide whether it may come again.
@@ -541,7 +589,8 @@ def _refuse_events_as_domain(request: Job, definition: Definition | None, source
         from counton.jobs.private_domain import refuse_events_as_domain
 
         time = request.time if definition is None else definition.columns.time
-        refuse_events_as_domain(request.domain, source, time, request.time_format)
+        once = is_once(request) if definition is None else definition.once
+        refuse_events_as_domain(request.domain, source, time, request.time_format, once=once)
 
 
 def _reads_domain(request: Job) -> bool:
@@ -572,7 +621,7 @@ def _run_ordered(
     from counton.jobs.ordered_rows import Taking, columns_of, fitting, read_letters, read_rows
 
     released = None if saved is None else saved.step
-    refuse_of_ordered(request, definition.statistic, each_row=definition.cut is None)
+    refuse_of_ordered(request, definition.statistic, each_row=definition.each_row)
     if source is None:
         rows = read_letters(request, definition.statistic)
     else:
@@ -732,8 +781,10 @@ def _ended(
     found: Tally,
     released: int | None,
     now: datetime | None,
-) -> tuple[int, int]:
+) -> tuple[int | None, int]:
     """Until when windows are released, and how many have ended by then: see `clock.ended`."""
+    if definition.once:
+        return None, 1
     begin = microseconds(definition.windows.start)
     if source.live and (found.newest is None or found.newest < begin):
         return begin, 0
@@ -782,7 +833,7 @@ def _created(request: Job, definition: Definition) -> Stream:
         details=definition.details,
         counters=_counters(definition),
         statistic=None if definition.plain else definition.statistic,
-        batched=definition.cut is not None,
+        batched=not definition.each_row,
     )
 
 

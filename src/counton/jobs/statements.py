@@ -47,10 +47,12 @@ class OfJob(Statement):
 
     def labels(self, columns: Sequence[str], value: str | None) -> dict[str, list[str]]:
         """See `Statement.labels`."""
-        from counton.jobs.public_tables import values_of
+        from counton.jobs.public_tables import names_of, values_of
 
         self.refuse_counts(value)
-        return values_of(self.domain, columns)
+        stated = self.options.get("columns")
+        given = stated if isinstance(stated, str) else columns
+        return values_of(self.domain, names_of(given, "columns"))
 
     def refuse_counts(self, value: str | None) -> None:
         """See `Statement.refuse_counts`."""
@@ -143,6 +145,23 @@ def name_of(what: str | Statistic) -> str:
     return kind.keyword or kind.__name__
 
 
+def is_once(job: Job) -> bool:
+    """Whether a new stream of a job is a table that is released once: its rows have no times.
+
+    With a number of steps each row is one of them, as of all statistics.
+
+    >>> is_once(Job("ranges", "visits.csv", "visits.db")), is_once(Job("count", "-", "visits.db"))
+    (True, False)
+    """
+    return kind_of(job.what).is_table and job.time is None and job.steps is None
+
+
+def is_numbered(job: Job) -> bool:
+    """Whether the cells of a new line have no names: its rows are they, one after the other."""
+    unnamed = job.given("label") is None and job.given("value") is not None
+    return job.what == "ranges" and is_once(job) and unnamed
+
+
 def settled(job: Job) -> tuple[Statistic, OwnColumns]:
     """The statistic that a job asks for, and its columns besides time, group and user.
 
@@ -167,7 +186,7 @@ def _columns_of(statistic: Statistic, job: Job) -> OwnColumns:
     _check(job, own_options(job.what))
     columns, value = job.options.get("columns"), job.options.get("value")
     named = () if columns is None else listed(columns)
-    if isinstance(statistic, Tallied) and job.time is not None:
+    if isinstance(statistic, Tallied) and (job.time is not None or is_once(job)):
         parts = [part for part in statistic.parts if part.name != "by"]
         named = named or (() if value is None else (value,))
         if len(named) != len(parts):

@@ -120,6 +120,11 @@ def succeed(request: Job, store: Store | None) -> tuple[Job, Definition, End]:
         )
     reader = store.reader(request.continues)
     before = Definition.reopen(reader.terms, reader.details)
+    if before.once:
+        raise InvalidInput(
+            f"{field('continues', request.continues)} is a table that was released once, after "
+            f"which nothing comes; begin another {field('name')}"
+        )
     if before.strategy.horizon is None and before.choice != EXPIRING:
         raise InvalidInput(
             f"{field('continues', request.continues)} is a stream without an end, which goes on by "

@@ -8,34 +8,28 @@ the non-negative ones are biased.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counton.arrays import Floats, Integers
-from counton.columns import data_frame
 from counton.errors import InvalidInput
-from counton.laws import Law
-from counton.mechanisms.intervals import smooth_halfwidth
+from counton.mechanisms.fit import notes_on
 from counton.mechanisms.whole_numbers import Bounds, bounds_of, whole_numbers
 from counton.strategies.trees import HierarchyLaw, Tree
 
-if TYPE_CHECKING:
-    from counton.mechanisms.hierarchy import HierarchyRelease
-
 #: Most numbers of known totals times nodes, where the known ones are not all of a level.
 _MOST_COVARIANCES = 2**26
-#: Largest mean of what cutting normal noise off at 0 adds, in deviations: 1 / sqrt(2 pi).
-CUT_OFF = 1 / math.sqrt(2 * math.pi)
+#: Half-widths of intervals, from standard deviations and a level.
+Halves = Callable[[Floats, float], Floats]
 
 
 @dataclass(frozen=True, eq=False)
 class AdjustedHierarchy:
-    """A hierarchy made to fit. Made by `HierarchyRelease.adjusted`.
+    """A hierarchy made to fit. Made by `counton.statistics.hierarchy.HierarchyReading.adjusted`.
 
     Attributes:
         tree: the public tree.
@@ -44,12 +38,11 @@ class AdjustedHierarchy:
             whole or non-negative; 0 where a total is known.
         integers, nonnegative: what was asked.
 
-    >>> from counton import Key, ZCDP, release_hierarchy
-    >>> release = release_hierarchy(
-    ...     {"state": ["CA", "DC"], "count": [300, 4]}, domain={"state": ["CA", "DC", "NY"]},
-    ...     levels=["state"], guarantee=ZCDP(0.5), key=Key.generate(),
-    ... )
-    >>> fitted = release.adjusted(known={(): 304}, integers=True, nonnegative=True)
+    >>> from counton import Hierarchy, Key, ZCDP
+    >>> states = Hierarchy(Tree.from_leaves({"state": ["CA", "DC", "NY"]}, ["state"]), counts=True)
+    >>> counter = states.counter(1, ZCDP(0.5), key=Key.generate(), name="states", batched=True)
+    >>> reading = counter.release_batch([(("CA",), 300), (("DC",), 4)])
+    >>> fitted = reading.adjusted(known={(): 304}, integers=True, nonnegative=True)
     >>> fitted.estimates[0].tolist(), int(fitted.estimates[1].sum()), fitted.std[0].tolist()
     ([304], 304, [0.0])
     """
@@ -60,11 +53,10 @@ class AdjustedHierarchy:
     integers: bool
     nonnegative: bool
     _centres: tuple[Floats, ...]
-    _law: Law
-    _grain: float
+    _halves: Halves
 
-    def table_columns(self, nodes: str, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """The table of one level of the tree as arrays: see `HierarchyRelease.table_columns`.
+    def level_columns(self, nodes: str, level: float = 0.95) -> dict[str, NDArray[Any]]:
+        """The table of one level of the tree as arrays: see `HierarchyReading.level_columns`.
 
         Intervals are those of the least squares estimates, cut to what is possible: whole numbers
         if ``integers``, none below 0 if ``nonnegative``. They hold as often as they say.
@@ -85,49 +77,35 @@ class AdjustedHierarchy:
 
     def _interval(self, depth: int, level: float) -> tuple[NDArray[Any], NDArray[Any]]:
         std, centre = self.std[depth], self._centres[depth]
-        half = np.where(std > 0, smooth_halfwidth(std, self._law, level) + self._grain, 0.0)
+        half = np.where(std > 0, self._halves(std, level), 0.0)
         low, high = centre - half, centre + half
-        if self.nonnegative:
-            low, high = np.maximum(low, 0.0), np.maximum(high, 0.0)
-        if self.integers:
-            whole = np.ceil(low - 2.0**-20), np.floor(high + 2.0**-20)
-            return whole[0].astype(np.int64), np.maximum(*whole).astype(np.int64)
-        return low, high
+        return cut_to_possible(low, high, integers=self.integers, nonnegative=self.nonnegative)
 
-    def table(self, nodes: str | None = None, *, level: float = 0.95) -> Any:
-        """As `HierarchyRelease.table`.
-
-        Raises:
-            InvalidInput: as `table_columns`.
-            MissingExtra: polars is not installed.
-        """
-        if nodes is not None:
-            return data_frame(self.table_columns(nodes, level))
-        return data_frame(
-            all_levels(self.tree, [self.table_columns(name, level) for name in self.tree.levels])
-        )
+    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
+        """All levels, the total first."""
+        tree = self.tree
+        return all_levels(tree, [self.level_columns(name, level) for name in tree.levels])
 
     def notes(self) -> list[str]:
         """What a reader has to know besides the numbers, in sentences."""
         return notes_on(integers=self.integers, nonnegative=self.nonnegative)
 
 
-def notes_on(*, integers: bool, nonnegative: bool) -> list[str]:
-    """What a reader of whole or non-negative numbers has to know, in sentences.
+def cut_to_possible(
+    low: NDArray[Any], high: NDArray[Any], *, integers: bool, nonnegative: bool
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Ends of intervals within what is possible: whole numbers, none below 0.
 
-    >>> notes_on(integers=True, nonnegative=False)
-    ['whole numbers: each is within 1 of the number it was rounded from']
+    >>> ends = cut_to_possible(np.array([-1.5]), np.array([2.5]), integers=True, nonnegative=True)
+    >>> [end.tolist() for end in ends]
+    [[0], [2]]
     """
-    said = []
     if nonnegative:
-        said.append(
-            f"non-negative: where little is counted numbers are too large on average, by up to "
-            f"{CUT_OFF:.1f} of std where nothing is, and their siblings too small; intervals are "
-            f"not affected"
-        )
+        low, high = np.maximum(low, 0.0), np.maximum(high, 0.0)
     if integers:
-        said.append("whole numbers: each is within 1 of the number it was rounded from")
-    return said
+        whole = np.ceil(low - 2.0**-20), np.floor(high + 2.0**-20)
+        return whole[0].astype(np.int64), np.maximum(*whole).astype(np.int64)
+    return low, high
 
 
 def all_levels(tree: Tree, parts: Sequence[Mapping[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
@@ -146,17 +124,27 @@ def all_levels(tree: Tree, parts: Sequence[Mapping[str, NDArray[Any]]]) -> dict[
 
 
 def adjusted_hierarchy(
-    release: HierarchyRelease,
+    law: HierarchyLaw,
+    released: Sequence[Floats],
+    grain: float,
+    halves: Halves,
     *,
     known: Mapping[Any, int] | None = None,
     integers: bool = False,
     nonnegative: bool = False,
 ) -> AdjustedHierarchy:
-    """See `HierarchyRelease.adjusted`."""
-    tree, joint_law = release.tree, release.plan.joint_law
+    """See `HierarchyReading.adjusted`.
+
+    Args:
+        law: of the noise of all nodes.
+        released: every node's number, by level.
+        grain: the unit of these numbers.
+        halves: half-widths of their intervals.
+        known, integers, nonnegative: as there.
+    """
+    tree = law.tree
     stated, bounds = check_known(tree, known or {}, nonnegative=nonnegative)
-    centres, variances = _conditioned(joint_law, list(release.estimates), stated, known or {})
-    grain = 2.0**-release._bits
+    centres, variances = _conditioned(law, list(released), stated, known or {})
     unit = 1.0 if integers else grain
     if integers or nonnegative or known:
         scaled = Bounds(bounds.fixed, [low / unit for low in bounds.lowest])
@@ -165,7 +153,7 @@ def adjusted_hierarchy(
             part if integers else np.asarray(part * unit) for part in whole
         ]
     else:
-        estimates = list(release.estimates)
+        estimates = list(released)
     return AdjustedHierarchy(
         tree,
         tuple(estimates),
@@ -173,8 +161,7 @@ def adjusted_hierarchy(
         integers,
         nonnegative,
         tuple(centres),
-        release.terms.law,
-        grain,
+        halves,
     )
 
 
@@ -184,7 +171,7 @@ def check_known(
     """What is known of every node, by level, and the bounds that follow; before any release too.
 
     Raises:
-        InvalidInput: as `HierarchyRelease.adjusted`.
+        InvalidInput: as `HierarchyReading.adjusted`.
     """
     stated = _known(tree, known)
     for part in stated:

@@ -9,13 +9,13 @@ from importlib.metadata import version
 from counton.exact import figures, text
 from counton.laws import DiscreteLaplace
 from counton.literature import REFERENCES
-from counton.mechanisms.terms import StreamTerms, Terms
+from counton.mechanisms.terms import StreamTerms
 from counton.privacy import ZCDP, ExpiringDP, ExpiringZCDP
 from counton.privacy.guarantees import difference
 
 
 def methods(
-    terms: Terms,
+    terms: StreamTerms,
     *,
     released: str | None = None,
     unit: str | None = None,
@@ -58,10 +58,10 @@ def methods(
         [mechanism or _mechanism(terms), _noise(terms)],
         [_unprotected(terms, unit, unprotected)],
     ]
-    named = [*sources, *(terms.strategy.sources if isinstance(terms, StreamTerms) else ())]
+    named = [*sources, *(() if is_once(terms) else terms.strategy.sources)]
     named.append("laplace" if isinstance(terms.law, DiscreteLaplace) else "gaussian")
     table = [
-        *([("strategy", repr(terms.strategy))] if isinstance(terms, StreamTerms) else []),
+        *([] if is_once(terms) else [("strategy", repr(terms.strategy))]),
         *constants,
         *(("source", REFERENCES[name]) for name in dict.fromkeys(named)),
         ("software", f"counton {version('counton')}"),
@@ -71,20 +71,22 @@ def methods(
     return "\n\n".join([*(" ".join(part) for part in paragraphs if part), "\n".join(rows)])
 
 
-def _released(terms: Terms) -> str:
-    if isinstance(terms, StreamTerms):
-        windows = terms.strategy.workload == "windows"
-        what = "the number of each step by itself" if windows else "the running total"
-        last = terms.strategy.horizon
-        until = "for as many steps as come" if last is None else f"for up to {last:,} steps"
-        cells = f" of {terms.cells:,} cells" if terms.cells > 1 else ""
-        return f"{terms.name!r} is {what}{cells}, released after every step {until}."
-    cells = " x ".join(f"{count:,}" for count in terms.shape)
-    return f"{terms.name!r} is a table of {cells} counts, released once."
+def is_once(terms: StreamTerms) -> bool:
+    """Whether there is one step, so that nothing was released before it, and nothing after."""
+    return terms.strategy.horizon == 1
 
 
-def _protected(terms: Terms, unit: str | None) -> str:
-    said = terms.contribution.describe(unit, steps=isinstance(terms, StreamTerms))
+def _released(terms: StreamTerms) -> str:
+    windows = terms.strategy.workload == "windows"
+    what = "the number of each step by itself" if windows else "the running total"
+    last = terms.strategy.horizon
+    until = "for as many steps as come" if last is None else f"for up to {last:,} steps"
+    cells = f" of {terms.cells:,} cells" if terms.cells > 1 else ""
+    return f"{terms.name!r} is {what}{cells}, released after every step {until}."
+
+
+def _protected(terms: StreamTerms, unit: str | None) -> str:
+    said = terms.contribution.describe(unit)
     said = said.removesuffix(f", {terms.contribution.neighbours}")
     return (
         f"The protected unit is {said}; two data sets are neighbours if they differ in one that "
@@ -92,26 +94,23 @@ def _protected(terms: Terms, unit: str | None) -> str:
     )
 
 
-def _promised(terms: Terms, unit: str | None) -> str:
+def _promised(terms: StreamTerms, unit: str | None) -> str:
     guarantee, contribution = terms.guarantee, terms.contribution
     meaning = guarantee.meaning_for(unit or contribution.unit, contribution.relation)
-    scope = f", {guarantee.scope}" if isinstance(terms, StreamTerms) else ""
+    scope = "" if is_once(terms) else f", {guarantee.scope}"
     return f"The guarantee is {guarantee}{scope}: {meaning}."
 
 
-def _attacker(terms: Terms) -> str:
+def _attacker(terms: StreamTerms) -> str:
     guarantee = terms.guarantee
-    if isinstance(guarantee, ExpiringDP | ExpiringZCDP):
-        chooses = "and every other row"
-    elif isinstance(terms, StreamTerms):
-        chooses = (
-            "and every other row, and who chooses rows, and the step and cells in which neighbours "
-            "differ, by what was released before"
-        )
-    else:
+    chooses = (
+        "and every other row, and who chooses rows, and the step and cells in which neighbours "
+        "differ, by what was released before"
+    )
+    if is_once(terms) or isinstance(guarantee, ExpiringDP | ExpiringZCDP):
         chooses = "and every other row"
     orders = ""
-    if isinstance(guarantee, ZCDP) and isinstance(terms, StreamTerms):
+    if isinstance(guarantee, ZCDP):
         orders = "" if terms.strategy.causal else " (at whole orders of the divergences)"
     return (
         f"It holds against an attacker who knows all releases, the program and its parameters"
@@ -120,21 +119,16 @@ def _attacker(terms: Terms) -> str:
     )
 
 
-def _mechanism(terms: Terms) -> str:
-    if not isinstance(terms, StreamTerms):
-        return f"Measured was what the strategy {terms.measured.get('strategy')!r} says."
+def _mechanism(terms: StreamTerms) -> str:
     return (
         f"Noise is correlated over time by a factorisation of running sums, the strategy "
         f"{type(terms.strategy).__name__}."
     )
 
 
-def _noise(terms: Terms) -> str:
-    law = terms.law
-    if not isinstance(terms, StreamTerms):
-        unit, of = 1.0, ", in units of what is measured"
-    else:
-        unit, of = math.ldexp(float(terms.resolution), -terms.strategy.lattice_bits), ""
+def _noise(terms: StreamTerms) -> str:
+    law, of = terms.law, ", in units of what is measured" if is_once(terms) else ""
+    unit = math.ldexp(float(terms.resolution), -terms.strategy.lattice_bits)
     if isinstance(law, DiscreteLaplace):
         how = f"discrete Laplace noise of scale {_number(float(law.scale) * unit)}"
     else:
@@ -146,7 +140,7 @@ def _number(value: float) -> str:
     return figures(value)
 
 
-def _clipped(terms: Terms) -> list[str]:
+def _clipped(terms: StreamTerms) -> list[str]:
     of = terms.contribution
     if of.lower is None or of.upper is None or of.resolution is None:
         return []
@@ -156,7 +150,7 @@ def _clipped(terms: Terms) -> list[str]:
     ]
 
 
-def _unprotected(terms: Terms, unit: str | None, more: Sequence[str]) -> str:
+def _unprotected(terms: StreamTerms, unit: str | None, more: Sequence[str]) -> str:
     called = unit or terms.contribution.unit
     parts = [
         "the parameters named here and all that was declared, which must not be chosen by the data",
@@ -168,5 +162,5 @@ def _unprotected(terms: Terms, unit: str | None, more: Sequence[str]) -> str:
     return f"Not protected are: {'; '.join(parts)}."
 
 
-def _about(terms: Terms, unit: str) -> str:
+def _about(terms: StreamTerms, unit: str) -> str:
     return difference(unit, terms.contribution.relation)

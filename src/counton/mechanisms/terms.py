@@ -1,16 +1,15 @@
-"""What identifies a release, running or at one go: all that must never change under its key."""
+"""What identifies a stream of releases: all that must never change under its key."""
 
 from __future__ import annotations
 
 import json
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,146 +42,19 @@ LARGEST_WINDOW = 2**52
 
 
 @dataclass(frozen=True, kw_only=True)
-class Terms(ABC):
-    """All that is stated about a release besides its data; public.
+class StreamTerms:
+    """All that is stated about a stream of releases besides its data; public.
 
     The noise address is built from it, so that another name, strategy, budget, neighbouring
     relation or shape never meets the same noise. `to_dict` is what a journal keeps: whatever the
     address depends on stands in it.
 
     Attributes:
-        name: of the release; one name, one release.
+        name: of the stream; one name, one release of each step.
         guarantee: what is promised.
         contribution: the protected unit and the neighbouring relation.
-        shape: of one step's input, or of the table.
+        shape: of one step's input.
         law: of the noise.
-    """
-
-    name: str
-    guarantee: Guarantee
-    contribution: Contribution
-    shape: tuple[int, ...]
-    law: Law
-
-    def __post_init__(self) -> None:
-        check_name(self.name)
-
-    @property
-    @abstractmethod
-    def kind(self) -> str:
-        """What is released: "stream", "ranges", "hierarchy" or "contingency"."""
-
-    @property
-    @abstractmethod
-    def measured(self) -> dict[str, Any]:
-        """What is measured, as JSON values: the strategy, and what its cells stand for."""
-
-    @property
-    def format(self) -> int:
-        """Version of the terms: the same terms of one version give the same noise."""
-        return FORMAT
-
-    @abstractmethod
-    def noise_field(self, key: Key) -> NoiseField:
-        """The table of noise that belongs to these terms under ``key``."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON values, without secrets."""
-        return {
-            "format": self.format,
-            "kind": self.kind,
-            "name": self.name,
-            "strategy": self.measured,
-            "guarantee": self.guarantee.to_dict(),
-            "contribution": self.contribution.to_dict(),
-            "shape": list(self.shape),
-            "law": law_to_dict(self.law),
-        }
-
-    def _subkey(self, key: Key, purpose: str, named: Mapping[str, Any]) -> bytes:
-        """The key of the noise: bound to everything that identifies the release.
-
-        What the protected unit is called changes no noise.
-        """
-        check_key(key)
-        contribution = self.contribution.to_dict()
-        contribution.pop("unit", None)
-        address = {
-            "format": self.format,
-            "guarantee": self.guarantee.to_dict(),
-            "contribution": contribution,
-            "law": law_to_dict(self.law),
-            **named,
-        }
-        text = json.dumps(address, sort_keys=True, separators=(",", ":"))
-        return key.derive(purpose.encode(), text.encode())
-
-
-@dataclass(frozen=True, kw_only=True)
-class TableTerms(Terms):
-    """Terms of a table that is released at one go.
-
-    Attributes:
-        released: "ranges", "hierarchy" or "contingency".
-        addressed: what is measured, JSON values that belong to the noise address.
-        facts: further public JSON values, such as names of levels.
-
-    >>> from counton import Contribution, PureDP
-    >>> from counton.laws import DiscreteLaplace
-    >>> terms = TableTerms(
-    ...     released="ranges", name="visits", addressed={"strategy": "identity"}, shape=(8,),
-    ...     guarantee=PureDP(1), contribution=Contribution.add_remove(),
-    ...     law=DiscreteLaplace(Fraction(1)),
-    ... )
-    >>> terms.noise_field(Key.generate()).run(0, range(8)).dtype
-    dtype('int64')
-    """
-
-    released: str
-    addressed: Mapping[str, Any]
-    facts: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def kind(self) -> str:
-        """See `Terms.kind`."""
-        return self.released
-
-    @property
-    def measured(self) -> dict[str, Any]:
-        """See `Terms.measured`."""
-        return dict(self.addressed)
-
-    def to_dict(self) -> dict[str, Any]:
-        """See `Terms.to_dict`."""
-        return {**super().to_dict(), "facts": dict(self.facts)}
-
-    @classmethod
-    def from_dict(cls, saved: Any) -> Self:
-        """Inverse of `to_dict`.
-
-        Raises:
-            StateError: another format version, or a part is missing or invalid.
-        """
-        check_format(saved)
-        with understanding("a table"):
-            return cls(
-                released=saved["kind"],
-                addressed=dict(saved["strategy"]),
-                facts=dict(saved["facts"]),
-                **_common(saved),
-            )
-
-    def noise_field(self, key: Key) -> NoiseField:
-        """See `Terms.noise_field`."""
-        named = {"name": self.name, "measured": self.measured}
-        return NoiseField(self._subkey(key, self.kind, named), self.law)
-
-
-@dataclass(frozen=True, kw_only=True)
-class StreamTerms(Terms):
-    """Terms of a stream of releases.
-
-    Attributes:
         strategy: how the noise is arranged.
         counters: what the noise alone gives, where cells come as they are needed and which of them
             are shown costs something more; None: all cells are there from the beginning.
@@ -196,14 +68,17 @@ class StreamTerms(Terms):
     DiscreteLaplace(scale=Fraction(5, 1))
     """
 
+    name: str
+    guarantee: Guarantee
+    contribution: Contribution
+    shape: tuple[int, ...]
+    law: Law
     strategy: StreamStrategy
     counters: Guarantee | None = None
     statistic: Mapping[str, Any] | None = None
 
-    @property
-    def kind(self) -> str:
-        """See `Terms.kind`."""
-        return "stream"
+    def __post_init__(self) -> None:
+        check_name(self.name)
 
     @property
     def format(self) -> int:
@@ -224,18 +99,22 @@ class StreamTerms(Terms):
         return self.shape if self.counters is None else (0,)
 
     def to_dict(self) -> dict[str, Any]:
-        """See `Terms.to_dict`."""
-        more: dict[str, Any] = {}
+        """JSON values, without secrets."""
+        found = {
+            "format": self.format,
+            "kind": "stream",
+            "name": self.name,
+            "strategy": self.strategy.to_dict(),
+            "guarantee": self.guarantee.to_dict(),
+            "contribution": self.contribution.to_dict(),
+            "shape": list(self.shape),
+            "law": law_to_dict(self.law),
+        }
         if self.counters is not None:
-            more["counters"] = self.counters.to_dict()
+            found["counters"] = self.counters.to_dict()
         if self.statistic is not None:
-            more["statistic"] = dict(self.statistic)
-        return {**super().to_dict(), **more}
-
-    @property
-    def measured(self) -> dict[str, Any]:
-        """See `Terms.measured`."""
-        return self.strategy.to_dict()
+            found["statistic"] = dict(self.statistic)
+        return found
 
     @classmethod
     def from_dict(cls, saved: Any, strategy: StreamStrategy | None = None) -> StreamTerms:
@@ -275,7 +154,12 @@ class StreamTerms(Terms):
         return json.dumps(self.to_dict(), sort_keys=True)
 
     def noise_field(self, key: Key, cells: int | None = None) -> NoiseField:
-        """See `Terms.noise_field`; of the first ``cells`` cells where they come as needed."""
+        """The noise that belongs to these terms under ``key``.
+
+        Args:
+            key: the secret.
+            cells: of the first so many, where they come as needed; None: of all.
+        """
         # Parameters hold digests where a strategy has large arrays, which the state keeps whole.
         strategy = {"strategy": type(self.strategy).__name__, **self.strategy.parameters}
         named = {"stream": self.name, "strategy": strategy, "shape": list(self.shape)}
@@ -284,8 +168,26 @@ class StreamTerms(Terms):
         if self.statistic is not None:
             named |= {"statistic": dict(self.statistic)}
         shape = self.shape if cells is None else (cells,)
-        subkey = self._subkey(key, "counter", named)
+        subkey = self._subkey(key, named)
         return NoiseField(subkey, lambda level: self.strategy.node_law(self.law, level), shape)
+
+    def _subkey(self, key: Key, named: Mapping[str, Any]) -> bytes:
+        """The key of the noise: bound to everything that identifies the release.
+
+        What the protected unit is called changes no noise.
+        """
+        check_key(key)
+        contribution = self.contribution.to_dict()
+        contribution.pop("unit", None)
+        address = {
+            "format": self.format,
+            "guarantee": self.guarantee.to_dict(),
+            "contribution": contribution,
+            "law": law_to_dict(self.law),
+            **named,
+        }
+        text = json.dumps(address, sort_keys=True, separators=(",", ":"))
+        return key.derive(b"counter", text.encode())
 
     @cached_property
     def cells(self) -> int:

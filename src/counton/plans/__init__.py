@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from counton.plans.planner import plan as plan
     from counton.plans.possible import factors_of_terms as factors_of_terms
     from counton.plans.possible import far_from_possible as far_from_possible
+    from counton.plans.ranges import RangesChoice as RangesChoice
+    from counton.plans.ranges import RangesPlan as RangesPlan
+    from counton.plans.ranges import plan_ranges as plan_ranges
     from counton.plans.restarted import RestartedCounter as RestartedCounter
 
 #: Where each public name lives. The imports above say the same to type checkers.
@@ -28,6 +31,8 @@ _HOME = {
     "ExpirationPlan": "counton.plans.expiration",
     "LargestError": "counton.plans.largest_error",
     "Plan": "counton.plans.planner",
+    "RangesChoice": "counton.plans.ranges",
+    "RangesPlan": "counton.plans.ranges",
     "RestartedCounter": "counton.plans.restarted",
     "crossing_delta": "counton.plans.planner",
     "expected_largest_error": "counton.plans.largest_error",
@@ -36,6 +41,7 @@ _HOME = {
     "least_largest_error": "counton.plans.expiration",
     "plan": "counton.plans.planner",
     "plan_expiration": "counton.plans.expiration",
+    "plan_ranges": "counton.plans.ranges",
 }
 
 __all__ = [
@@ -44,6 +50,8 @@ __all__ = [
     "ExpirationPlan",
     "LargestError",
     "Plan",
+    "RangesChoice",
+    "RangesPlan",
     "RestartedCounter",
     "crossing_delta",
     "expected_largest_error",
@@ -52,6 +60,7 @@ __all__ = [
     "least_largest_error",
     "plan",
     "plan_expiration",
+    "plan_ranges",
 ]
 
 __getattr__ = loader(__name__, _HOME)

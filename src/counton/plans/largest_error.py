@@ -23,10 +23,10 @@ from counton.errors import InvalidInput
 from counton.exact import check_integer, figures
 from counton.laws import Law
 from counton.mechanisms.intervals import check_level
-from counton.mechanisms.ranges import RangesChoice
 from counton.mechanisms.tables import fraction_bits
 from counton.noise import Key, NoiseField
 from counton.noise.key import check_key
+from counton.plans.ranges import RangesChoice
 from counton.strategies import StreamStrategy
 from counton.strategies.lines import Workload
 from counton.strategies.lines import workload as named_workload
@@ -82,7 +82,8 @@ def expected_largest_error(
         InvalidInput: a grid of several axes, too few runs, a level outside (0, 1), or a workload
             of random subsets, of which the largest error depends on how many are asked.
 
-    >>> from counton import ApproxDP, plan_ranges
+    >>> from counton import ApproxDP
+    >>> from counton.plans import plan_ranges
     >>> cascade = plan_ranges(1024, guarantee=ApproxDP(0.1, 1e-9), strategy="cascade").best
     >>> found = expected_largest_error(cascade, "nodes", runs=50)
     >>> found.lower < found.mean < found.upper

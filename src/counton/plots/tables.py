@@ -1,4 +1,4 @@
-"""Pictures of consistent tables: how sure each level is, and how large everything is."""
+"""Pictures of tables that were released once: how sure each number is, and how large it is."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from counton.columns import listed
 from counton.exact import quantity
 from counton.plots.style import (
     FAINT,
@@ -33,8 +34,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from counton.mechanisms.hierarchy import HierarchyRelease
-    from counton.mechanisms.ranges import RangesRelease
+    from counton.mechanisms.fit import Fit
+    from counton.statistics import Reading
+    from counton.statistics.hierarchy import HierarchyReading
+    from counton.statistics.ranges import RangesReading
     from counton.strategies.trees import Tree
 
 _MAP_TALL = 4.6  # inches
@@ -48,14 +51,59 @@ _THIN = 0.008  # of the axis: a narrower band cannot be seen behind its line
 
 
 @drawing
+def plot_table(
+    reading: Reading,
+    subtitle: str,
+    *,
+    what: str = "counts",
+    title: str | None = None,
+    axis: str | None = None,
+    fit: Fit | None = None,
+    level: float = 0.95,
+    foot: str = "",
+    width: float = WIDTH,
+) -> Figure:
+    """A table that was released once.
+
+    Args:
+        reading: of a hierarchy, a line, or a contingency table.
+        subtitle: what is protected.
+        what: is counted.
+        title, axis: in other words.
+        fit: how the numbers are made to fit.
+        level: probability with which each interval holds.
+        foot: below it: where numbers come from.
+        width: in inches.
+    """
+    from counton.statistics.contingency import ContingencyReading
+    from counton.statistics.hierarchy import HierarchyReading
+    from counton.statistics.ranges import RangesReading
+
+    head = what[:1].upper() + what[1:]
+    if isinstance(reading, HierarchyReading):
+        levels = listed(reading.statistic.tree.levels[1:])
+        said = title or (f"{head} by {levels}" if levels else head)
+        return plot_hierarchy(reading, said, subtitle, axis=axis, fit=fit, foot=foot, width=width)
+    if isinstance(reading, RangesReading):
+        said = title or f"{head} of {len(reading.statistic.labels):,} cells"
+        line = f"{subtitle}; strategy {reading.statistic.grid.name}"
+        return plot_ranges(reading, said, line, axis=axis, foot=foot, width=width)
+    assert isinstance(reading, ContingencyReading)
+    names = list(reading.statistic.columns)
+    shown = reading if fit is None else reading.fitted(fit)
+    margins = shown.table_columns(level)
+    said = title or f"{head} by {listed(names)}"
+    return plot_contingency(names, margins, said, subtitle, axis=axis, foot=foot, width=width)
+
+
+@drawing
 def plot_hierarchy(
-    release: HierarchyRelease,
+    reading: HierarchyReading,
     title: str,
     subtitle: str,
-    estimates: Sequence[NDArray[Any]] | None = None,
-    stds: Sequence[NDArray[Any]] | None = None,
     *,
     axis: str | None = None,
+    fit: Fit | None = None,
     foot: str = "",
     width: float = WIDTH,
 ) -> Figure:
@@ -65,31 +113,31 @@ def plot_hierarchy(
     Relative errors are shown of nodes that are larger than their noise, and the others are counted.
 
     Args:
-        release: what was released.
+        reading: what was released.
         title: what is counted.
         subtitle: what is protected.
-        estimates, stds: of the nodes by level, where they were made to fit; None: as released.
         axis: what areas show; None: released counts.
+        fit: how the numbers are made to fit; None: as released.
         foot: below it: where numbers come from.
         width: in inches.
 
-    >>> from counton import Key, ZCDP, release_hierarchy
-    >>> people = {"state": ["CA", "DC"], "count": [39_538_223, 689_545]}
-    >>> release = release_hierarchy(
-    ...     people, guarantee=ZCDP(0.5), key=Key.generate(), domain=people, levels=["state"]
-    ... )
-    >>> [axes.get_title("left") for axes in plot_hierarchy(release, "People", "").axes]
+    >>> from counton import Hierarchy, Key, ZCDP
+    >>> from counton.strategies.trees import Tree
+    >>> states = Hierarchy(Tree.from_leaves({"state": ["CA", "DC"]}, ["state"]), counts=True)
+    >>> counter = states.counter(1, ZCDP(0.5), key=Key.generate(), name="people", batched=True)
+    >>> reading = counter.release_batch([(("CA",), 39_538_223), (("DC",), 689_545)])
+    >>> [axes.get_title("left") for axes in plot_hierarchy(reading, "People", "").axes]
     ['Standard deviation, in % of the count', 'Released counts by state']
     """
-    shown = release.estimates if estimates is None else estimates
-    if stds is None:
-        stds = [np.sqrt(part) for part in release.plan.joint_law.variances]
-    levels = len(release.tree.levels)
-    figure, (top, bottom) = _stacked(
-        title, subtitle, (0.55 + 0.62 * levels, _MAP_TALL), foot, width
-    )
-    _error_by_level(top, release.tree, shown, stds)
-    _tree_map(bottom, release.tree, shown, axis or "Released counts")
+    shown, stds = reading.estimates, reading.stds
+    if fit is not None:
+        fitted = reading.fitted(fit)
+        shown, stds = fitted.estimates, fitted.std
+    tree = reading.statistic.tree
+    tall = (0.55 + 0.62 * len(tree.levels), _MAP_TALL)
+    figure, (top, bottom) = _stacked(title, subtitle, tall, foot, width)
+    _error_by_level(top, tree, shown, stds)
+    _tree_map(bottom, tree, shown, axis or "Released counts")
     return figure
 
 
@@ -396,7 +444,7 @@ def fitting(
 
 @drawing
 def plot_ranges(
-    release: RangesRelease,
+    reading: RangesReading,
     title: str,
     subtitle: str,
     *,
@@ -407,36 +455,39 @@ def plot_ranges(
     """Two panels: the cells with their noise, and noise against the length of an interval.
 
     Args:
-        release: what was released, on a line.
+        reading: what was released, on a line.
         title: what is counted.
         subtitle: what is protected and how.
         axis: what heights show.
         foot: below it: where numbers come from.
         width: in inches.
 
-    >>> from counton import Key, ZCDP, release_ranges
-    >>> release = release_ranges([52, 31, 17, 40], guarantee=ZCDP(0.5), key=Key.generate())
-    >>> [axes.get_title("left") for axes in plot_ranges(release, "Visits", "").axes]
+    >>> from counton import Key, Ranges, ZCDP
+    >>> line = Ranges(4, counts=True)
+    >>> counter = line.counter(1, ZCDP(0.5), key=Key.generate(), name="visits", batched=True)
+    >>> reading = counter.release_batch([*enumerate([52, 31, 17, 40])])
+    >>> [axes.get_title("left") for axes in plot_ranges(reading, "Visits", "").axes]
     ['Cells ± two standard deviations', 'Standard deviation of an interval, by its length']
     """
     figure, (top, bottom) = _stacked(title, subtitle, (2.9, 2.1), foot, width)
-    _cells_panel(top, release)
+    _cells_panel(top, reading)
     if axis is not None:
         for ax in (top, bottom):
             ax.set_ylabel(axis, color=FAINT, parse_math=False)
-    _lengths_panel(bottom, release)
+    _lengths_panel(bottom, reading)
     return figure
 
 
-def _cells_panel(ax: Axes, release: RangesRelease) -> None:
+def _cells_panel(ax: Axes, reading: RangesReading) -> None:
     from matplotlib.ticker import FuncFormatter
 
-    cells = release.shape[0]
+    cells = len(reading.statistic.labels)
     size = -(-cells // _MOST_CELLS)
     low = np.arange(0, cells, size)
     high = np.minimum(low + size, cells)
-    estimate = release.sum(low, high) / (high - low)
-    twice = 2 * release.std(low, high) / (high - low)
+    sums, stds = reading.boxes(low[None], high[None])
+    estimate = sums / (high - low)
+    twice = 2 * stds / (high - low)
     edges = np.append(low, cells)
     # The last value once more: a step ends where its last cell does.
     middle, lower, upper = (
@@ -457,12 +508,12 @@ def _cells_panel(ax: Axes, release: RangesRelease) -> None:
     clean(ax, grid="y")
 
 
-def _lengths_panel(ax: Axes, release: RangesRelease) -> None:
+def _lengths_panel(ax: Axes, reading: RangesReading) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator
 
-    cells = release.shape[0]
+    cells = len(reading.statistic.labels)
     lengths = np.unique(np.geomspace(1, cells, 60).astype(np.int64))
-    spread = np.array([_spread(release, int(length)) for length in lengths])
+    spread = np.array([_spread(reading, int(length)) for length in lengths])
     ax.fill_between(
         lengths, spread[:, 0], spread[:, 2], color=PALETTE[1], alpha=0.25, label="least to largest"
     )
@@ -480,10 +531,10 @@ def _lengths_panel(ax: Axes, release: RangesRelease) -> None:
     clean(ax, grid="y")
 
 
-def _spread(release: RangesRelease, length: int) -> tuple[float, float, float]:
-    cells = release.shape[0]
+def _spread(reading: RangesReading, length: int) -> tuple[float, float, float]:
+    cells = len(reading.statistic.labels)
     low = np.unique(np.linspace(0, cells - length, 200).astype(np.int64))
-    std = release.std(low, low + length)
+    std = reading.boxes(low[None], low[None] + length)[1]
     return float(std.min()), float(std.mean()), float(std.max())
 
 

@@ -24,7 +24,7 @@ from counton.privacy.guarantees import people_in_words, plural
 from counton.statistics import Count, Statistic, Sum, Tallied
 from counton.statistics.running import statistic_of
 from counton.strategies import StreamStrategy, strategy_from_dict
-from counton.windows import Windows
+from counton.windows import Once, Windows
 
 if TYPE_CHECKING:
     from counton.strategies.base import ReleaseForm
@@ -72,7 +72,9 @@ class Description:
         what: name of the statistic.
         statistic: what rows become.
         by, value: columns of the groups, and of what is added up, in words of the data.
-        cut: how time is cut; window k is step k. None: each row is a step.
+        cut: how time is cut; window k is step k. None: it is not.
+        once: released once, of all rows. Where this is not so and time is not cut, each row is a
+            step.
         domain: the groups, in the order of their cells. None for one total.
         unit: what is protected, in a word: one row or, with ``people``, one user or user's period.
         people: whose events they are, and how many count; None where single events are protected.
@@ -107,14 +109,17 @@ class Description:
     metric: str
     people: People | None = None
     discovery: Discovery | None = None
+    once: bool = False
 
     @property
     def windows(self) -> Windows:
-        """How time is cut.
+        """How rows become steps: by how time is cut, or all of them one.
 
         Raises:
-            InvalidInput: it is not, and each row is a step.
+            InvalidInput: each row is a step.
         """
+        if self.once:
+            return Once()
         if self.cut is None:
             raise InvalidInput(
                 f"each row is a step here, and there are no windows of time; give {field('time')}"
@@ -139,7 +144,12 @@ class Description:
     @property
     def ordered(self) -> bool:
         """Whether rows are taken one after the other, in their order."""
-        return self.cut is None or not self.statistic.tallied
+        return self.each_row or not self.statistic.tallied
+
+    @property
+    def each_row(self) -> bool:
+        """Whether each row is a step."""
+        return self.cut is None and not self.once
 
     @property
     def inner(self) -> Statistic:
@@ -194,6 +204,7 @@ class Description:
             "release": self.release,
             "metric": self.metric,
             "discovery": None if self.discovery is None else self.discovery._asdict(),
+            **({"once": True} if self.once else {}),
         }
 
     @classmethod
@@ -216,6 +227,7 @@ class Description:
             metric=public["metric"],
             people=None if people is None else People(**people),
             discovery=None if found is None else Discovery(**found),
+            once=public.get("once", False),
         )
 
 

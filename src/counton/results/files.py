@@ -30,8 +30,7 @@ from counton.laws import law_to_dict
 from counton.lazy import require
 from counton.mechanisms import Releases
 from counton.mechanisms.intervals import check_level
-from counton.mechanisms.terms import StreamTerms, TableTerms
-from counton.privacy.guarantees import people_in_words
+from counton.mechanisms.terms import StreamTerms
 from counton.results.description import Carried, Description
 from counton.results.packing import MOST_CELLS, unpacked
 from counton.results.release import Release
@@ -74,33 +73,34 @@ _NO_FORMULA = r"^'('*[=+\-@\t\r\uFF1D\uFF0B\uFF0D\uFF20])"
 
 
 def about(
-    terms: StreamTerms | TableTerms,
+    terms: StreamTerms,
     level: float,
     people: str | None = None,
     steps: Sequence[int] = (),
+    *,
+    once: str | None = None,
 ) -> dict[str, Any]:
     """What a released table promises, as JSON values: public, like the table itself.
 
     Args:
         terms: of the release.
         level: probability with which each interval of the table holds.
-        people: what is said of people, of a stream where they are not protected; of a table that is
-            released once they never are.
-        steps: of a stream, in the table: how large the noise is, is told of the last of them.
+        people: what is said of people, where they are not protected.
+        steps: in the table: how large the noise is, is told of the last of them.
+        once: what was released once; None: a stream.
 
-    >>> from counton import Key, ZCDP, release_ranges
-    >>> release = release_ranges([3, 1, 4], guarantee=ZCDP(0.5), key=Key.generate())
-    >>> about(release.terms, 0.95)["guarantee"]
-    'zero-concentrated differential privacy with rho = 0.5'
+    >>> from counton import Counter, Key, PureDP
+    >>> from counton.strategies import Binary
+    >>> counter = Counter(Binary(31), PureDP(1), key=Key.generate(), name="visits")
+    >>> about(counter.terms, 0.95)["guarantee"]
+    'pure differential privacy with epsilon = 1'
     """
     unit, guarantee = terms.contribution, terms.guarantee
-    running = isinstance(terms, StreamTerms)
-    people = people if running else people_in_words(guarantee, unit.unit)
     return {
         "name": terms.name,
-        "released": "stream" if isinstance(terms, StreamTerms) else terms.kind,
+        "released": once or "stream",
         "unit": unit.unit,
-        "protected": unit.describe(steps=running),
+        "protected": unit.describe(),
         **({} if people is None else {"people": people}),
         "guarantee": str(guarantee),
         "meaning": guarantee.meaning_for(unit.unit, unit.relation),
@@ -108,17 +108,17 @@ def about(
             "guarantee": guarantee.to_dict(),
             "contribution": unit.to_dict(),
         },
-        "strategy": repr(terms.strategy) if isinstance(terms, StreamTerms) else terms.measured,
-        "noise": _noise(terms, steps),
+        "strategy": repr(terms.strategy),
+        "noise": _noise(terms, () if once else steps),
         "level": level,
         "written_by": AUTHOR,
     }
 
 
-def _noise(terms: StreamTerms | TableTerms, steps: Sequence[int]) -> dict[str, Any]:
+def _noise(terms: StreamTerms, steps: Sequence[int]) -> dict[str, Any]:
     """How much noise there is in data units; the law of one draw is in units of its own."""
     noise: dict[str, Any] = {"family": law_to_dict(terms.law)["law"]}
-    if not isinstance(terms, StreamTerms) or not len(steps):
+    if not len(steps):
         return noise
     std, of = noise_at(terms, int(steps[-1]))
     return noise | {"std": std, **({} if of is None else {"of": of}), "step": int(steps[-1])}
@@ -126,7 +126,10 @@ def _noise(terms: StreamTerms | TableTerms, steps: Sequence[int]) -> dict[str, A
 
 def promise_of(released: Release) -> dict[str, Any]:
     """What these numbers promise, as JSON values; `facts_of` has all to answer besides."""
-    return about(released.terms, released.level, released.definition.unprotected, released.steps)
+    definition = released.definition
+    once = definition.what if definition.once else None
+    people = definition.unprotected
+    return about(released.terms, released.level, people, released.steps, once=once)
 
 
 def facts_of(released: Release) -> dict[str, Any]:
@@ -353,6 +356,8 @@ def _file(label: str, rows: pl.DataFrame, facts: Mapping[str, Any]) -> _File:
             f"reads format {_FORMAT}: read it with the version of counton that wrote it "
             f"({facts.get('written_by')})"
         )
+    if described.get("once") and "step" not in rows.columns:
+        rows = rows.with_columns(step=pl.lit(1, pl.Int64))
     if "step" not in rows.columns:
         raise InvalidInput(f"{label!r} has lost its column 'step': keep it")
     rows = rows.with_columns(pl.col("step").cast(pl.Int64))
@@ -457,7 +462,7 @@ def _facts(path: Path, kind: str | None) -> dict[str, Any] | None:
 
 def _refuse_others(one: _File, newest: _File) -> None:
     """Files of one release may differ in the steps that they reach to, and in nothing else."""
-    for name in ("terms", "what", "windows", "release", "shown", "unit"):
+    for name in ("terms", "what", "windows", "once", "release", "shown", "unit"):
         if one.described.get(name) != newest.described.get(name):
             raise InvalidInput(
                 f"{one.label!r} and {newest.label!r} are not of one stream: their {name} differ; "

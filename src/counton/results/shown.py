@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 import polars as pl
@@ -16,6 +16,7 @@ from counton.errors import InvalidInput, field
 from counton.exact import check_integer, quantity
 from counton.mechanisms import StreamTerms
 from counton.mechanisms.intervals import window_halfwidths
+from counton.privacy.guarantees import plural
 from counton.results.description import Description
 from counton.results.packing import MOST_CELLS, packed
 from counton.results.release import Release
@@ -25,6 +26,8 @@ from counton.windows import Windows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from counton.mechanisms.fit import Fit
 
 
 #: Steps that a chart shows, about.
@@ -40,6 +43,7 @@ class Shown:
             shares of quantiles; or groups, instead of the largest.
         over: what came in so many steps up to each; None: in all steps so far.
         top: how many groups are ranked.
+        fit: how the numbers of a table are made to fit; None: as they were released.
 
     >>> Shown(over=24).over
     24
@@ -48,17 +52,24 @@ class Shown:
     ask: tuple[Any, ...] | None = None
     over: int | None = None
     top: int | None = None
+    fit: Fit | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON values."""
         ask = None if self.ask is None else list(self.ask)
-        return {"ask": ask, "over": self.over, "top": self.top}
+        found: dict[str, Any] = {"ask": ask, "over": self.over, "top": self.top}
+        return found if self.fit is None else found | {"fit": self.fit.to_dict()}
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Shown:
         """Inverse of `to_dict`."""
         ask = saved["ask"]
-        return cls(None if ask is None else tuple(ask), saved["over"], saved["top"])
+        found = cls(None if ask is None else tuple(ask), saved["over"], saved["top"])
+        if not saved.get("fit"):
+            return found
+        from counton.mechanisms.fit import Fit
+
+        return replace(found, fit=Fit.from_dict(saved["fit"]))
 
 
 class Source(Protocol):
@@ -224,10 +235,13 @@ class ReleasedStatistic(Release):
 
     def facts(self) -> dict[str, Any]:
         """See `Release.facts`."""
-        over = self.shown.over
+        over, fit = self.shown.over, self.shown.fit
+        notes = {} if fit is None else {"notes": fit.notes()}
+        if self.definition.once:
+            return {"statistic": self.terms.statistic, **notes}
         windows = "windows" if self.definition.cut is not None else "steps"
         counted = f"all {windows} so far" if over is None else f"the last {over:,} {windows}"
-        return {"statistic": self.terms.statistic, "counted": counted}
+        return {"statistic": self.terms.statistic, "counted": counted, **notes}
 
     def described(self) -> dict[str, Any]:
         """See `Release.described`: what is shown, and all cells, unless they are too many."""
@@ -261,6 +275,8 @@ class ReleasedStatistic(Release):
         table = _framed(
             parts, np.asarray(steps, np.int64)[place], self.definition.cut, self.shown.over
         )
+        if self.definition.once:
+            return table.drop("step")
         if not self.definition.by_several:
             return table
         from counton.results.wording import with_parts
@@ -276,7 +292,12 @@ class ReleasedStatistic(Release):
             found: dict[str, Any] = {"group": np.repeat(np.array(list(groups)), rows)}
             names = list(parts[0])
             return found | {name: np.concatenate([part[name] for part in parts]) for name in names}
-        found = reading.table_columns(level) if ask is None else reading.asked_columns(ask, level)
+        if self.shown.fit is not None:
+            found = cast("Any", reading).fitted(self.shown.fit).table_columns(level)
+        elif ask is None:
+            found = reading.table_columns(level)
+        else:
+            found = reading.asked_columns(ask, level)
         return {name: values for name, values in found.items() if name != "step"}
 
     def _history(self, ask: Sequence[Any], steps: range) -> dict[str, Any]:
@@ -335,6 +356,8 @@ class ReleasedStatistic(Release):
             raise InvalidInput(
                 f"{field('panels', True)} is for the groups of counts and sums: leave it out"
             )
+        if self.definition.once:
+            return {"table": self._chart_of_table(Look(title, axis, source, width))}
         steps, after = self._some(), self.steps.stop - 1
         drawn = self.table(steps)
         if "rank" in drawn.columns:  # those that are shown last, all along
@@ -342,6 +365,33 @@ class ReleasedStatistic(Release):
             drawn = replace(self, shown=replace(self.shown, ask=tuple(last))).table(steps)
         look = Look(title, axis, source, width)
         return {"statistic": chart_of(self.statistic, drawn, self, look, over=self.shown.over)}
+
+    def _chart_of_table(self, look: Look) -> Figure:
+        """Of a table that was released once."""
+        from counton.plots.style import check_width
+        from counton.plots.tables import plot_table
+
+        definition = self.definition
+        promise = (
+            f"{definition.guarantee} protects each single {definition.unit} "
+            f"({definition.contribution.neighbours})"
+        )
+        return plot_table(
+            self.reading,
+            promise,
+            what=plural(definition.unit),
+            title=look.title,
+            axis=look.axis,
+            fit=self.shown.fit,
+            level=self.level,
+            foot="" if look.source is None else f"Source: {look.source}.",
+            width=check_width(look.width),
+        )
+
+    @property
+    def reading(self) -> Reading:
+        """What the last step said, of all cells: sums of a set of them, covariances."""
+        return self._readings[self.steps.stop - 2]
 
     def _some(self) -> range | None:
         """The steps that a chart shows, the last among them."""
@@ -459,8 +509,25 @@ def check_shown(shown: Shown, statistic: Statistic) -> None:
         check_over(shown.over, inner)
     if shown.top is not None and shown.top < 1:
         raise InvalidInput(f"{field('top', shown.top)} shows nothing; give at least 1")
+    if shown.fit is not None:
+        check_fit(shown.fit, inner)
     for name in shown.ask or ():
         inner.check_asked(name)
+
+
+def check_fit(fit: Fit, statistic: Statistic) -> None:
+    """Refuse to make numbers fit that are no table's, or known totals that cannot be.
+
+    Raises:
+        InvalidInput: see above.
+    """
+    checked: Any = getattr(statistic, "check_fit", None)
+    if checked is None:
+        raise InvalidInput(
+            f"{field('integers')}, {field('nonnegative')} and {field('known')} are for hierarchies "
+            f"and contingency tables, and this is {statistic!r}: leave them out"
+        )
+    checked(fit)
 
 
 def check_over(over: int, statistic: Statistic) -> int:

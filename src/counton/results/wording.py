@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from counton.columns import BETWEEN
+from counton.columns import BETWEEN, listed
 from counton.mechanisms import StreamTerms
 from counton.privacy.guarantees import plural
 from counton.results.description import PERIODS, Description
@@ -43,9 +43,13 @@ def methods_of(
     return methods(
         terms,
         released=_released_in_words(definition, terms, steps),
+        mechanism=getattr(definition.statistic, "mechanism", None) if definition.once else None,
         unit=definition.unit,
         errors=[*errors, *([far] if far else []), *left_out],
-        unprotected=[*definition.inner.unprotected, _WHEN],
+        unprotected=[
+            *definition.inner.unprotected,
+            "that a release took place, and when" if definition.once else _WHEN,
+        ],
         sources=definition.statistic.sources,
         constants=[(f"least of {one.beside}", one.source) for one in factors],
     )
@@ -67,6 +71,8 @@ def _released_in_words(definition: Description, terms: StreamTerms, steps: int) 
         what += f" by {definition.by} (each group shown once it is large enough)"
     elif definition.domain is not None:
         what += f" by {definition.by} ({len(definition.domain):,} declared groups)"
+    if definition.once:
+        return f"The {statistic_in_words(definition)} was released once."
     if cut is None:
         return f"{what} was released after each row, {steps:,} times so far."
     last = terms.strategy.horizon
@@ -124,15 +130,6 @@ def _plain(edge: object) -> str:
     return f"{edge:.12g}" if isinstance(edge, float) else str(edge)
 
 
-def listed(names: Sequence[str]) -> str:
-    """Names in a sentence.
-
-    >>> listed(["a", "b", "c"]), listed(["a"])
-    ('a, b and c', 'a')
-    """
-    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
-
-
 def series_in_words(definition: Description) -> str:
     """What the only curve of a chart is called, where there are no groups."""
     if definition.what == "sum":
@@ -163,6 +160,8 @@ def times_in_words(
         every: how long the steps are that are drawn; None: as those of the stream.
     """
     cut = definition.cut
+    if definition.once:
+        return "of all rows"
     if cut is None:
         if over is None:
             return "after each row"
@@ -199,13 +198,16 @@ def in_words(definition: Description, name: str, steps: range, new: int | None =
         new: how many of them a call released; None: it is not said.
     """
     cut = definition.cut
-    what = "steps" if cut is None else f"windows of {cut.every}"
+    what = f"{len(steps):,} " + ("steps" if cut is None else f"windows of {cut.every}")
     more = "" if new is None else f", {new:,} of them new"
+    if definition.once:
+        what, more = getattr(definition.statistic, "size", definition.what), " once"
     people = "" if definition.unprotected is None else f"           {definition.unprotected}\n"
     return (
-        f"{name}: {len(steps):,} {what} released{more}\n"
+        f"{name}: {what} released{more}\n"
         f"protected: {definition.contribution.describe(definition.unit)}\n{people}"
-        f"guarantee: {definition.guarantee}, {definition.guarantee.scope}"
+        f"guarantee: {definition.guarantee}"
+        f"{'' if definition.once else f', {definition.guarantee.scope}'}"
     )
 
 

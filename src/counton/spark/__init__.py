@@ -75,7 +75,6 @@ def run(
     require("pyarrow")
     from pyspark.sql import DataFrame
 
-    from counton.jobs.runs import is_stream
     from counton.jobs.runs import run as run_job
     from counton.jobs.writing import Outputs
     from counton.spark.source import SparkSource
@@ -86,17 +85,17 @@ def run(
             f"the rows are of type {type(frame).__name__}, which is no frame of Spark; give one, "
             f"or use counton.jobs.run"
         )
-    if not is_stream(job):
-        raise InvalidInput(
-            f"a table of rows without times is not released from Spark; give {field('time')} and "
-            f"windows, or read the rows with counton.jobs"
-        )
 
     def check(definition: Definition) -> None:
         if definition.ordered:
             raise InvalidInput(
                 f"{definition.what} takes rows in their order, one after the other, which a Spark "
                 f"frame does not have; use counton.jobs.run, or a statistic that is added up"
+            )
+        if definition.once and frame.isStreaming:
+            raise InvalidInput(
+                f"a {definition.what} of rows without times is released once, and a streaming "
+                f"frame goes on; give {field('time')} and windows, or a frame that is whole"
             )
         if approve is not None:
             approve(definition)

@@ -95,6 +95,8 @@ class SparkRows(Rows):
         None where rows differ in more than that: in numbers, or in local times. Labels are few, so
         that Spark may count rows that are alike before they are marked.
         """
+        if not reading.columns.time:
+            return None
         parts = () if reading.adds is None else reading.adds.parts
         dtype, windows = self.frame().collect_schema()[reading.columns.time], reading.windows
         absolute = isinstance(dtype, pl.Datetime) and dtype.time_zone is not None

@@ -148,6 +148,7 @@ class Statistic(ABC):
         of_letters: events are the letters of a text, of which each step has exactly one where it
             has no batch of them: one that is left out would move others.
         tallied: the order of events does not matter (`counton.statistics.tallied`).
+        is_table: rows without times are released once, as a table.
         sources: where it is described, by names of `counton.literature`.
         unprotected: what its unit does not cover, in words.
         keyword: its name in commands, job files and tables; "": it has none, and is given as such.
@@ -176,6 +177,7 @@ class Statistic(ABC):
     ranks: ClassVar[bool] = False
     on_demand: ClassVar[bool] = False
     tallied: bool = False
+    is_table: ClassVar[bool] = False
     event: ClassVar[str] = "event"
     of_letters: ClassVar[bool] = False
     sources: tuple[str, ...] = ()
@@ -461,7 +463,16 @@ class Statistic(ABC):
         this = self.settled(guarantee, horizon)
         shape = () if self.on_demand else this.cells
         contribution = this.contribution_within(horizon, batched=batched)
-        found = plan(horizon, guarantee, contribution=contribution, shape=shape, compare=False)
+        # Of one step there is one total, and one draw of integers has the least error.
+        simple = horizon == 1
+        found = plan(
+            horizon,
+            guarantee,
+            contribution=contribution,
+            shape=shape,
+            compare=False,
+            simple=simple,
+        )
         notes = (f"errors are of {this.error_of.what}", *((WHEN_ASKED,) if self.on_demand else ()))
         return replace(this.restated(found), notes=(*found.notes, *notes))
 

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import combinations
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counton.arrays import Integers
-from counton.errors import InvalidInput
+from counton.errors import InvalidInput, field
 from counton.exact import quoted
 from counton.mechanisms import Release
+from counton.mechanisms.adjusted import cut_to_possible
+from counton.mechanisms.fit import Fit
+from counton.mechanisms.whole_numbers import bounds_of, whole_numbers
 from counton.options import COUNTS, REPLACE, TABLE_COLUMNS, Option, Statement
 from counton.privacy.contribution import Relation
 from counton.statistics.base import Drawing, ErrorOf, Statistic
@@ -21,8 +26,8 @@ from counton.statistics.grid_cells import GridCells, GridReading, refuse_of_tabl
 from counton.strategies.base import Norm
 from counton.strategies.lines.grid import Grid, margins_strategies
 
-#: The largest product of the axes' weights: sums grow for ever.
-_LARGEST_WEIGHT = 2**12
+#: The largest product of the axes' weights over time, where sums grow for ever, and once.
+_LARGEST_WEIGHT, _LARGEST_ONCE = 2**12, 2**28
 #: Rows of all margins together, at most.
 _MOST_ROWS = 10**6
 
@@ -62,6 +67,7 @@ class Contingency(GridCells):
         REPLACE,
     )
     reads = ("domain",)
+    shows = ("over", "integers", "nonnegative")
 
     def __init__(
         self,
@@ -87,8 +93,16 @@ class Contingency(GridCells):
         """See `Statistic.from_job`."""
         stated.needed("columns", "domain")
         refuse_of_tables(stated)
+        names = stated.named("columns")
+        values = stated.labels(names, stated["value"])
+        for name in names:
+            if name not in values:
+                raise InvalidInput(
+                    f"the domain does not list the values of {name!r}; values observed in the data "
+                    f"would give it away: declare them all"
+                )
         return cls(
-            stated.labels(stated.named("columns"), stated["value"]),
+            {name: values[name] for name in names},
             equal=bool(stated["equal"]),
             counts=stated["value"] is not None,
             neighbours="replace" if stated["replace"] else "add_remove",
@@ -128,9 +142,29 @@ class Contingency(GridCells):
         given: dict[str, Any] = {"columns": named}
         return {**given, "equal": True} if self.equal else given
 
-    def _chosen(self, norm: Norm) -> Grid:
-        return Grid(
-            margins_strategies(self.shape, norm, equal=self.equal, largest_weight=_LARGEST_WEIGHT)
+    def _chosen(self, norm: Norm, horizon: int | None = None) -> Grid:
+        most = _LARGEST_ONCE if horizon == 1 else _LARGEST_WEIGHT
+        return Grid(margins_strategies(self.shape, norm, equal=self.equal, largest_weight=most))
+
+    def spread(self, std: float) -> list[dict[str, Any]]:
+        """See `TableStatistic.spread`: by margin, the total first."""
+        names, low = list(self.columns), np.array([0, 0])
+        each = [axis.variance(low, np.array([1, axis.cells])) for axis in self.grid.axes]
+        found = []
+        for count in range(len(names) + 1):
+            for kept in combinations(range(len(names)), count):
+                called = ", ".join(names[axis] for axis in kept) or "total"
+                parts = (float(part[0 if axis in kept else 1]) for axis, part in enumerate(each))
+                found.append({"margin": called, "std": std * math.sqrt(math.prod(parts))})
+        return found
+
+    @property
+    def mechanism(self) -> str:
+        """What is measured, a sentence."""
+        return (
+            f"Measured were sums over the cells of the table of {', '.join(self.columns)} "
+            f"(strategy {self.grid.name!r}); every margin is a linear function of them, and all "
+            f"margins add up."
         )
 
     @property
@@ -144,6 +178,18 @@ class Contingency(GridCells):
             largest *= float(max(cell, whole))
         what = "a number of any margin, over all steps and margins"
         return ErrorOf(what, math.sqrt(mean), math.sqrt(largest))
+
+    def check_fit(self, fit: Fit) -> None:
+        """Refuse known totals, of which a table without levels has none.
+
+        Raises:
+            InvalidInput: there are some.
+        """
+        if fit.known:
+            raise InvalidInput(
+                f"{field('known')} is for hierarchies; a contingency table has no levels: leave "
+                f"it out"
+            )
 
     def read(self, release: Release) -> ContingencyReading:
         """See `Statistic.read`."""
@@ -205,6 +251,15 @@ class ContingencyReading(GridReading):
             found[names[axis]] = np.array(this.columns[names[axis]], dtype=object)[picked[row]]
         return {**found, **self._columns(low, high, level)}
 
+    def fitted(self, fit: Fit) -> FittedMargins:
+        """All margins made to fit: whole numbers, none below 0; they add up.
+
+        Whole and non-negative numbers are chosen from the first column on, each value's number
+        shared out among those of the next (`whole_numbers`): all margins are sums of these cells.
+        Intervals are those of the unadjusted estimates, cut to what is possible.
+        """
+        return FittedMargins(self, fit)
+
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
         """See `Reading.table_columns`: every margin, the total first and the cells last."""
         names, parts = list(self.statistic.columns), []
@@ -214,3 +269,38 @@ class ContingencyReading(GridReading):
                 rows = len(found["estimate"])
                 parts.append({name: np.full(rows, None, dtype=object) for name in names} | found)
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+@dataclass(frozen=True, eq=False)
+class FittedMargins:
+    """All margins of a table made to fit. Made by `ContingencyReading.fitted`."""
+
+    reading: ContingencyReading
+    fit: Fit
+
+    @cached_property
+    def cells(self) -> NDArray[Any]:
+        """Cells made whole or non-negative, from the total down."""
+        reading, fit = self.reading, self.fit
+        cells, shape = reading.counts, reading.statistic.shape
+        unit = 1.0 if fit.integers else 2.0**-reading._bits
+        sizes = [math.prod(shape[:depth]) for depth in range(len(shape) + 1)]
+        estimates = [cells.reshape(size, -1).sum(axis=1) / unit for size in sizes]
+        parents = [np.repeat(np.arange(above), below // above) for above, below in pairwise(sizes)]
+        nothing = [np.full(size, np.nan) for size in sizes]
+        bounds, _ = bounds_of(parents, nothing, nonnegative=fit.nonnegative)
+        whole = whole_numbers(estimates, parents, bounds)[-1].reshape(shape)
+        return whole if fit.integers else np.asarray(whole * unit)
+
+    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
+        """Every margin, the total first and the cells last."""
+        found, axes = self.reading.table_columns(level), range(len(self.reading.statistic.shape))
+        kept = [one for count in range(len(axes) + 1) for one in combinations(axes, count)]
+        sums = [self.cells.sum(axis=tuple({*axes} - {*one})).ravel() for one in kept]
+        found["lower"], found["upper"] = cut_to_possible(
+            found["lower"],
+            found["upper"],
+            integers=self.fit.integers,
+            nonnegative=self.fit.nonnegative,
+        )
+        return {**found, "estimate": np.concatenate(sums)}

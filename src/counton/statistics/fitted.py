@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
 from counton.arrays import Integers
 from counton.errors import SumOverflow
 from counton.mechanisms.tables import LARGEST_MEASUREMENT
-from counton.privacy import ApproxDP, ExpiringDP, Guarantee, PureDP
+from counton.privacy import ZCDP, ApproxDP, ExpiringDP, Guarantee, PureDP
 from counton.statistics.tallied import Tallied
 from counton.strategies import StreamStrategy
 from counton.strategies.base import Norm, check_norm
 
 
 class Fitted(Tallied):
-    """A statistic that measures its cells in the way best for Laplace or for Gaussian noise."""
+    """A statistic that measures its cells in the way best for Laplace or for Gaussian noise.
+
+    How finely weights are chosen follows from how many steps there are: sums that grow for ever
+    need the room that finer ones would take.
+    """
 
     @property
     @abstractmethod
@@ -25,8 +29,13 @@ class Fitted(Tallied):
         """Whether how cells are measured is stated, or settled already."""
 
     @abstractmethod
-    def _best(self, norm: Norm) -> Self:
-        """The same with the best measurement under one kind of noise."""
+    def _best(self, norm: Norm, horizon: int | None = None) -> Self:
+        """The same with the best measurement under one kind of noise, over so many steps."""
+
+    @property
+    def criterion(self) -> float:
+        """What is to be small: a deviation, where each measured cell has deviation 1."""
+        return self.error_of.mean
 
     def settled(self, guarantee: Guarantee, horizon: int | None = None) -> Self:
         """With the measurement that has the least error under a guarantee.
@@ -37,20 +46,62 @@ class Fitted(Tallied):
         if self._is_stated:
             return self
         if isinstance(guarantee, (PureDP, ExpiringDP)):
-            return self._best(1)
-        if not isinstance(guarantee, ApproxDP) or horizon is None:
-            return self._best(2)
+            return self._best(1, horizon)
+        large = isinstance(guarantee, ZCDP) and guarantee.rho > 2 and horizon == 1
+        if not (isinstance(guarantee, ApproxDP) or large) or horizon is None:
+            return self._best(2, horizon)
 
         def error(this: Self) -> float:
-            return this.plan(horizon, guarantee).best.mean_std
+            one = this.plan(horizon, guarantee).best.mean_std / this.error_of.mean
+            return one * this.criterion
 
-        return min((self._best(2), self._best(1)), key=error)
+        return min((self._best(2, horizon), self._best(1, horizon)), key=error)
 
     def sensitivity(self, strategy: StreamStrategy, p: Norm, *, batched: bool = False) -> float:
         """See `Statistic.sensitivity`; as measured for this norm, unless that is stated."""
         if self._is_stated:
             return super().sensitivity(strategy, p, batched=batched)
-        return self._best(check_norm(p)).sensitivity(strategy, p, batched=batched)
+        best = self._best(check_norm(p), strategy.horizon)
+        return best.sensitivity(strategy, p, batched=batched)
+
+
+class TableStatistic(Fitted):
+    """A statistic whose readings are a table: rows without times are released once."""
+
+    is_table = True
+
+    @property
+    @abstractmethod
+    def size(self) -> str:
+        """How many numbers there are, in words."""
+
+    @property
+    @abstractmethod
+    def mechanism(self) -> str:
+        """What is measured, a sentence."""
+
+    @abstractmethod
+    def spread(self, std: float) -> list[dict[str, Any]]:
+        """Largest standard deviations by what is read, where each measured cell has this one."""
+
+    def accuracy(self, guarantee: Guarantee, horizon: int = 1) -> list[dict[str, Any]]:
+        """How accurate the table would be: known before any data.
+
+        Args:
+            guarantee: for all releases together.
+            horizon: number of steps; of 1 the table is released once.
+
+        Returns:
+            Rows as of `spread`: ``std`` is typical of all steps, and over time ``largest_std`` that
+            of the worst.
+        """
+        settled = self.settled(guarantee, horizon)
+        best, of = settled.plan(horizon, guarantee, batched=True).best, settled.error_of
+        rows = settled.spread(best.mean_std / of.mean)
+        if horizon == 1:
+            return rows
+        worst = best.max_std / of.largest / (best.mean_std / of.mean)
+        return [{**row, "largest_std": row["std"] * worst} for row in rows]
 
 
 def refuse_inexact(sums: Integers, largest_entry: int) -> None:

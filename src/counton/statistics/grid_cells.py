@@ -26,14 +26,26 @@ from counton.columns import refuse_added
 from counton.errors import InvalidInput, field
 from counton.exact import quoted
 from counton.laws import Bounded
-from counton.mechanisms.intervals import check_level
+from counton.mechanisms.intervals import (
+    check_level,
+    interval_halfwidth,
+    is_narrow,
+    smooth_halfwidth,
+    weighted_halfwidth,
+)
 from counton.mechanisms.tables import fraction_bits, shift_of_cells
 from counton.options import Statement
 from counton.privacy import Contribution
 from counton.privacy.contribution import Relation
 from counton.statistics.base import Events, Statistic
-from counton.statistics.fitted import Fitted, most_read, refuse_inexact
-from counton.statistics.readings import Difference, Reading, combined_halfwidths, ends_of
+from counton.statistics.fitted import TableStatistic, most_read, refuse_inexact
+from counton.statistics.readings import (
+    Difference,
+    Reading,
+    combined_halfwidths,
+    ends_of,
+    is_one_draw,
+)
 from counton.statistics.tallied import Part, X
 from counton.strategies.base import Norm
 from counton.strategies.lines.base import rounded_sums
@@ -74,7 +86,7 @@ def refuse_of_tables(stated: Statement) -> None:
         )
 
 
-class GridCells(Fitted):
+class GridCells(TableStatistic):
     """Counts of cells that labels name; made by `Ranges` and `Contingency`.
 
     Attributes:
@@ -124,6 +136,7 @@ class GridCells(Fitted):
         self.unit = Contribution(neighbours, 1, 1, unit="event" if unit is None else unit).unit
         self._stated = unit is not None
         self._grid = Grid.from_dict(grid) if isinstance(grid, Mapping) else grid
+        self.sources = () if self._grid is None else self._grid.sources
         if self._grid is not None and self._grid.shape != self.shape:
             raise InvalidInput(
                 f"the strategy is for {self._grid.shape} cells, and there are {self.shape}: build "
@@ -131,6 +144,11 @@ class GridCells(Fitted):
             )
         parts = [Part(name, "label", labels) for name, labels in self.columns.items()]
         self.parts = (*parts, Part("value", "count")) if self.counts else tuple(parts)
+
+    @property
+    def size(self) -> str:
+        """See `TableStatistic.size`."""
+        return f"{' x '.join(f'{cells:,}' for cells in self.shape)} cells"
 
     @property
     def counts_rows(self) -> bool:  # type: ignore[override]
@@ -142,8 +160,8 @@ class GridCells(Fitted):
         """The parameters that are not those of all."""
 
     @abstractmethod
-    def _chosen(self, norm: Norm) -> Grid:
-        """The strategy of least error under one kind of noise."""
+    def _chosen(self, norm: Norm, horizon: int | None = None) -> Grid:
+        """The strategy of least error under one kind of noise, over so many steps."""
 
     def _common(self) -> dict[str, Any]:
         given: dict[str, Any] = {}
@@ -168,11 +186,11 @@ class GridCells(Fitted):
     @cached_property
     def grid(self) -> Grid:
         """How cells are measured; before the guarantee is known, as under Laplace noise."""
-        return self._grid or self._chosen(1)
+        return self._grid or self._chosen(1, None)
 
-    def _best(self, norm: Norm) -> Self:
+    def _best(self, norm: Norm, horizon: int | None = None) -> Self:
         """With the best strategy under one kind of noise."""
-        return type(self)(**self._own(), **self._common(), grid=self._chosen(norm))
+        return type(self)(**self._own(), **self._common(), grid=self._chosen(norm, horizon))
 
     @property
     def _is_stated(self) -> bool:
@@ -236,6 +254,7 @@ class GridCells(Fitted):
                     )
                 counts[row] = count
             labels = tuple(named) if isinstance(named, (tuple, list)) else (named,)
+            labels = tuple(map(self._named, labels))
             if len(labels) != len(self.columns):
                 raise InvalidInput(
                     f"event is {quoted(named)}; it must have a label for each of "
@@ -312,12 +331,17 @@ class GridCells(Fitted):
         found = np.array(self.grid.estimate(rows))
         return np.asarray(found.reshape(-1, found.shape[-1]).sum(axis=0), np.float64)
 
+    def _named(self, label: Any) -> Any:
+        """A label as it stands among those declared."""
+        return label
+
     def place_of(self, axis: int, label: Any) -> int:
         """Number of a label along an axis.
 
         Raises:
             InvalidInput: none of those declared.
         """
+        label = self._named(label)
         if not isinstance(label, str) or label not in self._codes[axis]:
             raise InvalidInput(
                 f"{quoted(label)} is no label of {list(self.columns)[axis]!r}; name one of those "
@@ -374,9 +398,18 @@ class GridReading(Reading):
         std = self.release.std * np.sqrt(self.statistic.grid.variance(low, high))
         return np.asarray(value * 2.0**-self._bits), np.asarray(std)
 
-    def halves(self, std: NDArray[Any], level: float) -> Floats:
-        """Half-widths of intervals of boxes, from their standard deviations."""
+    def halves(self, low: Integers, high: Integers, level: float) -> Floats:
+        """Half-widths of intervals of boxes.
+
+        Where each measured cell has one draw of noise, they come from its law, a sum of discrete
+        draws: exact where cells alone are measured; at most a quarter of an atom or 1/128 of the
+        standard deviation too wide where noise is narrow. Else, and where that would take too long
+        or noise is wide, they come from the standard deviation, with what that leaves open added.
+        """
         terms, release = self.release._terms, self.release
+        if is_one_draw(release):
+            return self._of_draws(low, high, level)
+        std = release.std * np.sqrt(self.statistic.grid.variance(low, high))
         half = combined_halfwidths(release, std, check_level(level))
         # Cells may be rounded; by Cauchy and Schwarz that moves a box by no more than this.
         each = float(terms.strategy.window_rounding(*ends_of(release))) * float(terms.released_unit)
@@ -386,10 +419,28 @@ class GridReading(Reading):
         grain = 2.0**-self._bits * corners * (2 if isinstance(release, Difference) else 1)
         return np.asarray(half + moved + grain, np.float64)
 
+    def _of_draws(self, low: Integers, high: Integers, level: float) -> Floats:
+        """Half-widths from the law of single draws."""
+        level, grid, law = check_level(level), self.statistic.grid, self.release._terms.law
+        # Each corner of a box is rounded by half a unit.
+        rounding = 2.0 ** (len(low) - 1 - self._bits)
+        if (weight := grid.cell_weight) is not None:
+            draws, where = np.unique(_few(np.prod(high - low, axis=0)), return_inverse=True)
+            half = np.array([interval_halfwidth(law, n, level) / weight for n in draws.tolist()])
+            half = half[where.reshape(-1)] + (rounding if weight > 1 else 0.0)
+        elif is_narrow(law) and (read := grid.read_weights(low, high)) is not None:
+            kinds, where = read
+            half = np.array([weighted_halfwidth(law, kind, level) for kind in kinds])
+            half = half[where] + rounding
+        else:
+            std = np.sqrt(grid.variance(low, high) * law.variance)
+            half = smooth_halfwidth(std, law, level) + rounding
+        return np.asarray(np.where((high > low).all(axis=0), half, 0.0), np.float64)
+
     def _columns(self, low: Integers, high: Integers, level: float) -> dict[str, NDArray[Any]]:
         """Estimate, std and interval of boxes."""
         estimate, std = self.boxes(low, high)
-        half = self.halves(std, level)
+        half = self.halves(low, high, level)
         return {
             "estimate": estimate,
             "std": std,
@@ -414,3 +465,16 @@ class GridReading(Reading):
     @abstractmethod
     def _box(self, name: Any) -> tuple[Integers, Integers]:
         """The box of a name, shapes ``(axes, 1)``."""
+
+
+#: Sizes of sums of which each gets its own law.
+_SIZES = 512
+
+
+def _few(draws: Integers) -> Integers:
+    """Numbers of draws, rounded up where there are many different: more draws lie farther out."""
+    if len(np.unique(draws)) <= _SIZES:
+        return draws
+    step = 2 ** np.maximum(np.floor(np.log2(np.maximum(draws, 1))).astype(np.int64) - 6, 0)
+    rounded: Integers = -(-draws // step) * step
+    return rounded

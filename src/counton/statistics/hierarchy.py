@@ -13,8 +13,10 @@ up over space too, and over time.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from fractions import Fraction
 from functools import cached_property
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -26,30 +28,43 @@ from counton.errors import InvalidInput, field
 from counton.exact import quoted
 from counton.laws import Bounded
 from counton.mechanisms import Release
-from counton.mechanisms.adjusted import all_levels
-from counton.mechanisms.hierarchy import wanted_variances, weighted
-from counton.mechanisms.intervals import check_level
+from counton.mechanisms.adjusted import (
+    AdjustedHierarchy,
+    adjusted_hierarchy,
+    all_levels,
+    check_known,
+)
+from counton.mechanisms.fit import Fit
+from counton.mechanisms.intervals import check_level, smooth_halfwidth
 from counton.mechanisms.tables import fraction_bits, shift_of_cells
 from counton.options import COUNTS, REPLACE, Option, Statement
-from counton.privacy import Contribution
+from counton.privacy import ZCDP, Contribution
 from counton.privacy.contribution import Relation
 from counton.statistics.base import Drawing, ErrorOf, Events, Statistic
-from counton.statistics.fitted import Fitted, most_read, refuse_inexact
+from counton.statistics.fitted import TableStatistic, most_read, refuse_inexact
 from counton.statistics.grid_cells import refuse_of_tables
-from counton.statistics.readings import Difference, Reading, combined_halfwidths, ends_of
+from counton.statistics.readings import (
+    Difference,
+    Reading,
+    combined_halfwidths,
+    ends_of,
+    is_one_draw,
+)
 from counton.statistics.tallied import Part, X
 from counton.strategies.base import Norm
 from counton.strategies.trees import HierarchyLaw, Tree, TreeStrategy
 from counton.strategies.trees.measuring import Measuring
 from counton.strategies.trees.strategy import tree_strategy_for
 
-#: The smallest weight of what is measured: coarser than for one release, since sums grow for ever.
-_LEAST_WEIGHT = 2**8
+#: The smallest weight of what is measured over time, where sums grow for ever, and once.
+_LEAST_WEIGHT, _LEAST_ONCE = 2**8, 2**20
+#: Standard deviations that can be had whatever they cost; with a guarantee, their smallest ratio.
+_LEAST_STD, _LARGEST_STD = 2.0**-20, 2.0**32
 #: Leaves at most: with a count of up to 2^32 their numbers fit into one integer.
 _MOST_LEAVES = 2**26
 
 
-class Hierarchy(Fitted):
+class Hierarchy(TableStatistic):
     """How much there is at every node of a tree, over time; children add up to their parents.
 
     An event is the path of a leaf, such as ``("CA", "Napa")``; with ``counts`` a pair of a path and
@@ -57,8 +72,10 @@ class Hierarchy(Fitted):
 
     Args:
         tree: all leaves there can be, public knowledge, or what `Tree.to_dict` says.
-        targets: wanted standard deviations by level, relative to each other: see
-            `counton.plan_hierarchy`. None: equal at every level.
+        targets: wanted standard deviations by level, relative to each other. A level left out
+            takes that of the nearest coarser level, the coarsest that of the nearest finer one. A
+            node with one child passes its noise on, and so may be more accurate than wanted. None:
+            equal at every level.
         counts: each event counts so many times; what is protected is one of these times.
         measurement: what is measured, as `TreeStrategy.to_dict` says. None: the weights that have
             the targets with least noise under the guarantee.
@@ -100,6 +117,8 @@ class Hierarchy(Fitted):
         REPLACE,
     )  # fmt: skip
     reads = ("domain",)
+    shows = ("over", "integers", "nonnegative", "known")
+    sources = ("ranges",)
 
     def __init__(
         self,
@@ -124,8 +143,8 @@ class Hierarchy(Fitted):
                 f"the tree has {sum(map(len, self.tree.leaves)):,} leaves; at most "
                 f"{_MOST_LEAVES:,} can be told apart: release a coarser one"
             )
+        wanted_variances(self.tree, targets, relative=True)  # refuses what are no targets
         self.targets = None if targets is None else {k: float(std) for k, std in targets.items()}
-        wanted_variances(self.tree, self.targets, relative=True)  # refuses what are no targets
         self.counts = self.counts_units = bool(counts)
         self.neighbours: Relation = neighbours
         # Says what is wrong with relation and unit.
@@ -203,22 +222,43 @@ class Hierarchy(Fitted):
     @cached_property
     def measuring(self) -> Measuring:
         """What is measured; before the guarantee is known, as under Laplace noise."""
-        return Measuring(self._measurement or self._weights(1))
+        return Measuring(self._measurement or self._weights(1, None))
 
-    def _weights(self, norm: Norm) -> TreeStrategy:
+    def _weights(self, norm: Norm, horizon: int | None) -> TreeStrategy:
         wanted, one = wanted_variances(self.tree, self.targets, relative=True)
-        return tree_strategy_for(self.tree, wanted, norm, unit=one, least_weight=_LEAST_WEIGHT)[0]
+        least = _LEAST_ONCE if horizon == 1 else _LEAST_WEIGHT
+        return tree_strategy_for(self.tree, wanted, norm, unit=one, least_weight=least)[0]
 
-    def _best(self, norm: Norm) -> Self:
+    def _best(self, norm: Norm, horizon: int | None = None) -> Self:
         """With the weights for one kind of noise."""
+        return self._measuring(self._weights(norm, horizon))
+
+    def _measuring(self, measurement: TreeStrategy) -> Self:
         return type(self)(
             self.tree,
             targets=self.targets,
             counts=self.counts,
-            measurement=self._weights(norm),
+            measurement=measurement,
             neighbours=self.neighbours,
             unit=self.unit if self._stated else None,
         )
+
+    def as_wanted(self) -> tuple[Self, ZCDP] | None:
+        """With the targets as they stand, and the least rho by which one release has them.
+
+        None where there are no targets.
+
+        Raises:
+            InvalidInput: targets that no noise has.
+        """
+        if self.targets is None:
+            return None
+        wanted, _ = wanted_variances(self.tree, self.targets, relative=False)
+        measurement, std = tree_strategy_for(self.tree, wanted, 2, least_weight=_LEAST_ONCE)
+        found = self._measuring(measurement)
+        moved = found.contribution().pattern
+        assert isinstance(moved, Bounded)
+        return found, ZCDP(Fraction(moved.l2_squared) / (2 * Fraction(std) ** 2))
 
     @property
     def _is_stated(self) -> bool:
@@ -249,6 +289,27 @@ class Hierarchy(Fitted):
             f"which counts in one of {self.places:,} leaves, and in all that is above it",
             relation=self.neighbours,
             unit=self.unit,
+        )
+
+    @property
+    def size(self) -> str:
+        """See `TableStatistic.size`."""
+        return f"{sum(self.tree.sizes):,} nodes"
+
+    def spread(self, std: float) -> list[dict[str, Any]]:
+        """See `TableStatistic.spread`: by level."""
+        parts = zip(self.tree.levels, self.tree.sizes, self.law.variances, strict=True)
+        return [
+            {"level": name, "nodes": size, "std": std * math.sqrt(float(part.max()))}
+            for name, size, part in parts
+        ]
+
+    @property
+    def mechanism(self) -> str:
+        """What is measured, a sentence."""
+        return (
+            "Measured were the total and, in every family of the hierarchy, contrasts of its "
+            "children; estimates are linear in them, and children add up to their parents exactly."
         )
 
     @cached_property
@@ -407,6 +468,14 @@ class Hierarchy(Fitted):
         first = cells.reshape(len(cells), -1)[:, 0]
         return np.asarray(first / self.measuring.strategy.total, np.float64)
 
+    def check_fit(self, fit: Fit) -> None:
+        """Refuse totals that cannot be.
+
+        Raises:
+            InvalidInput: see `HierarchyReading.adjusted`.
+        """
+        check_known(self.tree, dict(fit.known), nonnegative=fit.nonnegative)
+
     def read(self, release: Release) -> HierarchyReading:
         """See `Statistic.read`."""
         return HierarchyReading(self, release)
@@ -506,6 +575,11 @@ class HierarchyReading(Reading):
         estimate, half = self.estimate(name), self._halves(np.array([self.std(name)]), level)[0]
         return estimate - float(half), estimate + float(half)
 
+    @property
+    def stds(self) -> tuple[Floats, ...]:
+        """For each level the standard deviation of the noise of every node."""
+        return tuple(self.release.std * np.sqrt(part) for part in self.statistic.law.variances)
+
     def sum_of(self, nodes: Sequence[Any] | Mapping[Any, float]) -> tuple[float, float]:
         """A set of nodes together, and the standard deviation of that.
 
@@ -536,9 +610,53 @@ class HierarchyReading(Reading):
         tree, law = self.statistic.tree, self.statistic.law
         return self.release.std**2 * law.covariance(tree.find(first), tree.find(second))
 
+    def adjusted(
+        self,
+        *,
+        known: Mapping[Any, int] | None = None,
+        integers: bool = False,
+        nonnegative: bool = False,
+    ) -> AdjustedHierarchy:
+        """The table made to fit: known totals kept, whole numbers, none below 0; they add up.
+
+        All of it is a function of the release and of what is public, and costs no privacy. Known
+        totals enter by least squares with the exact covariance, which makes other numbers more
+        accurate. Non-negative numbers are biased where little is counted: see
+        `AdjustedHierarchy.notes`.
+
+        Args:
+            known: public totals by the node's path (``()`` is everything): what is known besides
+                the release, never the exact counts that it protects.
+            integers: whole numbers.
+            nonnegative: none below 0.
+
+        Raises:
+            InvalidInput: a node that is not in the tree, known totals that contradict each other
+                or are no whole numbers, or too many of them.
+            SumOverflow: estimates beyond 2^53.
+        """
+        law = self.statistic.measuring.strategy.joint_law(self.release.std**2)
+        return adjusted_hierarchy(
+            law,
+            self.estimates,
+            2.0**-self._bits,
+            self._halves,
+            known=known,
+            integers=integers,
+            nonnegative=nonnegative,
+        )
+
+    def fitted(self, fit: Fit) -> AdjustedHierarchy:
+        """See `adjusted`."""
+        known = dict(fit.known)
+        return self.adjusted(known=known, integers=fit.integers, nonnegative=fit.nonnegative)
+
     def _halves(self, std: Floats, level: float) -> Floats:
         """Half-widths of intervals of nodes."""
         terms, tree = self.release._terms, self.statistic.tree
+        if is_one_draw(self.release):
+            half = smooth_halfwidth(std, terms.law, check_level(level)) + 2.0**-self._bits
+            return np.asarray(half, np.float64)
         half = combined_halfwidths(self.release, std, check_level(level))
         # Cells may be rounded; by Cauchy and Schwarz that moves a node by no more than this.
         each = float(terms.strategy.window_rounding(*ends_of(self.release)))
@@ -571,3 +689,74 @@ class HierarchyReading(Reading):
         """See `Reading.table_columns`: all levels, the total first."""
         tree = self.statistic.tree
         return all_levels(tree, [self.level_columns(name, level) for name in tree.levels])
+
+
+def wanted_variances(
+    tree: Tree, targets: Mapping[str, float] | None, *, relative: bool
+) -> tuple[list[float], float]:
+    """Target variance of each level, relative ones with the largest at 1; and the target of 1."""
+    if targets is None:
+        return [1.0] * len(tree.levels), 1.0
+    if not isinstance(targets, Mapping):
+        raise InvalidInput(
+            f"targets have type {type(targets).__name__}; give a mapping from levels to standard "
+            f"deviations such as {{{tree.levels[-1]!r}: 10}}"
+        )
+    if not targets:
+        raise InvalidInput("targets are empty; name at least one level, or pass None")
+    stds = {name: _target(tree, name, std) for name, std in targets.items()}
+    unit = max(stds.values()) if relative else 1.0
+    for name, std in stds.items():
+        if not _LEAST_STD <= std / unit <= _LARGEST_STD:
+            bound = f"between 2^-20 and {'1 of the largest' if relative else '2^32'}"
+            raise InvalidInput(
+                f"the target of {name!r} is {std!r}, which cannot be measured exactly; it must be "
+                f"{bound}: bring it closer"
+            )
+    current = next(stds[name] for name in tree.levels if name in stds)
+    variances = []
+    for name in tree.levels:
+        current = stds.get(name, current)
+        variances.append((current / unit) ** 2)
+    return variances, unit
+
+
+def _target(tree: Tree, name: str, std: float) -> float:
+    if name not in tree.levels:
+        raise InvalidInput(
+            f"targets name {name!r}, which is not a level; the levels are {', '.join(tree.levels)}"
+        )
+    try:
+        value = float(std)
+    except (TypeError, ValueError, OverflowError):
+        value = math.nan
+    if not 0 < value < math.inf:  # refuses NaN too
+        raise InvalidInput(f"the target of {name!r} is {std!r}; it must be a finite number above 0")
+    return value
+
+
+def weighted(nodes: Sequence[Any] | Mapping[Any, float]) -> tuple[list[Any], list[float]]:
+    """Nodes, and how often each counts: once, unless a mapping says it.
+
+    Raises:
+        InvalidInput: a bare label instead of a list, or a weight that is no finite number.
+
+    >>> weighted({"CA": 1, "NY": -1})
+    (['CA', 'NY'], [1.0, -1.0])
+    """
+    if isinstance(nodes, (str, bytes)) or not isinstance(nodes, Iterable):
+        raise InvalidInput(
+            f"nodes are {nodes!r}, which is no list; give a list of nodes such as [{nodes!r}]"
+        )
+    listed = list(nodes)
+    if not isinstance(nodes, Mapping):
+        return listed, [1.0] * len(listed)
+    for node, weight in nodes.items():
+        given: Any = weight
+        number = isinstance(given, Real) and not isinstance(given, bool)
+        if not number or not math.isfinite(given):
+            raise InvalidInput(
+                f"the weight of {node!r} is {weight!r}; give a finite number, as in "
+                f"{{{node!r}: -1}}"
+            )
+    return listed, [float(weight) for weight in nodes.values()]

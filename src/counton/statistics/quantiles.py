@@ -214,14 +214,14 @@ class Quantiles(Fitted):
     @property
     def line(self) -> LineStrategy:
         """How cells are measured; before the guarantee is known, as under Laplace noise."""
-        return self._line or self._best(1).line
+        return self._line or self._best(1, None).line
 
     @property
     def cells(self) -> tuple[int, ...]:
         """See `Statistic.cells`: rows of the cells' strategy."""
         return (self.line.measurements,)
 
-    def _best(self, norm: Norm) -> Self:
+    def _best(self, norm: Norm, horizon: int | None = None) -> Self:
         """With the best strategy for the cells under one kind of noise."""
         line = _best_line(len(self.edges) - 1, norm, self.neighbours, self._names)
         return type(self)(

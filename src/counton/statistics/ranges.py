@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from counton.arrays import Integers
 from counton.errors import InvalidInput
-from counton.exact import quoted
+from counton.exact import check_integer, quoted
 from counton.mechanisms import Release
-from counton.options import COUNTS, LINE, REPLACE, Option, Statement
+from counton.options import COUNTS, LINE, REPLACE, ROWS, Option, Statement
+from counton.privacy import Contribution, Guarantee
 from counton.privacy.contribution import Relation
 from counton.statistics.base import Drawing, ErrorOf, Statistic
 from counton.statistics.grid_cells import GridCells, GridReading, refuse_of_tables
@@ -24,10 +25,16 @@ from counton.strategies.lines.catalogue import NAMES, built, serves, total_varia
 from counton.strategies.lines.grid import Grid
 from counton.strategies.lines.workloads import NAMED, Workload, workload
 
-#: Weights are multiples of 2^-8 of the largest, since sums grow for ever.
+if TYPE_CHECKING:
+    from counton.plans.ranges import RangesPlan
+
+#: Bits of the weights over time, where sums grow for ever.
 _BITS = 8
-#: Which strategies are compared, and the dense one up to so many cells.
+#: Which strategies are compared over time, and the dense one up to so many cells.
 _COMPARED, _DENSE = ("identity", "haar", "hierarchy", "optimal"), 256
+#: Names of strategies: those whose answers add up, and those whose weights have room over time.
+_ONCE = tuple(name for name in NAMES if name != "dyadic")
+_LINES = tuple(name for name in _ONCE if name != "square_root")
 
 
 class Ranges(GridCells):
@@ -37,12 +44,13 @@ class Ranges(GridCells):
     and a whole number, as often as which it counts.
 
     Args:
-        labels: of all cells in their order, public knowledge.
+        labels: of all cells in their order, public knowledge; or how many there are, which are
+            then called by their numbers from 0 on.
         name: of the line, as "hour".
         workload: what is to be accurate: "ranges", "prefixes", "nodes" or "subsets".
-        line: name of the strategy for the cells: one of `counton.plan_ranges`. None: the one of
-            least total error over the workload, among independent cells, Haar contrasts,
-            hierarchies and, up to 256 cells, dense matrices.
+        line: name of the strategy for the cells. None: the one of least total error over the
+            workload, among independent cells, Haar contrasts, hierarchies and, up to 256 cells,
+            dense matrices; in a stream of one step among all.
         counts, neighbours, unit: as of `Hierarchy`.
         grid: the strategy itself, as `Grid.to_dict` says.
 
@@ -74,7 +82,7 @@ class Ranges(GridCells):
 
     def __init__(
         self,
-        labels: Sequence[str],
+        labels: Sequence[str] | int,
         *,
         name: str = "cell",
         workload: str = "ranges",
@@ -88,12 +96,15 @@ class Ranges(GridCells):
             raise InvalidInput(
                 f"workload is {quoted(workload)}; it must be one of {', '.join(NAMED)}"
             )
-        if line is not None and line not in _LINES:
+        if line is not None and line not in _ONCE:
             raise InvalidInput(
-                f"line is {quoted(line)}; it must be one of {', '.join(_LINES)}, or None for the "
+                f"line is {quoted(line)}; it must be one of {', '.join(_ONCE)}, or None for the "
                 f"best"
             )
         self.name, self.workload, self.line = name, workload, line
+        self.numbered = not isinstance(labels, str) and isinstance(labels, int)
+        if isinstance(labels, int):
+            labels = [str(number) for number in range(check_integer("labels", labels, 1))]
         super().__init__({name: labels}, counts=counts, grid=grid, neighbours=neighbours, unit=unit)
         self.labels = self.columns[name]
 
@@ -104,12 +115,12 @@ class Ranges(GridCells):
     @classmethod
     def from_job(cls, stated: Statement) -> Statistic:
         """See `Statistic.from_job`."""
-        label, _ = stated.needed("label", "domain")
+        label, cells = stated.needed("label", "domain")
         refuse_of_tables(stated)
         stated.refuse_counts(stated["value"])
         return cls(
-            stated.groups(label),
-            name=label,
+            len(cells) if isinstance(cells, range) else stated.groups(label),
+            name="cell" if label == ROWS else label,
             workload=stated["workload"] or "ranges",
             line=None if stated["line"] == "auto" else stated["line"],
             counts=stated["value"] is not None,
@@ -138,13 +149,77 @@ class Ranges(GridCells):
         return {**table, "group": table[self.name]}
 
     def _own(self) -> dict[str, Any]:
-        given: dict[str, Any] = {"labels": list(self.labels), "name": self.name}
+        labels: Any = len(self.labels) if self.numbered else list(self.labels)
+        given: dict[str, Any] = {"labels": labels, "name": self.name}
         if self.workload != "ranges":
             given["workload"] = self.workload
         return given if self.line is None else {**given, "line": self.line}
 
-    def _chosen(self, norm: Norm) -> Grid:
-        return Grid((_best_line(workload(self.workload, len(self.labels)), norm, self.line),))
+    def _named(self, label: Any) -> Any:
+        number = isinstance(label, int | np.integer) and not isinstance(label, bool)
+        return str(label) if self.numbered and number else label
+
+    @property
+    def _asked(self) -> Workload:
+        return workload(self.workload, len(self.labels))
+
+    def _chosen(self, norm: Norm, horizon: int | None = None) -> Grid:
+        if self.line == "square_root" and horizon not in (None, 1):
+            raise InvalidInput(
+                f"line is 'square_root', whose weights leave sums over {horizon:,} steps no room; "
+                f"use one of {', '.join(_LINES)}"
+            )
+        return Grid((_best_line(self._asked, norm, self.line),))
+
+    @property
+    def mechanism(self) -> str:
+        """What is measured, a sentence."""
+        return (
+            f"Measured were the sums over cells that the strategy {self.grid.name!r} asks for; "
+            f"every interval is a linear function of them."
+        )
+
+    @property
+    def criterion(self) -> float:
+        """See `Fitted.criterion`: the total error over the workload."""
+        return math.sqrt(self.grid.total((self._asked,)))
+
+    def settled(self, guarantee: Guarantee, horizon: int | None = None) -> Self:
+        """See `Fitted.settled`; of one step by the noise itself, which is known beforehand."""
+        if self._is_stated or horizon != 1:
+            return super().settled(guarantee, horizon)
+        grid = self.lines(guarantee).best.grid
+        return type(self)(**self._own(), **self._common(), grid=grid)
+
+    def lines(self, guarantee: Guarantee) -> RangesPlan:
+        """All strategies for the cells by their error in a stream of one step.
+
+        Args:
+            guarantee: what is promised.
+
+        >>> from counton import ZCDP
+        >>> [choice.name for choice in Ranges(64).lines(ZCDP(0.5)).choices[:3]]
+        ['optimal', 'square_root', 'haar']
+        """
+        from counton.plans.ranges import plan_ranges
+
+        replaced = self.neighbours == "replace"
+        unit = Contribution.replace() if replaced else Contribution.add_remove()
+        return plan_ranges(
+            len(self.labels),
+            guarantee=guarantee,
+            contribution=unit,
+            strategy=self.line or "auto",
+            workload=self.workload,
+        )
+
+    def spread(self, std: float) -> list[dict[str, Any]]:
+        """See `TableStatistic.spread`: of the worst cell, and of all together."""
+        place = np.arange(len(self.labels))[None]
+        cells = math.sqrt(float(self.grid.variance(place, place + 1).max()))
+        ends = np.array([[0]]), np.array([[len(self.labels)]])
+        whole = math.sqrt(float(self.grid.variance(*ends)[0]))
+        return [{"interval": "a cell", "std": std * cells}, {"interval": "all", "std": std * whole}]
 
     @property
     def error_of(self) -> ErrorOf:
@@ -214,15 +289,13 @@ class RangesReading(GridReading):
         place = np.arange(len(self.statistic.labels))[None]
         running, std = self.boxes(np.zeros_like(place), place + 1)
         return {
-            self.statistic.name: np.array(self.statistic.labels, dtype=object),
+            self.statistic.name: place[0]
+            if self.statistic.numbered
+            else np.array(self.statistic.labels, dtype=object),
             **self._columns(place, place + 1, level),
             "running_total": running,
             "running_total_std": std,
         }
-
-
-#: Names of strategies; those whose weights have no room over time are left out.
-_LINES = tuple(name for name in NAMES if name not in ("dyadic", "square_root"))
 
 
 @lru_cache(maxsize=64)

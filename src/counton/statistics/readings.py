@@ -108,6 +108,13 @@ def combined_halfwidths(
     return np.asarray(np.maximum(alone, smooth_halfwidth(std, law, level, draws=draws)))
 
 
+def is_one_draw(release: Release) -> bool:
+    """Whether each cell is an exact count and one draw of noise, and nothing else."""
+    strategy = release._terms.strategy
+    only = strategy.horizon == 1 and not strategy.lattice_bits and not strategy.fraction_bits
+    return only and not isinstance(release, Difference)
+
+
 class Reading(ABC):
     """What was released of a statistic at one step: nothing exact is in it.
 

@@ -1,6 +1,6 @@
-"""What outlives a process: streams and tables, journaled in a database with their ledger.
+"""What outlives a process: streams, journaled in a database with their ledger.
 
-Names are loaded when they are first used: tables under a key alone need no database.
+Names are loaded when they are first used.
 """
 
 from __future__ import annotations
@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from counton.store.store import Store as Store
     from counton.store.store import state_summary as state_summary
     from counton.store.stream import Stream as Stream
-    from counton.store.tables import release_contingency as release_contingency
-    from counton.store.tables import release_hierarchy as release_hierarchy
-    from counton.store.tables import release_ranges as release_ranges
     from counton.store.verification import Verified as Verified
     from counton.store.verification import verify as verify
 
@@ -26,25 +23,17 @@ _HOME = {
     "Store": "counton.store.store",
     "Stream": "counton.store.stream",
     "Verified": "counton.store.verification",
-    "release_contingency": "counton.store.tables",
-    "release_hierarchy": "counton.store.tables",
-    "release_ranges": "counton.store.tables",
     "state_summary": "counton.store.store",
     "key_path": "counton.store.keyfile",
     "state_file": "counton.store.database",
     "verify": "counton.store.verification",
 }
 
-_WITHOUT_DATABASE = {"release_contingency", "release_hierarchy", "release_ranges"}
-
 __all__ = [
     "Store",
     "Stream",
     "Verified",
     "key_path",
-    "release_contingency",
-    "release_hierarchy",
-    "release_ranges",
     "state_file",
     "state_summary",
     "verify",
@@ -55,7 +44,7 @@ _load = loader(__name__, _HOME)
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOME and name not in _WITHOUT_DATABASE:
+    if name in _HOME:
         require("sqlalchemy")
     return _load(name)
 

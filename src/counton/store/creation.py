@@ -1,4 +1,4 @@
-"""What must hold before a release is created: the one gate for streams, statistics and tables.
+"""What must hold before a release is created: the one gate for all streams.
 
 A state that was restored from an old copy has forgotten what it released since: under the same key
 the forgotten name would get the same noise over other data, and what it spent would be spent again.
@@ -84,8 +84,9 @@ def _used(state: State, raw: Key | None, key: Kept) -> _Used:
             refuse_forgotten(connection, database, witness, raw)
             return {
                 (row.key_fingerprint, row.key_salt)
-                for table in (schema.streams, schema.tables)
-                for row in connection.execute(sa.select(table.c.key_fingerprint, table.c.key_salt))
+                for row in connection.execute(
+                    sa.select(schema.streams.c.key_fingerprint, schema.streams.c.key_salt)
+                )
             }
     finally:
         database.close()
@@ -123,9 +124,6 @@ def released_names(connection: Connection) -> dict[str, set[str]]:
         sa.select(schema.streams.c.name, schema.streams.c.key_fingerprint)
     ):
         known.setdefault(row.key_fingerprint, set()).add(row.name)
-    columns = (schema.tables.c.name, schema.tables.c.key_fingerprint, schema.tables.c.terms)
-    for name, fingerprint, terms in connection.execute(sa.select(*columns)):
-        known.setdefault(fingerprint, set()).add(keyfile.noise_name(name, terms))
     return known
 
 

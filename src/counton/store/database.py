@@ -199,7 +199,8 @@ class Database:
         if found != schema.FORMAT:
             raise StateError(
                 f"state {self.label} has format version {found}, this version of counton reads "
-                f"{schema.FORMAT}: use the version that wrote it"
+                f"{schema.FORMAT}: use the version that wrote it; a new state begins anew, and "
+                f"what was spent before is known to the old one alone"
             )
 
     def _explain(self, error: Exception) -> Exception:

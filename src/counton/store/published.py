@@ -61,8 +61,8 @@ groups = _of_stream(
 )
 windows = _of_stream(
     sa.Column("step", sa.BigInteger, primary_key=True, autoincrement=False),
-    sa.Column("window_start", _TIME, nullable=False),
-    sa.Column("window_end", _TIME, nullable=False),
+    sa.Column("window_start", _TIME),  # null: all rows were released once
+    sa.Column("window_end", _TIME),
     sa.Column("std", _NUMBER),
     sa.Column("half", _NUMBER),
     sa.Column("window_std", _NUMBER),

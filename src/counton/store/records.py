@@ -67,20 +67,6 @@ def refuse_stream(connection: Connection, database: Database, name: str) -> None
         )
 
 
-def refuse_table(connection: Connection, database: Database, name: str) -> None:
-    """Refuse a name that is taken.
-
-    Raises:
-        StateError: there is a table of this name.
-    """
-    known = sa.select(schema.tables.c.id).where(schema.tables.c.name == name)
-    if connection.execute(known).first() is not None:
-        raise StateError(
-            f"state {database.label} has released a table {name!r} already: choose another name "
-            f"for the stream"
-        )
-
-
 def enter(
     connection: Connection, database: Database, counter: Counter, key: Key, details: str
 ) -> Row[Any]:
@@ -94,7 +80,6 @@ def enter(
     name = counter.terms.name
     ledger.lock(connection)
     refuse_stream(connection, database, name)
-    refuse_table(connection, database, name)
     terms = counter.terms
     # Before the first release, and no noise depends on what a unit is called.
     contribution = replace(terms.contribution, unit=_unit(connection, terms, details))

@@ -20,12 +20,12 @@ from sqlalchemy import (
 )
 
 #: Version of the tables below and of the bytes in their blobs.
-FORMAT: Final = 6
+FORMAT: Final = 7
 
 #: SQLite's ``application_id`` of our files: "cntn" in ASCII.
 APPLICATION_ID: Final = int.from_bytes(b"cntn", "big")
 
-#: Longest name of a stream or table, in characters.
+#: Longest name of a stream, in characters.
 LONGEST_NAME: Final = 200
 
 metadata = MetaData()
@@ -70,26 +70,6 @@ streams = Table(
     Column("checkpoint", LargeBinary, nullable=False),  # secret: exact sums
     Column("seal", LargeBinary, nullable=False),  # keyed digest of details, marks: records.seal
     UniqueConstraint("name", name="counton_stream_name"),
-)
-
-#: Tables released at one go, with all that it takes to show them again; no stream has their names.
-tables = Table(
-    "counton_tables",
-    metadata,
-    Column("id", _ID, primary_key=True),
-    Column("name", String(LONGEST_NAME), nullable=False),
-    Column("kind", String(20), nullable=False),
-    Column("terms", Text, nullable=False),  # JSON: TableTerms.to_dict()
-    Column("asked", Text, nullable=False),  # JSON: what the caller stated besides the data
-    Column("key_fingerprint", String(64), nullable=False),
-    Column(
-        "key_salt", String(64)
-    ),  # where the key is one that other states may use: see Key.salted
-    Column("created", String(32), nullable=False),  # UTC, ISO 8601
-    Column("input_digest", LargeBinary, nullable=False),  # keyed: says nothing without the key
-    Column("strategy", Text, nullable=False),  # JSON: with its matrix or weights, exactly
-    Column("released", Text, nullable=False),  # JSON: the released integers
-    UniqueConstraint("name", name="counton_table_name"),
 )
 
 #: What was released: rows of consecutive steps, written before the release is returned.

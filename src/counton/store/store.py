@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from counton.statistics.base import Statistic
     from counton.statistics.readings import Readings
     from counton.store.marks import Secret
-    from counton.store.verification import Table
 
 
 class Found(NamedTuple):
@@ -342,39 +341,6 @@ class Store(Closing):
             connection.execute(table.update().where(table.c.name == name).values(details=public))
         return step
 
-    def table(self, name: str) -> Table:
-        """A table as it was released, without its key and its data.
-
-        Raises:
-            StateError: there is no such table, or it cannot be read.
-            InvalidInput: the state does not keep the names of what it counts.
-        """
-        from counton.store.verification import kept_table
-
-        query = sa.select(schema.tables).where(schema.tables.c.name == name)
-        with self._database.transaction(write=False) as connection:
-            row = connection.execute(query).first()
-        if row is None:
-            known = ", ".join(map(repr, self.tables)) or "none"
-            raise StateError(
-                f"state {self._database.label} has no table {name!r}; it has {known}: correct the "
-                f"name, or give the state of that table"
-            )
-        return kept_table(row)
-
-    def table_fit(self, name: str) -> dict[str, Any]:
-        """How the numbers of a table are made to fit where they are shown; empty: not at all.
-
-        Raises:
-            StateError: it cannot be read.
-        """
-        query = sa.select(schema.tables.c.asked).where(schema.tables.c.name == name)
-        with (
-            self._database.transaction(write=False) as connection,
-            reading(f"the release {name!r}"),
-        ):
-            return dict(json.loads(connection.execute(query).scalar_one()).get("fit", {}))
-
     def secret(self, name: str, key: keyfile.Kept) -> Secret | None:
         """With what a stream's users and ids are known again; None where none are yet.
 
@@ -428,12 +394,6 @@ class Store(Closing):
         query = sa.select(schema.streams.c.name, schema.streams.c.details)
         with self._database.transaction(write=False) as connection, reading("the streams' details"):
             return {row.name: json.loads(row.details) for row in connection.execute(query)}
-
-    @property
-    def tables(self) -> tuple[str, ...]:
-        """Names of what was released at one go, sorted."""
-        with self._database.transaction(write=False) as connection:
-            return tuple(sorted(connection.execute(sa.select(schema.tables.c.name)).scalars()))
 
     @property
     def units(self) -> list[Known]:
@@ -495,25 +455,12 @@ class Store(Closing):
         with self._database.transaction(write=False) as connection, reading("the description"):
             terms = books.terms(connection)
             rows = connection.execute(records.facts().order_by(schema.streams.c.name))
-            tables = connection.execute(
-                sa.select(
-                    schema.tables.c.name,
-                    schema.tables.c.kind,
-                    schema.tables.c.terms,
-                    schema.tables.c.key_fingerprint,
-                    schema.tables.c.created,
-                ).order_by(schema.tables.c.name)
-            )
             return {
                 "state": self._database.label,
                 "format": schema.FORMAT,
                 "limit": None if terms is None else terms["limit"],
                 "ledger": [entry.to_dict() for entry in books.entries(connection)],
                 "streams": [_public(connection, row) for row in rows.all()],
-                "tables": [
-                    {**row._mapping, "terms": _without_law(json.loads(row.terms))}
-                    for row in tables.all()
-                ],
             }
 
     def close(self) -> None:
@@ -527,8 +474,7 @@ def state_summary(state: str | os.PathLike[str]) -> dict[str, Any]:
     Returns:
         ``state``, ``format``, ``limit``, ``ledger`` (entries) and ``streams``: for each its
         ``name``, ``terms``, ``details``, ``key_fingerprint``, ``created``, ``step`` and ``last``
-        (step, values and std of the last release, or None); and ``tables``: for each its ``name``,
-        ``kind``, ``terms``, ``key_fingerprint`` and ``created``.
+        (step, values and std of the last release, or None).
 
     Raises:
         StateError: the state is missing, damaged, not ours or of another format.

@@ -22,30 +22,20 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 from sqlalchemy.engine import Connection, Row
 
-from counton.errors import CountonError, InvalidInput, ReplayMismatch, StateError, WrongKey
+from counton.errors import InvalidInput, ReplayMismatch, StateError, WrongKey
 from counton.laws import Law, law_to_dict
 from counton.mechanisms import Counter
 from counton.mechanisms.calibration import law_for
-from counton.mechanisms.contingency import ContingencyRelease, saved_contingency
-from counton.mechanisms.hierarchy import HierarchyRelease, recomputed_hierarchy, saved_hierarchy
-from counton.mechanisms.ranges import RangesRelease, recomputed_cells, saved_ranges
 from counton.mechanisms.state import Progress, read_checkpoint, write_checkpoint
-from counton.mechanisms.tables import digest_of_counts, shift_of_cells
-from counton.mechanisms.terms import StreamTerms, TableTerms
+from counton.mechanisms.terms import StreamTerms
 from counton.noise import Key
-from counton.privacy import calibrate
 from counton.store import creation, journal, keyfile, records, schema
 from counton.store import ledger as books
 from counton.store.database import Database, reading
-from counton.strategies.base import TableStrategy
-from counton.strategies.trees import Tree
 
 #: Values computed again at once.
 _CHUNK = 2**20
-#: Digits in which linear algebra may differ between machines, in units of the released grid.
-_ROUNDING = 4
 _ONE = (Key, str, os.PathLike)
-Table = RangesRelease | HierarchyRelease | ContingencyRelease
 
 
 @dataclass(frozen=True)
@@ -53,9 +43,9 @@ class Verified:
     """What `verify` found of one release.
 
     Attributes:
-        name: of the stream or table.
-        kind: "stream", "ranges", "hierarchy" or "contingency"; or "forgotten", of a release that
-            the witness knows and the state, which is an old copy, does not.
+        name: of the stream.
+        kind: "stream"; or "forgotten", of a release that the witness knows and the state, which is
+            an old copy, does not.
         values: how many released values were computed again.
         checks: what holds, in words.
         problems: what does not; empty if all is well.
@@ -93,7 +83,7 @@ def verify(
 
     Args:
         state: path of a SQLite file, or a database URL.
-        name: of one stream or table; None: all.
+        name: of one stream; None: all.
         key: the key, or where it is kept; None: ``STATE.key`` beside a SQLite file. Of a state with
             several keys a list of them: each release takes the one that fits.
 
@@ -121,9 +111,9 @@ def verify(
     try:
         witnesses = [keyfile.witness_beside(database, one).held() for one in given]
         with database.transaction(write=False) as connection:
+            table = schema.streams
             rows: list[Row[Any]] = [
                 row
-                for table in (schema.streams, schema.tables)
                 for row in connection.execute(sa.select(table).order_by(table.c.name)).all()
                 if name in (None, row.name)
             ]
@@ -146,13 +136,12 @@ def verify(
             if isinstance(held, WrongKey):
                 if name is not None:
                     raise held
-                found.append(Verified(row.name, _kind(row), 0, (), (), skipped=str(held)))
+                found.append(Verified(row.name, "stream", 0, (), (), skipped=str(held)))
                 continue
-            check = _verify_stream if hasattr(row, "checkpoint") else _verify_table
             try:
-                one = check(database, row, held, spent.get(row.name))
+                one = _verify_stream(database, row, held, spent.get(row.name))
             except StateError as error:  # not even its terms can be read
-                one = Verified(row.name, _kind(row), 0, (), (str(error),))
+                one = Verified(row.name, "stream", 0, (), (str(error),))
             found.append(replace(one, key=_told(given[place], held) if len(given) > 1 else None))
         told = [
             replace(one, problems=tuple(dict.fromkeys(one.problems + refused[one.name])))
@@ -164,26 +153,16 @@ def verify(
         database.close()
 
 
-def _kind(row: Row[Any]) -> str:
-    return "stream" if hasattr(row, "checkpoint") else str(row.kind)
-
-
 def _remembered(
     connection: Connection, row: Row[Any], witness: keyfile.Witness, key: Key | WrongKey
 ) -> tuple[str, ...]:
     """What the witness has to say against a release."""
     held = None if isinstance(key, WrongKey) else key
     try:
-        if hasattr(row, "checkpoint"):
-            with reading(f"the terms of stream {row.name!r}"):
-                records.check_witness(connection, row, witness, held)
-            writer = None if connection.dialect.name == "sqlite" else row.writer_epoch
-            lacking = witness.lacks(row.key_fingerprint, row.name, row.step, writer)
-        else:
-            noise = keyfile.noise_name(row.name, row.terms)
-            digest = bytes(row.input_digest).hex()
-            witness.refuse_other_data(row.key_fingerprint, row.name, noise, digest)
-            lacking = witness.lacks(row.key_fingerprint, noise, 1)
+        with reading(f"the terms of stream {row.name!r}"):
+            records.check_witness(connection, row, witness, held)
+        writer = None if connection.dialect.name == "sqlite" else row.writer_epoch
+        lacking = witness.lacks(row.key_fingerprint, row.name, row.step, writer)
     except (StateError, ReplayMismatch) as error:
         return (str(error),)
     return () if lacking is None else (lacking,)
@@ -441,7 +420,7 @@ def _compare(
         )
 
 
-def _promise(terms: StreamTerms | TableTerms, name: str, spent: Any) -> tuple[list[str], list[str]]:
+def _promise(terms: StreamTerms, name: str, spent: Any) -> tuple[list[str], list[str]]:
     """Whether the ledger has the guarantee, and whether the noise of the law keeps it."""
     checks, problems = [], []
     if spent is None or spent.guarantee != terms.guarantee:
@@ -455,10 +434,9 @@ def _promise(terms: StreamTerms | TableTerms, name: str, spent: Any) -> tuple[li
             f"the ledger counts {name!r} by {spent.unit!r} ({spent.relation}), whose terms say "
             f"{unit!r} ({relation}): the state was altered; restore it from a copy"
         )
-    if isinstance(terms, StreamTerms):
-        promised = terms.counters or terms.guarantee
-        needed = law_for(terms.strategy, promised, terms.contribution, terms.shape).law
-        _width(needed, terms.law, checks, problems)
+    promised = terms.counters or terms.guarantee
+    needed = law_for(terms.strategy, promised, terms.contribution, terms.shape).law
+    _width(needed, terms.law, checks, problems)
     return checks, problems
 
 
@@ -472,80 +450,3 @@ def _width(needed: Law, law: Law, checks: list[str], problems: list[str]) -> Non
             f"the noise ({name}) is only {part:.3g} times as wide as the guarantee needs: the "
             f"state was altered; restore it from a copy"
         )
-
-
-def _verify_table(database: Database, row: Row[Any], key: Key, spent: Any) -> Verified:
-    with reading(f"the release {row.name!r}"):
-        terms = TableTerms.from_dict(json.loads(row.terms))
-    checks, problems = _promise(terms, row.name, spent)
-    try:
-        release = kept_table(row)
-    except InvalidInput as error:
-        return Verified(row.name, row.kind, 0, tuple(checks), tuple(problems), str(error))
-    if isinstance(release, HierarchyRelease):
-        values = sum(release.tree.sizes)
-        strategy: TableStrategy = release.plan.measurement
-        counts, off = recomputed_hierarchy(release, key)
-    else:
-        ranges = release.ranges if isinstance(release, ContingencyRelease) else release
-        values, strategy = int(np.prod(terms.shape)), ranges.choice.grid
-        counts, off = recomputed_cells(ranges, key)
-    present = digest_of_counts(key, row.kind, row.name, counts)
-    if not hmac.compare_digest(bytes.fromhex(present), bytes(row.input_digest)):
-        problems.append(
-            f"{row.name!r} is not what its data and its key give: what was released, or the digest "
-            f"of its data, was altered; restore the state from a copy"
-        )
-    elif off > _ROUNDING:
-        problems.append(
-            f"{row.name!r} differs from what its data and its key give by {off:,} units in its "
-            f"last place: the state was altered; restore it from a copy"
-        )
-    else:
-        exactly = "to the bit" if not off else f"but for {off} units in the last place"
-        checks.append(
-            f"{values:,} values: computed again from the exact counts, whose digest was kept, and "
-            f"the noise that the key gives, {exactly}"
-        )
-    shift = shift_of_cells(strategy, terms.contribution)
-    try:
-        needed = calibrate(terms.guarantee, shift, terms.law.family).law
-    except CountonError as error:
-        problems.append(f"no noise of this kind gives the guarantee: {error}")
-    else:
-        _width(needed, terms.law, checks, problems)
-    return Verified(row.name, row.kind, values, tuple(checks), tuple(problems))
-
-
-def kept_table(row: Row[Any]) -> Table:
-    """A table that was released, from its row alone.
-
-    Raises:
-        InvalidInput: the row does not say of what the numbers are: names that JSON does not keep.
-        StateError: it was altered.
-    """
-    with reading(f"the release {row.name!r}"):
-        terms = TableTerms.from_dict(json.loads(row.terms))
-        strategy, values = json.loads(row.strategy), json.loads(row.released)
-        asked, digest = json.loads(row.asked), bytes(row.input_digest).hex()
-        if row.kind == "ranges":
-            return saved_ranges(terms, strategy, values, digest, asked)
-        names = strategy.get("tree" if row.kind == "hierarchy" else "values")
-        if names is not None and row.kind == "hierarchy":
-            tree = Tree.from_dict(names)
-            if tree.digest == terms.measured["tree_sha256"]:
-                return saved_hierarchy(tree, terms, strategy, values, digest)
-        elif names is not None:
-            listed = tuple(_column(part) for part in names)
-            columns = tuple(terms.measured["columns"])
-            return saved_contingency(columns, listed, terms, strategy, values, digest)
-    raise InvalidInput(
-        f"the state does not keep the names of what {row.name!r} counts, since they are no plain "
-        f"texts and numbers: release it again with the same data and domain, which shows it"
-    )
-
-
-def _column(names: list[Any]) -> NDArray[Any]:
-    array = np.empty(len(names), dtype=object)
-    array[:] = names
-    return array

@@ -1,0 +1,67 @@
+"""How the numbers of a table are made to fit: what is asked, and what readers have to know."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+#: Largest mean of what cutting normal noise off at 0 adds, in deviations: 1 / sqrt(2 pi).
+CUT_OFF = 1 / math.sqrt(2 * math.pi)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How the numbers of a table are made to fit: a function of what is released and public.
+
+    Attributes:
+        integers: whole numbers that add up.
+        nonnegative: none below 0; biased where little is counted.
+        known: public totals that are kept, by the paths of their nodes.
+
+    >>> bool(Fit()), Fit(known=((("CA",), 40),)).to_dict()
+    (False, {'known': [[['CA'], 40]]})
+    """
+
+    integers: bool = False
+    nonnegative: bool = False
+    known: tuple[tuple[tuple[str, ...], int], ...] = ()
+
+    def __bool__(self) -> bool:
+        return self.integers or self.nonnegative or bool(self.known)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values; empty where nothing is asked."""
+        known = [[list(path), total] for path, total in self.known]
+        asked = {"integers": self.integers, "nonnegative": self.nonnegative, "known": known}
+        return {name: value for name, value in asked.items() if value}
+
+    @classmethod
+    def from_dict(cls, saved: Mapping[str, Any]) -> Fit:
+        """Inverse of `to_dict`."""
+        known = tuple((tuple(path), total) for path, total in saved.get("known", ()))
+        flags = {name: bool(saved.get(name)) for name in ("integers", "nonnegative")}
+        return cls(**flags, known=known)
+
+    def notes(self) -> list[str]:
+        """What a reader has to know besides the numbers, in sentences."""
+        return notes_on(integers=self.integers, nonnegative=self.nonnegative)
+
+
+def notes_on(*, integers: bool, nonnegative: bool) -> list[str]:
+    """What a reader of whole or non-negative numbers has to know, in sentences.
+
+    >>> notes_on(integers=True, nonnegative=False)
+    ['whole numbers: each is within 1 of the number it was rounded from']
+    """
+    said = []
+    if nonnegative:
+        said.append(
+            f"non-negative: where little is counted numbers are too large on average, by up to "
+            f"{CUT_OFF:.1f} of std where nothing is, and their siblings too small; intervals are "
+            f"not affected"
+        )
+    if integers:
+        said.append("whole numbers: each is within 1 of the number it was rounded from")
+    return said

@@ -1,0 +1,278 @@
+"""Which strategy measures a line or grid of cells with the least error, before any data.
+
+`plan_ranges` decides strategy and noise by exact expected error; `counton.Ranges` releases by it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from counton.columns import html
+from counton.errors import InvalidInput
+from counton.exact import quoted, quoted_numbers
+from counton.laws import Family, Law
+from counton.mechanisms.tables import NORMS, noise_kinds, ranked, shift_of_cells
+from counton.privacy import Contribution, Guarantee, calibrate
+from counton.strategies import Norm
+from counton.strategies.lines import Grid, LineStrategy, Workload, workload
+from counton.strategies.lines.catalogue import NAMES, built, serves, total_variance
+from counton.strategies.lines.grid import axis_bits
+
+Asked = str | Workload | ArrayLike
+
+#: A name or a strategy for every axis.
+Strategies = tuple[str | LineStrategy, ...]
+
+
+@dataclass(frozen=True)
+class RangesChoice:
+    """One strategy with one kind of noise.
+
+    Attributes:
+        grid: the strategy of every axis.
+        noise_law: law of one measurement's noise, in lattice units.
+        expected_error: total squared error over the workload, in squared units of the counts.
+
+    >>> from counton.privacy import ZCDP
+    >>> best = plan_ranges(64, guarantee=ZCDP(0.5)).best
+    >>> best.name, best.family
+    ('optimal', 'gaussian')
+    """
+
+    grid: Grid
+    noise_law: Law
+    expected_error: float
+
+    @property
+    def name(self) -> str:
+        """Name of the strategy; "a x b" where axes differ."""
+        return self.grid.name
+
+    @property
+    def family(self) -> Family:
+        """Kind of noise."""
+        return self.noise_law.family
+
+
+@dataclass(frozen=True, repr=False)
+class RangesPlan:
+    """All choices, least expected error first; no data was needed to make it.
+
+    >>> from counton.privacy import ZCDP
+    >>> plan = plan_ranges(64, guarantee=ZCDP(0.5))
+    >>> [choice.name for choice in plan.choices if choice.family == "gaussian"][:5]
+    ['optimal', 'square_root', 'haar', 'hierarchy', 'wavelet']
+    """
+
+    choices: tuple[RangesChoice, ...]
+    guarantee: Guarantee
+    contribution: Contribution
+    workloads: tuple[Workload, ...]
+
+    @property
+    def best(self) -> RangesChoice:
+        """The choice with the least expected error."""
+        return self.choices[0]
+
+    def table(self) -> Any:
+        """The same rows as `rows`, as a polars data frame.
+
+        Raises:
+            MissingExtra: polars is not installed; `rows` needs none.
+        """
+        from counton.columns import data_frame_of_rows
+
+        return data_frame_of_rows(self.rows())
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row a choice: rank, strategy, noise, expected_error (squared counts, in total)."""
+        return [
+            {
+                "rank": rank,
+                "strategy": choice.name,
+                "noise": choice.family,
+                "expected_error": choice.expected_error,
+            }
+            for rank, choice in enumerate(self.choices, 1)
+        ]
+
+    def describe(self) -> str:
+        """What was compared and what is protected, in words.
+
+        >>> from counton.privacy import ZCDP
+        >>> print(plan_ranges(8, guarantee=ZCDP(0.5)).describe().splitlines()[0])
+        8 cells, workload ranges, least total squared error first
+        """
+        cells = " x ".join(f"{count:,}" for count in self.best.grid.shape)
+        asked = " x ".join(dict.fromkeys(work.name for work in self.workloads))
+        rows = [
+            f"  {row['rank']:>2}  {row['strategy']:<12} {row['noise']:<9} "
+            f"{row['expected_error']:>12,.4g}"
+            for row in self.rows()
+        ]
+        head = (
+            f"{cells} cells, workload {asked}, least total squared error first\n"
+            f"guarantee: {self.guarantee}\n"
+            f"protected: {self.contribution.describe(steps=False)}"
+        )
+        return "\n".join([head, *rows])
+
+    def __str__(self) -> str:
+        return self.describe()
+
+    def __repr__(self) -> str:
+        return f"<RangesPlan of {len(self.choices)} choices, best {self.best.name}>"
+
+    def _repr_html_(self) -> str:
+        rows = self.rows()
+        return html(
+            f"guarantee: {self.guarantee}\nprotected: {self.contribution.describe(steps=False)}",
+            {name: np.array([row[name] for row in rows]) for name in rows[0]},
+        )
+
+
+def plan_ranges(
+    shape: int | Sequence[int],
+    *,
+    guarantee: Guarantee,
+    contribution: Contribution | None = None,
+    strategy: str | LineStrategy | Strategies = "auto",
+    workload: Asked | tuple[Asked, ...] = "ranges",
+) -> RangesPlan:
+    """Rank strategies with Laplace and Gaussian noise by their exact expected squared error.
+
+    Args:
+        shape: cells, or cells along each axis of a grid.
+        guarantee: what is promised.
+        contribution: the protected unit; default one unit in one cell, added or removed.
+        strategy: "auto" tries all; a name, a strategy, or a tuple with one of them an axis.
+        workload: "ranges", "prefixes", "nodes", "subsets", or a matrix with one row a query; a
+            tuple with one entry an axis for grids, else the same on every axis. The queries of a
+            grid are all products of the axes' queries (boxes, for "ranges").
+
+    Raises:
+        InvalidInput: no cells, an unknown name, or no noise that gives the guarantee.
+
+    >>> from counton.privacy import PureDP
+    >>> plan_ranges(64, guarantee=PureDP(1), workload="prefixes").best.family
+    'laplace'
+    """
+    cells = _shape(shape)
+    unit = Contribution.add_remove() if contribution is None else contribution
+    asked = _asked(workload, cells)
+    names = _named(strategy, cells)
+
+    def attempt(family: Family, combination: Strategies) -> RangesChoice:
+        grid, total = _grid(combination, asked, NORMS[family])
+        noise_law = calibrate(guarantee, shift_of_cells(grid, unit), family).law
+        return RangesChoice(grid, noise_law, noise_law.variance * total)
+
+    attempts = (
+        partial(attempt, family, combination)
+        for family in noise_kinds(guarantee)
+        for combination in _combinations(names, asked, NORMS[family])
+    )
+    distinct: dict[tuple[Family, str], RangesChoice] = {}
+    for choice in ranked(attempts, cost=lambda choice: choice.expected_error):
+        # "auto" on every axis can come to one name on all of them.
+        distinct.setdefault((choice.family, repr(choice.grid.parameters)), choice)
+    return RangesPlan(tuple(distinct.values()), guarantee, unit, asked)
+
+
+def _shape(shape: int | Sequence[int]) -> tuple[int, ...]:
+    """Cells along each axis."""
+    one = isinstance(shape, (int, np.integer)) or not np.ndim(shape)
+    cells: list[Any] = [shape] if one else list(cast("Sequence[int]", shape))
+    for count in cells:
+        if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 1:
+            cells = []
+    if not cells:
+        raise InvalidInput(
+            f"the cells have shape {quoted_numbers(shape)}; there must be at least one cell along "
+            f"every axis"
+        )
+    return tuple(int(count) for count in cells)
+
+
+def _named(strategy: str | LineStrategy | Strategies, cells: tuple[int, ...]) -> Strategies:
+    """A name or strategy for every axis."""
+    names = strategy if isinstance(strategy, tuple) else (strategy,) * len(cells)
+    if len(names) != len(cells):
+        raise InvalidInput(
+            f"{len(names)} strategies were given for {len(cells)} axes: give one for each axis"
+        )
+    for name in names:
+        known = isinstance(name, str) and name in ("auto", *NAMES)
+        if not known and not isinstance(name, LineStrategy):
+            raise InvalidInput(
+                f"strategy is {quoted(name)}; it must be 'auto' or one of {', '.join(NAMES)}, or a "
+                f"strategy, or a tuple with one of these an axis"
+            )
+    return names
+
+
+def _asked(kind: Asked | tuple[Asked, ...], cells: tuple[int, ...]) -> tuple[Workload, ...]:
+    kinds = kind if isinstance(kind, tuple) else (kind,) * len(cells)
+    if len(kinds) != len(cells):
+        raise InvalidInput(
+            f"{len(kinds)} workloads were given for {len(cells)} axes: give one for each axis"
+        )
+    return tuple(workload(each, count) for each, count in zip(kinds, cells, strict=True))
+
+
+def _combinations(
+    names: Strategies, asked: tuple[Workload, ...], norm: Norm
+) -> Iterator[Strategies]:
+    """Strategies of all axes to compare: what was asked for, and for "auto" every name on all."""
+    axes = len(asked)
+    every = all(name == "auto" for name in names)
+    if every:
+        for name in NAMES:
+            if all(serves(name, work, norm, axes) for work in asked):
+                yield (name,) * axes
+    if axes > 1 or not every:
+        yield names  # "auto" on every axis is the best of each
+
+
+def _grid(names: Strategies, asked: tuple[Workload, ...], norm: Norm) -> tuple[Grid, float]:
+    """The grid of these strategies, and its total variance in units of one draw's."""
+    axes = [_axis(name, work, norm, len(asked)) for name, work in zip(names, asked, strict=True)]
+    return Grid(tuple(axis for axis, _ in axes)), math.prod(total for _, total in axes)
+
+
+def _axis(
+    name: str | LineStrategy, asked: Workload, norm: Norm, axes: int
+) -> tuple[LineStrategy, float]:
+    """The strategy of one of the axes and its total variance on the axis' workload."""
+    if not isinstance(name, str):
+        return name, asked.total(_fitting(name, asked))
+    bits = axis_bits(axes)
+    chosen = _best_name(asked, norm, bits, axes) if name == "auto" else name
+    return built(chosen, asked, norm, bits), total_variance(chosen, asked, norm, bits)
+
+
+def _fitting(strategy: LineStrategy, asked: Workload) -> LineStrategy:
+    if strategy.cells != asked.cells:
+        raise InvalidInput(
+            f"the strategy {strategy.name} measures {strategy.cells} cells, but there are "
+            f"{asked.cells}: build it for that number"
+        )
+    return strategy
+
+
+def _best_name(asked: Workload, norm: Norm, bits: int, axes: int) -> str:
+    """Least error times squared sensitivity: on grids both are products over the axes."""
+
+    def cost(name: str) -> float:
+        axis = built(name, asked, norm, bits)
+        size = axis.l1_sensitivity() ** 2 if norm == 1 else axis.squared_sensitivity()
+        return total_variance(name, asked, norm, bits) * size
+
+    return min((name for name in NAMES if serves(name, asked, norm, axes)), key=cost)

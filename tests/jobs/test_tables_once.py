@@ -1,0 +1,352 @@
+"""Tables of rows without times: a stream of one step, under every guard of the one run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from keys import chosen_key
+from once import released
+
+import counton
+from counton.errors import BudgetExceeded, InvalidInput, ReplayMismatch, StateError
+from counton.jobs import Job, export, methods, publish, recalled, run
+from counton.jobs.writing import Outputs
+from counton.privacy import ZCDP, PureDP
+from counton.statistics import Contingency, Hierarchy, Ranges
+from counton.store import Store, verify
+from counton.strategies.trees import Tree
+
+ROWS = ["N,a,u1,1,i1", "N,a,u1,2,i2", "S,,u2,3,i3", "N,b,u3,4,i4", "S,,u1,5,i5"]
+TABLES = ("hierarchy", "ranges", "contingency")
+
+
+def written(folder: Path, rows: list[str] = ROWS, name: str = "e.csv") -> Path:
+    (folder / name).write_text("\n".join(["region,city,who,number,id", *rows, ""]))
+    (folder / "places.csv").write_text("region,city\nN,a\nN,b\nS,\n")
+    return folder / name
+
+
+def table(what: str, folder: Path, rows: list[str] = ROWS, **more: Any) -> Job:
+    """With noise that is 0 almost surely."""
+    if not (folder / "key").exists():
+        chosen_key().save(folder / "key")
+    own: dict[str, dict[str, Any]] = {
+        "hierarchy": {"levels": "region,city", "domain": folder / "places.csv"},
+        "ranges": {"label": "region", "domain": "N,S,T"},
+        "contingency": {"columns": "region,who", "domain": "region=N,S;who=u1,u2,u3"},
+    }
+    asked = {**own[what], "epsilon": 3000, "key": folder / "key", **more}
+    return Job(what, asked.pop("events", written(folder, rows)), folder / "s.db", **asked)
+
+
+@pytest.fixture(params=TABLES)
+def job(request: pytest.FixtureRequest, tmp_path: Path) -> Job:
+    return table(request.param, tmp_path)
+
+
+def numbers(job: Job) -> list[float]:
+    with run(job) as outcome:
+        found: list[float] = outcome.shown().table()["estimate"].round().to_list()
+        return found
+
+
+WHOLE = {
+    "hierarchy": [5, 3, 2, 2, 1],
+    "ranges": [3, 2, 0],
+    "contingency": [5, 3, 2, 3, 1, 1, 2, 0, 1, 1, 1, 0],
+}
+
+
+def test_all_rows_are_released_once_and_no_column_tells_of_time(job: Job) -> None:
+    assert numbers(job) == WHOLE[str(job.what)]
+    with run(job) as outcome:
+        assert (outcome.before, outcome.after, outcome.late) == (1, 1, 0)
+        assert outcome.definition.once
+        assert outcome.definition.strategy.horizon == 1
+        shown = outcome.shown().table()
+        assert not {"step", "window_start", "window_end"} & {*shown.columns}
+        assert outcome.shown().figures()
+    assert all(one.right for one in verify(job.state, key=job.key))
+
+
+def test_other_rows_are_refused_and_nothing_is_changed(job: Job, tmp_path: Path) -> None:
+    first = numbers(job)
+    more, fewer = [*ROWS, "N,a,u1,2,i9"], ROWS[1:]
+    for rows in (more, fewer, [ROWS[2], *ROWS[1:]], ["S,,u2,1,i1", *ROWS[1:]], []):
+        with pytest.raises(ReplayMismatch, match="it was released once: the same noise on other"):
+            run(replace(job, events=written(tmp_path, rows)))
+        assert all(one.right for one in verify(job.state, key=job.key))
+    assert numbers(replace(job, events=written(tmp_path, ROWS[::-1]))) == first
+    assert numbers(Job(job.what, job.events, job.state, key=job.key)) == first
+    with Store(job.state) as store:
+        assert len(store.spends) == 1
+
+
+def test_counts_are_rows_so_many_times(tmp_path: Path) -> None:
+    for what in TABLES:
+        folder = tmp_path / what
+        folder.mkdir()
+        found = table(what, folder, value="number")
+        assert numbers(found)[0] == (15 if what != "ranges" else 7)
+        with pytest.raises(ReplayMismatch, match="holds other values than those seen before"):
+            run(replace(found, events=written(folder, ["N,a,u1,2,i1", *ROWS[1:]])))
+    for more in ({"user": "who", "most": 3}, {"id": "id"}):
+        with pytest.raises(InvalidInput, match="does not go with a hierarchy of counts"):
+            run(table("hierarchy", tmp_path, value="number", **more))
+
+
+def test_files_frames_and_ids_give_one_table(tmp_path: Path) -> None:
+    for what in TABLES:
+        whole = WHOLE[what]
+        halves = [written(tmp_path, ROWS[:2], "a.csv"), written(tmp_path, ROWS[2:], "b.csv")]
+        frame = pl.read_csv(written(tmp_path))
+        for number, events in enumerate((halves, frame, frame.lazy())):
+            assert numbers(table(what, tmp_path, events=events, name=f"{what}{number}")) == whole
+        twice = written(tmp_path, [*ROWS, ROWS[0]], "c.csv")
+        with run(table(what, tmp_path, events=twice, id="id", name=f"{what}id")) as outcome:
+            assert outcome.shown().table()["estimate"].round().to_list() == whole
+
+
+def test_a_user_counts_as_often_as_is_promised(job: Job, tmp_path: Path) -> None:
+    people = replace(job, user="who", most=1)
+    with run(people) as outcome:
+        assert outcome.beyond_most == 2
+        assert outcome.definition.contribution.unit == "user"
+    assert numbers(people)[0] <= 3
+    with pytest.raises((ReplayMismatch, InvalidInput)):
+        run(replace(people, events=written(tmp_path, [*ROWS, "N,b,u9,1,i9"], "more.csv")))
+    one: Any = run(replace(job, name="rows")).definition.contribution.pattern
+    many: Any = run(replace(job, name="three", user="who", most=3)).definition.contribution.pattern
+    assert (many.l1, many.l2_squared) == (3 * one.l1, 9 * one.l2_squared)
+
+
+def test_policies_of_rows(tmp_path: Path) -> None:
+    bad = [*ROWS, "N,a,u1,many,i6", ",,u1,2,i7", "Q,q,u1,2,i8"]
+    lenient: dict[str, Any] = {
+        "bad_rows": f"quarantine:{tmp_path / 'bad.csv'}", "missing": "skip", "unknown": "drop",
+    }  # fmt: skip
+    with pytest.raises(InvalidInput):
+        run(table("hierarchy", tmp_path, bad, value="number"))
+    assert not (tmp_path / "s.db").exists()
+    with run(table("hierarchy", tmp_path, bad, value="number", **lenient)) as outcome:
+        assert outcome.tally.quarantined == 1
+        assert outcome.shown().table()["estimate"][0] == pytest.approx(15, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        *({"per": "1d", "user": "who", "most": 3}, {"release": "windows"}, {"continues": "x"}),
+        *({"expire": True}, {"around": 30}, {"strategy": "binary"}, {"metric": "max"}),
+        *({"watermark": "1h"}, {"append": True}, {"over": 1}, {"every": "1d"}, {"until": "newest"}),
+        *({"start": "2024-01-01"}, {"timezone": "Europe/Berlin"}, {"delta": "0.5"}, {"rho": 1}),
+        *({"by": "who"}, {"other": "rest"}, {"unknown": "discover"}, {"epsilon": "1e-15"}),
+        *({"sums": "1d", "out": "t.csv"}, {"clock_change": "guess"}, {"name": "no\x00name"}),
+    ],
+    ids=str,
+)
+def test_what_a_table_once_cannot_have_is_refused_before_anything(
+    job: Job, more: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def carried_out() -> None:
+        wanted = replace(job, **more)
+        run(wanted, approve=Outputs.of(wanted).approve).close()
+
+    with pytest.raises((InvalidInput, StateError)):
+        carried_out()
+    assert not Path(str(job.state)).exists()
+
+
+def test_a_later_job_contradicts_nothing(job: Job) -> None:
+    numbers(job)
+    for more in ({"epsilon": 2}, {"unit": "visit"}, {"steps": 7}, {"time": "number"},
+                 {"replace": True}, {"value": "number"}):  # fmt: skip
+        with pytest.raises((StateError, InvalidInput)):
+            run(replace(job, **more))
+    with pytest.raises(InvalidInput, match="a table that was released once"):
+        run(Job("count", job.events, job.state, name="next", continues=job.name, epsilon=1))
+    with pytest.raises(StateError, match="cannot be continued"):
+        run(Job("count", job.events, job.state, name=job.name))
+
+
+def test_the_limit_is_kept(job: Job) -> None:
+    with Store(job.state, create=True) as store:
+        store.set_limit(PureDP(1))
+    with pytest.raises(BudgetExceeded):
+        run(job)
+    assert numbers(replace(job, epsilon="0.9"))
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "json", "jsonl", "arrow"])
+def test_its_file_answers_as_the_run_does(job: Job, ending: str, tmp_path: Path) -> None:
+    out = tmp_path / f"t.{ending}"
+    done = counton.release(
+        str(job.what), job.events, state=job.state, out=out,
+        domain=job.domain, key=job.key, epsilon=1, **job.options,
+    )  # fmt: skip
+    read: Any = counton.read(out)
+    assert read.table().equals(done.table())
+    assert read.methods() == done.methods()
+    assert counton.read(out, level=0.5).table().equals(done.table(level=0.5))
+    assert read.reading.total == done.table()["estimate"][0] or job.what == "ranges"
+    assert export(job.state).table().equals(done.table())
+    assert "was released once" in methods(job.state)[job.name]
+    assert read.figures()
+    assert done._repr_html_()
+
+
+def test_it_is_published_for_sql(job: Job) -> None:
+    numbers(job)
+    assert publish(job.state, key=job.key).after == 1
+    rows = sqlite3.connect(str(job.state)).execute(
+        'select "group", round(estimate), window_end from counton_releases'
+    )
+    found = rows.fetchall()
+    assert [estimate for _, estimate, _ in found] == WHOLE[str(job.what)]
+    assert {end for *_, end in found} == {None}
+
+
+def test_how_numbers_fit_is_remembered_and_shown_everywhere(tmp_path: Path) -> None:
+    (tmp_path / "totals.csv").write_text("region,total\nN,7\n")
+    fit: dict[str, Any] = {"integers": True, "nonnegative": True, "epsilon": 1}
+    for what in ("hierarchy", "contingency"):
+        known: dict[str, Any] = {}
+        if what == "hierarchy":
+            known["known"] = tmp_path / "totals.csv"
+        first = table(what, tmp_path, out=tmp_path / f"{what}.parquet", **fit, **known)
+        given = {name: value for name, value in vars(first).items() if value not in (None, False)}
+        given |= given.pop("options")
+        given = {name: value for name, value in given.items() if name not in ("what", "events")}
+        found = counton.release(what, first.events, **given).table()
+        assert found["estimate"].dtype == pl.Int64
+        assert found["estimate"].min() >= 0  # type: ignore[operator]
+        if what == "hierarchy":
+            assert found["estimate"][1] == 7
+            (tmp_path / "totals.csv").write_text("region,total\nN,8\n")  # what was said stays
+        again = Job(what, first.events, first.state, key=first.key)
+        with run(recalled(again)) as outcome:
+            assert outcome.shown().table().equals(found)
+        assert export(first.state, name=what).table().equals(found)
+        read: Any = counton.read(tmp_path / f"{what}.parquet")
+        assert read.table().equals(found)
+        assert read.facts()["notes"]
+    with pytest.raises(ReplayMismatch, match="one table has one number a cell"):
+        run(table("hierarchy", tmp_path, **fit, known={("N",): 8}))
+
+
+def test_what_targets_cost(tmp_path: Path) -> None:
+    """The least rho by which one release has them; of a user as often as rows count."""
+    wanted = table("hierarchy", tmp_path, target="region=20,city=40", epsilon=None)
+    with run(wanted) as outcome:
+        shown = outcome.shown().table()
+        rho: Any = outcome.definition.guarantee
+        stds = shown.group_by("level", maintain_order=True).agg(pl.col("std").max())["std"]
+        assert stds.to_list() == pytest.approx([20, 20, 40], rel=1e-5)
+        assert (stds <= np.array([20, 20, 40]) * (1 + 1e-12)).all()
+    with run(replace(wanted, name="people", user="who", most=3)) as outcome:
+        people: Any = outcome.definition.guarantee
+        assert people.rho == 9 * rho.rho
+        assert outcome.shown().table()["std"].to_list() == shown["std"].to_list()
+    with pytest.raises(InvalidInput, match="neither a guarantee nor targets are stated"):
+        run(wanted.having(name="none", target=None))
+
+
+def test_a_line_without_names_is_its_rows(tmp_path: Path) -> None:
+    line = table("ranges", tmp_path, label=None, domain=None, value="number")
+    with run(line) as outcome:
+        shown = outcome.shown().table()
+        assert shown["cell"].to_list() == [0, 1, 2, 3, 4]
+        assert shown["estimate"].round().to_list() == [1, 2, 3, 4, 5]
+        assert outcome.definition.statistic.to_dict()["labels"] == 5
+    assert numbers(Job("ranges", line.events, line.state, key=line.key)) == [1, 2, 3, 4, 5]
+    for rows in (ROWS[::-1], ["N,a,u1,7,i1", *ROWS[1:]]):
+        with pytest.raises(ReplayMismatch):
+            run(replace(line, events=written(tmp_path, rows)))
+    with pytest.raises(StateError, match="the statistic is Ranges"):
+        run(replace(line, events=written(tmp_path, ROWS[:4])))
+    with pytest.raises(InvalidInput, match="2 files"):
+        run(replace(line, events=[written(tmp_path), written(tmp_path, ROWS, "f.csv")], name="x"))
+
+
+def test_a_number_of_steps_makes_each_row_a_step(tmp_path: Path) -> None:
+    rows = [row for row in ROWS if row[0] == "N"]
+    with run(table("hierarchy", tmp_path, rows, steps=9)) as outcome:
+        assert outcome.after == 3
+        assert not outcome.definition.once
+
+
+def test_any_table_may_be_handed_over(tmp_path: Path) -> None:
+    named = table("hierarchy", tmp_path)
+    with run(named) as outcome:
+        statistic = outcome.definition.statistic
+    given: dict[str, Any] = {"columns": "region,city", "epsilon": 3000, "key": named.key}
+    with run(Job(statistic, named.events, tmp_path / "t.db", **given)) as outcome:
+        assert outcome.shown().table()["estimate"].round().to_list() == WHOLE["hierarchy"]
+        assert isinstance(statistic, Hierarchy)
+
+
+def test_weights_are_as_fine_as_one_step_leaves_room_for(tmp_path: Path) -> None:
+    with run(table("hierarchy", tmp_path, epsilon=None, rho="0.5")) as outcome:
+        once: Any = outcome.definition.statistic
+        assert once.measuring.strategy.total >= 2**20
+        assert outcome.definition.strategy.lattice_bits == 0
+    over: Any = Hierarchy(once.tree).settled(PureDP(1), 12)
+    assert over.measuring.strategy.total < 2**12
+    line = Ranges(64).settled(PureDP(1), 1).grid.axes[0]
+    assert line.to_dict() == Ranges(64).lines(PureDP(1)).best.grid.axes[0].to_dict()
+
+
+#: SHA-256 of what is released, under a key that everybody knows: another address, law or strategy
+#: shows.
+KNOWN: dict[str, str] = {
+    "0 pure": "fa72bc49f5d18f0d",
+    "0 zero-concentrated": "8d1c835fe2768557",
+    "1 pure": "483647e64385c5c9",
+    "1 zero-concentrated": "8e1fd0b85c7ee19c",
+    "2 pure": "45926c1dd55d68a7",
+    "2 zero-concentrated": "89fdfb5febf7106c",
+    "3 pure": "d4b59689c0cc89b8",
+    "3 zero-concentrated": "24c3a57018f6e6cb",
+    "4 pure": "5778f985db754c66",
+    "4 zero-concentrated": "d3ac14e8d21b1304",
+    "5 pure": "343f7eabfd75aaa8",
+    "5 zero-concentrated": "9ccfbfd67c0ad9a9",
+}
+TREE = Tree.from_leaves({"region": ["N", "N", "S"], "city": ["a", "b", None]}, ["region", "city"])
+OF: list[Any] = [
+    Hierarchy(TREE),
+    Hierarchy(TREE, targets={"region": 5, "city": 10}, neighbours="replace"),
+    Ranges(16),
+    Ranges(9, line="square_root", workload="prefixes"),
+    Contingency({"sex": ["f", "m"], "smokes": ["no", "yes"]}),
+    Contingency({"sex": ["f", "m"], "smokes": ["no", "yes"]}, equal=True),
+]
+
+
+def answer(statistic: Any, guarantee: Any) -> str:
+    """Of a table of nothing: its noise alone."""
+    values = released(statistic, [], guarantee, chosen_key(), "known").release.value
+    return hashlib.sha256(np.ascontiguousarray(values, "<i8").tobytes()).hexdigest()[:16]
+
+
+@pytest.mark.parametrize("place", range(len(OF)))
+@pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP("0.5")], ids=str)
+def test_known_answers(place: int, guarantee: Any) -> None:
+    assert answer(OF[place], guarantee) == KNOWN[f"{place} {guarantee.kind}"]
+
+
+def test_its_description_is_public(job: Job) -> None:
+    numbers(job)
+    said = json.dumps(export(job.state).about)
+    assert '"once": true' in said
+    assert not any(secret in said for secret in ("u9", "i1"))
