@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from counton.jobs import count_events as count_events
     from counton.jobs import release as release
     from counton.jobs import sum_events as sum_events
+    from counton.jobs.reading import read as read
     from counton.mechanisms import Counter as Counter
     from counton.noise import Key as Key
     from counton.plans import plan as plan
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from counton.privacy import ExpiringDP as ExpiringDP
     from counton.privacy import ExpiringZCDP as ExpiringZCDP
     from counton.privacy import PureDP as PureDP
-    from counton.results import read as read
     from counton.statistics import Average as Average
     from counton.statistics import Contingency as Contingency
     from counton.statistics import Count as Count
@@ -94,7 +94,7 @@ _HOME = {
     "Triangles": "counton.statistics",
     "Job": "counton.jobs",
     "plan": "counton.plans",
-    "read": "counton.results",
+    "read": "counton.jobs",
     "release": "counton.jobs",
     "plan_expiration": "counton.plans",
     "sum_events": "counton.jobs",

@@ -13,10 +13,10 @@ import numpy as np
 import polars as pl
 import pytest
 
+from counton import read
 from counton.errors import InvalidInput, StateError
 from counton.jobs import Job, export, publish, recalled, run
 from counton.jobs.writing import Outputs
-from counton.results.files import read
 from counton.results.released import Released
 
 ENDINGS = ("parquet", "csv", "json", "jsonl", "arrow")

@@ -14,9 +14,10 @@ from counton.cli.options import AnswerOptions
 from counton.cli.printing import print_json, print_line, print_table
 from counton.errors import InvalidInput, field
 from counton.jobs.exports import released_in
+from counton.jobs.reading import read
 from counton.mechanisms.contrasts import Answer
 from counton.results.choosing import groups_named, steps_between, steps_within
-from counton.results.files import ADDRESSES, TABLES, is_database, promise_of, read
+from counton.results.files import ADDRESSES, TABLES, is_database, promise_of
 from counton.results.release import Release
 
 #: Rows that the screen shows.

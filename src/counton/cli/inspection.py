@@ -351,7 +351,8 @@ _ROWS = 20
 def print_release(places: Sequence[str], name: str | None, as_json: bool) -> None:
     """What a released table, a published database or a service says of its stream."""
     from counton.cli.export import table_of
-    from counton.results.files import promise_of, read
+    from counton.jobs.reading import read
+    from counton.results.files import promise_of
     from counton.results.wording import groups_in_words
 
     released = read(places, name=name)

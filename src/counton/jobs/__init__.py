@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from counton.jobs.job import Job as Job
     from counton.jobs.progress import Progress as Progress
     from counton.jobs.publishing import Published as Published
+    from counton.jobs.reading import read as read
     from counton.jobs.runs import Outcome as Outcome
     from counton.jobs.runs import recalled as recalled
     from counton.jobs.runs import run as run
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
 
 #: Where each public name lives. The imports above say the same to type checkers.
 _HOME = {
+    "read": "counton.jobs.reading",
     "Definition": "counton.jobs.definition",
     "Exported": "counton.jobs.exports",
     "Outcome": "counton.jobs.runs",
@@ -94,6 +96,7 @@ __all__ = [
     "export_all",
     "methods",
     "publish",
+    "read",
     "recalled",
     "release",
     "run",

@@ -14,11 +14,10 @@ import os
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterable, Mapping, Sequence
-from importlib import import_module
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -27,7 +26,6 @@ from numpy.typing import NDArray
 from counton.errors import InvalidInput, StateError, field
 from counton.exact import quoted
 from counton.laws import law_to_dict
-from counton.lazy import require
 from counton.mechanisms import Releases
 from counton.mechanisms.intervals import check_level
 from counton.mechanisms.terms import StreamTerms
@@ -64,12 +62,38 @@ _FORMAT = 2
 _READ = (1, _FORMAT)
 #: Who writes descriptions.
 AUTHOR = f"counton {version('counton')}"
-#: What reads the published tables of a database: below jobs, and above what is public.
-_DATABASES = "counton.store.published"
 #: How the address of a database begins.
 _DATABASE_URLS = ("sqlite:", "postgresql:", "postgresql+psycopg:")
 #: What stands before names that came with the events where a spreadsheet would read a formula.
 _NO_FORMULA = r"^'('*[=+\-@\t\r\uFF1D\uFF0B\uFF0D\uFF20])"
+
+
+class FromDatabase(Protocol):
+    """What a database has of a stream: all of it is public."""
+
+    @property
+    def place(self) -> str:
+        """Where it is, in words."""
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """What a file says of it."""
+
+    @property
+    def columns(self) -> Mapping[str, list[Any]]:
+        """Rows by column."""
+
+    @property
+    def cells(self) -> Sequence[tuple[int, int, Any]]:
+        """Released cells: first and last step of each part, and the part."""
+
+    @property
+    def last(self) -> int:
+        """The newest step."""
+
+
+#: What reads the published rows of a stream of a database.
+Databases: TypeAlias = Callable[[str, str | None], FromDatabase]
 
 
 def about(
@@ -172,45 +196,18 @@ def read(
     name: str | None = None,
     level: float | None = None,
     token: str | None = None,
+    databases: Databases | None = None,
 ) -> Release:
-    """What was released, from a file, published tables or a service alone: no state, no key.
-
-    Rows that were left out or put in another order since are not missed until they are asked for.
-    Values that were changed cannot be noticed.
+    """See `counton.read`, which also knows databases.
 
     Args:
-        source: a table that a run or an export wrote: Parquet, or CSV, JSON, JSON lines or Arrow
-            with the description beside it (``visits.csv.json``); a pattern such as
-            ``2024-*.parquet``. Or the address of a stream of a service:
-            ``https://counts.example/v1/streams/visits``. Or a database that ``counton publish``
-            wrote: a SQLite file, ``sqlite:///public.db`` or ``postgresql://USER@HOST/DATABASE``.
-            Several, if they are of one stream.
-        name: of the stream; needed where a database has several.
-        level: probability with which each interval holds; None: as the file has it.
-        token: that a service asks for, or ``env:NAME``, the environment variable that holds it;
-            None: COUNTON_TOKEN, if there is one.
+        source, name, level, token: as there.
+        databases: what reads the published rows of a stream; None: files and services alone.
 
     Raises:
-        InvalidInput: no such file or stream, one without a description, files of several streams,
-            or a token that the service refuses.
-        StateError: another version of counton wrote the file, in a form that this one does not
-            know; a state; or a database in which nothing, or no such stream, is published.
-
-    >>> import tempfile
-    >>> import polars as pl
-    >>> from counton import PureDP, release
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> visits = pl.DataFrame({"time": ["2024-03-01T09:00", "2024-03-03T10:15"]})
-    >>> run = release(
-    ...     "count", visits, time="time", every="1d", start="2024-03-01", steps=365,
-    ...     until="newest", guarantee=PureDP(1), state=folder.name + "/visits.db",
-    ...     out=folder.name + "/visits.parquet",
-    ... )
-    >>> read(folder.name + "/visits.parquet").table().equals(run.table())
-    True
-    >>> folder.cleanup()
+        InvalidInput, StateError: as there.
     """
-    files = [_one(place, name, token) for place in _places(source)]
+    files = [_one(place, name, token, databases) for place in _places(source)]
     newest = max(files, key=_File.last)
     described = newest.described
     for one in files:
@@ -223,12 +220,14 @@ def read(
     return _readings(files, described, definition, terms, level)
 
 
-def _one(place: str, name: str | None, token: str | None) -> _File:
+def _one(place: str, name: str | None, token: str | None, databases: Databases | None) -> _File:
     """One place, and the stream of it that is asked for."""
     if place.startswith(ADDRESSES):
         found = _fetched(place, token)
     elif is_database(place):
-        found = _published(place, name)
+        if databases is None:
+            raise InvalidInput(f"{place!r} is a database; read it with counton.read")
+        found = _published(databases(place, name))
     else:
         found = _opened(Path(place))
     own = found.described["terms"]["name"]
@@ -248,10 +247,8 @@ def is_database(place: str) -> bool:
         return False
 
 
-def _published(place: str, name: str | None) -> _File:
+def _published(kept: FromDatabase) -> _File:
     """A stream of a database, which another part of the house reads: it gives what is public."""
-    require("sqlalchemy")
-    kept = import_module(_DATABASES).read_rows(place, name)
     facts = {**kept.facts, "description": dict(kept.facts["description"])}
     described = facts["description"]
     try:

@@ -150,7 +150,7 @@ class Begun(NamedTuple):
     cells: int
 
 
-class Rows(NamedTuple):
+class PublishedRows(NamedTuple):
     """What a database says of one published stream, all of it public.
 
     Attributes:
@@ -415,7 +415,7 @@ def moments(connection: Connection, times: Sequence[Any]) -> Sequence[Any]:
     return [time.strftime("%Y-%m-%dT%H:%M:%SZ") for time in times]
 
 
-def read_rows(source: str, name: str | None = None) -> Rows:
+def read_rows(source: str, name: str | None = None) -> PublishedRows:
     """What is published of a stream, from a database that is not changed.
 
     Args:
@@ -471,7 +471,7 @@ def read_rows(source: str, name: str | None = None) -> Rows:
         )
         names = list(found.keys())
         columns = [list(column) for column in zip(*found.all(), strict=True)]
-    return Rows(
+    return PublishedRows(
         place,
         facts,
         row.step,

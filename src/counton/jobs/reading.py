@@ -1,0 +1,72 @@
+"""What was released, read back from files, published tables or a service.
+
+Files and services are read by `counton.results`; tables of a database by the store, which hands out
+nothing but what was published there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from counton.lazy import require
+from counton.results import files
+
+if TYPE_CHECKING:
+    from counton.results.release import Release
+    from counton.store.published import PublishedRows
+
+
+def read(
+    source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    name: str | None = None,
+    level: float | None = None,
+    token: str | None = None,
+) -> Release:
+    """What was released, from a file, published tables or a service alone: no state, no key.
+
+    Rows that were left out or put in another order since are not missed until they are asked for.
+    Values that were changed cannot be noticed.
+
+    Args:
+        source: a table that a run or an export wrote: Parquet, or CSV, JSON, JSON lines or Arrow
+            with the description beside it (``visits.csv.json``); a pattern such as
+            ``2024-*.parquet``. Or the address of a stream of a service:
+            ``https://counts.example/v1/streams/visits``. Or a database that ``counton publish``
+            wrote: a SQLite file, ``sqlite:///public.db`` or ``postgresql://USER@HOST/DATABASE``.
+            Several, if they are of one stream.
+        name: of the stream; needed where a database has several.
+        level: probability with which each interval holds; None: as the file has it.
+        token: that a service asks for, or ``env:NAME``, the environment variable that holds it;
+            None: COUNTON_TOKEN, if there is one.
+
+    Raises:
+        InvalidInput: no such file or stream, one without a description, files of several streams,
+            or a token that the service refuses.
+        StateError: another version of counton wrote the file, in a form that this one does not
+            know; a state; or a database in which nothing, or no such stream, is published.
+
+    >>> import tempfile
+    >>> import polars as pl
+    >>> from counton import PureDP, release
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> visits = pl.DataFrame({"time": ["2024-03-01T09:00", "2024-03-03T10:15"]})
+    >>> run = release(
+    ...     "count", visits, time="time", every="1d", start="2024-03-01", steps=365,
+    ...     until="newest", guarantee=PureDP(1), state=folder.name + "/visits.db",
+    ...     out=folder.name + "/visits.parquet",
+    ... )
+    >>> read(folder.name + "/visits.parquet").table().equals(run.table())
+    True
+    >>> folder.cleanup()
+    """
+    return files.read(source, name=name, level=level, token=token, databases=_rows)
+
+
+def _rows(place: str, name: str | None) -> PublishedRows:
+    require("sqlalchemy")
+    from counton.store.published import read_rows
+
+    return read_rows(place, name)
