@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from counton.errors import CountonError as CountonError
     from counton.jobs import Job as Job
     from counton.jobs import count_events as count_events
+    from counton.jobs import read as read
     from counton.jobs import release as release
     from counton.jobs import sum_events as sum_events
-    from counton.jobs.reading import read as read
     from counton.mechanisms import Counter as Counter
     from counton.noise import Key as Key
     from counton.plans import plan as plan

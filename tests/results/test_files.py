@@ -289,7 +289,7 @@ def test_what_cannot_be_read_is_refused_in_words(tmp_path: Path) -> None:
         read(out)
     with pytest.raises(InvalidInput, match="is no file"):
         read(tmp_path / "none.csv")
-    with pytest.raises(InvalidInput, match="no table that can be read back"):
+    with pytest.raises(StateError, match="is a state, which is secret and not for readers"):
         read(tmp_path / "s.db")
     (tmp_path / "bad.parquet").write_bytes(b"PAR1 nothing")
     with pytest.raises(InvalidInput, match="cannot be read as a table"):

@@ -15,8 +15,8 @@ import numpy as np
 from counton.arrays import Integers
 from counton.errors import InvalidInput, StateError, field
 from counton.events.files import read_domain
-from counton.events.tally import UNKNOWN, Columns, Unknown
-from counton.events.windows import CLOCK_CHANGE, ClockChange
+from counton.events.tally import Columns, Unknown
+from counton.events.windows import ClockChange
 from counton.exact import Number
 from counton.jobs import guards, statements
 from counton.jobs.clock import length_of
@@ -24,7 +24,6 @@ from counton.jobs.job import (
     EXPIRING,
     NEWEST,
     NOW,
-    RELEASES,
     Job,
     checked,
     guarantee_from,
@@ -420,18 +419,6 @@ def _lacks(lacking: Sequence[str]) -> InvalidInput:
 
 
 def _check_choices(request: Job) -> None:
-    for name, known in (
-        ("late", ("refuse", "drop")),
-        ("unknown", UNKNOWN),
-        ("clock_change", CLOCK_CHANGE),
-    ):
-        given = getattr(request, name)
-        if given not in known:
-            raise InvalidInput(f"{field(name)} is {given!r}; use one of {', '.join(known)}")
-    if request.release not in (None, *RELEASES):
-        raise InvalidInput(
-            f"{field('release')} is {request.release!r}; use one of {', '.join(RELEASES)}"
-        )
     named = isinstance(request.strategy, str) and not is_file_of(request.strategy)
     if named and request.strategy not in ("auto", *STRATEGIES):
         raise InvalidInput(

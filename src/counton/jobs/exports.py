@@ -19,7 +19,6 @@ import polars as pl
 from counton.columns import html
 from counton.errors import InvalidInput, StateError, field
 from counton.jobs.definition import KIND, Definition
-from counton.jobs.job import check_text
 from counton.jobs.outputs import (
     PICTURES,
     check_output,
@@ -27,6 +26,7 @@ from counton.jobs.outputs import (
     save_charts,
     write_table,
 )
+from counton.jobs.parts import check_text
 from counton.jobs.publishing import Published, publish_new
 from counton.jobs.released import (
     level_of,

@@ -72,8 +72,9 @@ def asked(
 
 
 def options_of(kind: type) -> dict[str, Option]:
-    """What may be stated of a dataclass, by the names of its fields."""
-    return {item.name: _option(item) for item in fields(kind) if "asked" in item.metadata}
+    """What may be stated of a dataclass, by the names of its fields; arguments first."""
+    found = [_option(item) for item in fields(kind) if "asked" in item.metadata]
+    return {option.name: option for option in sorted(found, key=lambda one: not one.argument)}
 
 
 def _option(item: Field[Any]) -> Option:

@@ -77,7 +77,7 @@ class JobFields(TypedDict, total=False):
     continues: str | None
     other: str | None
     spare: int | None
-    also: str | Sequence[str] | None
+    also: str | Sequence[Any] | None
     rename: str | None
     release: str | None
     strategy: str | StreamStrategy | None

@@ -18,7 +18,7 @@ import polars.selectors as cs
 
 from counton.errors import CountonError, InvalidInput
 from counton.events.files import is_file
-from counton.jobs.job import check_text
+from counton.jobs.parts import check_text
 from counton.lazy import require
 from counton.results.files import TABLES
 from counton.store.keyfile import state_files

@@ -259,8 +259,8 @@ def _published(kept: FromDatabase) -> _File:
             described["cells"] = {"parts": _joined(kept.cells, kept.last)}
     except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError) as error:
         raise StateError(
-            f"{kept.place} does not hold what was published ({error}): publish anew (counton "
-            f"publish --remove, then counton publish)"
+            f"{kept.place} does not hold what was published ({error}): take the "
+            f"stream out of it by counton publish, and publish it anew"
         ) from error
     return _file(kept.place, rows, facts)
 

@@ -509,11 +509,11 @@ def _nothing(connection: Connection, place: str, table: str) -> str:
     if sa.inspect(connection).has_table(schema.streams.name):
         return (
             f"{place} is a state in which nothing is published: publish its streams first "
-            f"(counton publish --state), or ask the state (counton answer)"
+            f"(counton publish), or ask the state (counton answer)"
         )
     return (
         f"{place} has no table {table}, so nothing is published there: publish a stream of a "
-        f"state there (counton publish --to)"
+        f"state there (counton publish)"
     )
 
 
@@ -532,7 +532,7 @@ def _reading(source: str) -> Iterator[tuple[Connection, str]]:
         if is_state(file):
             raise StateError(
                 f"{place} is a state, which is secret and not for readers: publish its streams in "
-                f"a file of their own (counton publish --to), or ask the state (counton answer)"
+                f"a file of their own (counton publish), or ask the state (counton answer)"
             )
         address = f"{file.as_uri()}?mode=ro"
         engine = sa.create_engine(

@@ -1,0 +1,511 @@
+"""The parts of a job: each says and checks what it means, and states each option once.
+
+A job is a statistic with its own options (`counton.statistics`), rows, windows of time, groups, a
+bound on people, a promise, an arrangement of the noise, a place where it is kept, files, and what
+is shown. Options of the command line, keys of job files, the schema and the documentation are made
+from these fields.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from numbers import Integral, Real
+from numbers import Number as AnyNumber
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+from counton.errors import InvalidInput, field, is_one, is_text
+from counton.jobs.fields import asked
+from counton.jobs.own_strategies import own_strategy
+
+if TYPE_CHECKING:
+    from counton.exact import Number
+    from counton.strategies.base import StreamStrategy
+
+#: What is published of each window: the total so far, the window's own count, or both.
+RELEASES = ("totals", "windows", "both")
+#: Of a field the words that it may be.
+Choices: TypeAlias = Mapping[str, tuple[str, ...]]
+
+
+class JobPart:
+    """What all parts share: their fields have the types that they say."""
+
+    #: Fields that are checked elsewhere.
+    elsewhere: ClassVar[tuple[str, ...]] = ()
+
+    def choices(self) -> Choices:
+        """Fields that are one of some words."""
+        return {}
+
+    def check(self) -> dict[str, int]:
+        """Refuse a field of another type, or another word than it may be.
+
+        Returns:
+            Whole numbers of other libraries, as Python's.
+
+        Raises:
+            InvalidInput: naming field, value and what is wanted.
+        """
+        whole = {}
+        for item in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, item.name)
+            if item.name in self.elsewhere or (value is None and item.default is None):
+                continue
+            if str(item.type).startswith("int"):
+                whole[item.name] = whole_number(item.name, value)
+            else:
+                check_type(item.name, str(item.type), value)
+        words: dict[str, tuple[str, ...]] = {}
+        for part in type(self).__mro__:
+            if "choices" in vars(part):
+                words |= vars(part)["choices"](self)
+        for name, known in words.items():
+            given = getattr(self, name)
+            if given is not None and given not in known:
+                raise InvalidInput(f"{field(name)} is {given!r}; use one of {', '.join(known)}")
+        return whole
+
+
+def whole_number(name: str, value: Any) -> int:
+    """A whole number as Python's.
+
+    Raises:
+        InvalidInput: it is none.
+
+    >>> whole_number("steps", 30)
+    30
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise wrong_type(name, value, f"a whole number, as in {field(name, 30)}")
+    return int(value)
+
+
+def check_type(name: str, type_: str, value: Any) -> None:
+    """Refuse a value of another type than a field has.
+
+    Args:
+        name: of the field.
+        type_: how its type is written.
+        value: what is stated.
+
+    Raises:
+        InvalidInput: naming it.
+
+    >>> check_type("append", "bool", True)
+    """
+    if type_.startswith("bool"):
+        if value is not True and value is not False:
+            raise wrong_type(name, value, "True or False")
+    elif type_.startswith("Number"):
+        if isinstance(value, bool) or not isinstance(value, str | AnyNumber):
+            raise wrong_type(name, value, "a number")
+    elif type_.startswith("float"):
+        if isinstance(value, bool) or not isinstance(value, Real):
+            raise wrong_type(name, value, "a number")
+    elif "datetime" in type_:
+        if not isinstance(value, str | datetime):
+            raise wrong_type(name, value, "a date, a datetime or a text, as in 2013-01-01T00:00")
+        check_text(name, value)
+    elif "Sequence[Any]" in type_:  # checked where it is read
+        if isinstance(value, str | os.PathLike):
+            check_text(name, os.fspath(value))
+    elif "Sequence" in type_:
+        of_several = isinstance(value, list | tuple) and all(map(is_one, value))
+        if not isinstance(value, str) and not of_several:
+            raise wrong_type(name, value, "a list, or a text with commas between")
+        check_text(name, value)
+    elif "PathLike" in type_:
+        path = os.fspath(value) if isinstance(value, str | os.PathLike) else None
+        if not isinstance(path, str):
+            what = "the path of a file" + (" or a database URL" if name == "state" else "")
+            raise wrong_type(name, value, what)
+        check_text(name, path)
+    elif "StreamStrategy" in type_ and not isinstance(value, str):
+        own_strategy(value)
+    else:
+        if not isinstance(value, str):
+            raise wrong_type(name, value, "a text")
+        check_text(name, value)
+
+
+def check_text(name: str, value: object) -> None:
+    """Refuse a text that is none in UTF-8, or holds NUL: no file or database keeps it.
+
+    Raises:
+        InvalidInput: naming the field.
+
+    >>> check_text("name", "visits")
+    """
+    if isinstance(value, str) and not is_text(value):
+        raise InvalidInput(
+            f"{field(name)} is {value[:80]!r}, which is no text in UTF-8 (a byte of another "
+            f"encoding, or NUL); write or rename it in UTF-8"
+        )
+
+
+def wrong_type(name: str, value: object, wanted: str) -> InvalidInput:
+    """An error that names a field, its value if that may be shown, and what is wanted."""
+    found = f"{repr(value)[:80]}, of type" if is_one(value) else "of type"
+    return InvalidInput(f"{field(name)} is {found} {type(value).__name__}; give {wanted}")
+
+
+@dataclass(frozen=True)
+class Keeping(JobPart):
+    """Where a stream is kept, and what it is called there.
+
+    Attributes:
+        state: path of a SQLite file, or a database URL.
+        continues: a stream of the same state that ends now; this one begins where it ends.
+        name: within the state.
+        key: where the key is kept: a file, ``env:NAME``, ``command:...``; None: ``STATE.key``.
+
+    >>> Keeping("visits.db").key is None
+    True
+    """
+
+    state: str | os.PathLike[str] = asked(
+        ..., "SQLite file or database URL that keeps the stream; secret", group="State"
+    )
+    continues: str | None = asked(
+        None,
+        "a stream of the state, which ends: this one goes on, with what it does not say",
+        group="State",
+    )
+    name: str = asked(
+        "",
+        'name of the stream within the state; default: events, of other statistics "statistic", '
+        "of tables their own",
+        group="State",
+    )
+    key: str | os.PathLike[str] | None = asked(
+        None,
+        "file of the key, env:NAME or command:...; default: STATE.key, made for a new state",
+        group="State",
+    )
+
+
+@dataclass(frozen=True)
+class Times(JobPart):
+    """How time is cut into windows, and which of them are released.
+
+    Attributes:
+        time: column of the events.
+        every, start, steps, timezone: windows of time; a `timedelta` and a `date` will do too.
+        around: instead of steps, of a stream without an end whose protection never fades: errors
+            are made small up to about so many windows, and it serves as many as come.
+        until: windows that ended by then are released; None or "now", when the run begins;
+            "newest", by the time of the newest event, which is somebody's and not protected.
+        watermark: a window is released so long after its end, whether the clock, the newest event
+            or ``until`` says what time it is: rows that are late by less count in their own window.
+        confirmed: release also what looks like a mistake, as many windows after the newest event.
+
+    >>> Times("at", every="1d").steps is None
+    True
+    """
+
+    time: str | None = asked(None, "column of the events' times", group="Time")
+    every: str | None = asked(None, "length of a window: 15m, 1h, 1d, 1w, 1mo", group="Time")
+    steps: int | None = asked(None, "how many windows the stream will ever have", group="Time")
+    around: int | None = asked(
+        None,
+        "instead of steps: the stream has no end, and you have about so many windows in mind",
+        group="Time",
+    )
+    start: str | datetime | None = asked(
+        None, "beginning of the first window", "from", group="Time"
+    )
+    until: str | datetime | None = asked(
+        None,
+        "release windows that ended by then; default: now; newest: by the newest event's time",
+        group="Time",
+    )
+    watermark: str | None = asked(
+        None,
+        "release a window only so long after its end, as in 6h: late rows fall into their own",
+        group="Time",
+    )
+    confirmed: bool = asked(
+        False, "release also many windows after the newest event", "yes", group="Time"
+    )
+    timezone: str | None = asked(
+        None, "zone of local times and calendar windows; default: UTC", group="Time"
+    )
+
+
+@dataclass(frozen=True)
+class Groups(JobPart):
+    """Which groups there are, and what becomes of rows of others.
+
+    Attributes:
+        by: column of the events; several are ``["region", "product"]`` or ``"region,product"``,
+            whose groups are called ``north / shoes``.
+        domain: the declared groups, public knowledge: a file, a list ``A,B,C``, or a sequence; of
+            several columns a table with them, a sequence of tuples, or a mapping of lists, all of
+            whose combinations are declared.
+        other: a group of its own for all rows of groups that are not declared.
+        spare: so many groups more, without a name yet.
+        also: names for spare groups, known to the public: a list ``A,B`` or a sequence; where there
+            is ``other``, from the first window on of which no run has read rows.
+        unknown: whether rows of undeclared groups are refused ("refuse") or dropped ("drop"); or
+            no group is declared and each is shown once it is large enough ("discover").
+
+    >>> Groups("page", "home,shop").unknown
+    'refuse'
+    """
+
+    by: str | None = asked(None, "column of the events' groups, or several: A,B", group="Groups")
+    domain: str | os.PathLike[str] | Sequence[Any] | Mapping[str, Sequence[Any]] | None = asked(
+        None,
+        "the declared groups, public: a file (one per line, or a table) or a list A,B,C",
+        group="Groups",
+    )
+    other: str | None = asked(
+        None, "a group of its own for rows of groups that are not declared", group="Groups"
+    )
+    spare: int | None = asked(None, "so many groups more, to be named later", group="Groups")
+    also: str | Sequence[Any] | None = asked(
+        None, "names for spare groups, A,B: they count from the next window on", group="Groups"
+    )
+    unknown: str = asked(
+        "refuse",
+        "rows of undeclared groups: refuse or drop; discover: none is declared",
+        group="Groups",
+    )
+
+    def choices(self) -> Choices:
+        """See `JobPart.choices`."""
+        return {"unknown": ("refuse", "drop", "discover")}
+
+
+@dataclass(frozen=True)
+class Promise(JobPart):
+    """What is promised, and to whom.
+
+    Attributes:
+        epsilon, delta, rho: the guarantee.
+        expire, growth, delay: of a stream without an end.
+        unit: what is protected, as the ledger calls it: one row, or with ``user`` one user (whose
+            period has the period's name too); left out: as in the state, else "event" or "user".
+
+    >>> Promise(epsilon=1).expire
+    False
+    """
+
+    epsilon: Number | None = asked(None, "privacy loss of one row", group="Guarantee")
+    delta: Number | None = asked(None, "with epsilon: approximate privacy", group="Guarantee")
+    rho: Number | None = asked(
+        None, "zero-concentrated privacy instead of epsilon", group="Guarantee"
+    )
+    expire: bool = asked(
+        False, "protection fades with age; no steps needed: see plan expire", group="Guarantee"
+    )
+    growth: Number | None = asked(
+        None, "with expire: the loss grows like log(age)^GROWTH; default: 1", group="Guarantee"
+    )
+    delay: int | None = asked(
+        None, "with expire: release events this many windows late", group="Guarantee"
+    )
+    unit: str | None = asked(
+        None, "what one row, or one user, is called; the ledger counts by it", group="Guarantee"
+    )
+
+
+@dataclass(frozen=True)
+class Arrangement(JobPart):
+    """How the noise is arranged.
+
+    Attributes:
+        release: "totals" so far, the "windows" alone, or "both"; None: as the stream, else totals.
+        strategy, metric: how the noise is arranged (a name, a `Factorisation` of one's own, or a
+            file with what its ``to_dict`` says), or by which error it is chosen.
+        simple: choose among strategies that release integers, without a search.
+
+    >>> Arrangement(strategy="kary").simple
+    False
+    """
+
+    release: str | None = asked(
+        None,
+        "totals so far, windows (each one's own number), or both; default: totals",
+        group="Noise",
+    )
+    strategy: str | StreamStrategy | None = asked(
+        None,
+        "auto, solved, look-ahead, kary, smooth, honaker, binary, sqrt or normalised-sqrt; or a "
+        "file with one of your own, mine.json",
+        group="Noise",
+    )
+    metric: str | None = asked(None, "error to make small: mean or max", group="Noise")
+    simple: bool = asked(False, "only strategies that release integers, no search", group="Noise")
+
+    def choices(self) -> Choices:
+        """See `JobPart.choices`."""
+        return {"release": RELEASES}
+
+
+@dataclass(frozen=True)
+class Users(JobPart):
+    """Whose events are bounded, and how many of them count.
+
+    Attributes:
+        user: column that says whose an event is; then a user is protected, not one event.
+        most: at most so many events of a user count.
+        per: or so many in each period of a user, ``1d``: then one user's one period is protected.
+        distinct: at most one event of a user counts in each window and group.
+        first: at most one event of a user counts in each group, for ever, in ``most`` groups (1).
+
+    >>> Users("visitor", most=3).first
+    False
+    """
+
+    user: str | None = asked(
+        None, "column of users: protect a user, not one event; needs most", group="People"
+    )
+    most: int | None = asked(
+        None, "at most so many events of a user count; the others are dropped", group="People"
+    )
+    per: str | None = asked(
+        None, "so many in each period, as in 1d; protects a user's one period", group="People"
+    )
+    distinct: bool = asked(False, "a user counts once in each window and group", group="People")
+    first: bool = asked(False, "a user counts once for ever: distinct users so far", group="People")
+
+
+@dataclass(frozen=True)
+class Rows(JobPart):
+    """How rows are read, and what becomes of those that cannot be counted.
+
+    Attributes:
+        rename: columns that are called otherwise from now on, ``old=new``, commas between several.
+        id: column that says which event a row is; it counts once, in whatever files it comes.
+        file_format, time_format, clock_change: how the events are read.
+        bad_rows: whether rows that cannot be read end the run ("refuse"), or are written into a
+            file, anew in each run ("quarantine:FILE"), at most ``bad_rows_most`` of them.
+        missing: whether rows that lack a time, group, value, user or id are refused as such
+            ("refuse"), or counted nowhere ("skip").
+        late: rows that come for a released window, of a statistic whose rows count in their order:
+            refused ("refuse"), or counted nowhere ("drop"). Others count at the next release.
+        append: the file holds new events only.
+
+    >>> Rows(id="ticket").late
+    'refuse'
+    """
+
+    rename: str | None = asked(
+        None, "columns called otherwise from now on: OLD=NEW,...", group="Rows"
+    )
+    id: str | None = asked(
+        None, "column of ids: a row counts once, in whatever file it comes", group="Rows"
+    )
+    file_format: str | None = asked(
+        None, "csv, parquet or jsonl, where the name does not say", "format", group="Rows"
+    )
+    time_format: str | None = asked(
+        None,
+        "epoch, epoch_ms, epoch_us, epoch_ns or a strftime format; default: ISO 8601",
+        group="Rows",
+    )
+    clock_change: str = asked(
+        "raise", "local times that come twice a year: raise, earliest or latest", group="Rows"
+    )
+    bad_rows: str = asked(
+        "refuse",
+        "rows that cannot be read: refuse, or quarantine:FILE, written anew in each run",
+        group="Rows",
+    )
+    bad_rows_most: int = asked(1000, "with quarantine: so many rows may be set aside", group="Rows")
+    missing: str = asked(
+        "refuse", "rows that lack a time, group, value, user or id: refuse or skip", group="Rows"
+    )
+    late: str = asked(
+        "refuse",
+        "rows of released windows, where rows count in order: refuse, or drop them",
+        group="Rows",
+    )
+    append: bool = asked(False, "the file holds new events only, not all since from", group="Rows")
+
+    def choices(self) -> Choices:
+        """See `JobPart.choices`."""
+        return {"late": ("refuse", "drop"), "clock_change": ("raise", "earliest", "latest")}
+
+
+@dataclass(frozen=True)
+class OutputFiles(JobPart):
+    """What is written and drawn, and how it looks.
+
+    Attributes:
+        out, plot, sums: files of released steps, of a chart, and of sums over periods.
+        title, axis, source, width: of the chart.
+
+    >>> OutputFiles(out="visits.csv").plot is None
+    True
+    """
+
+    out: str | os.PathLike[str] | None = asked(
+        None,
+        "write all released steps: .parquet, .csv, .json, .jsonl, .arrow or .xlsx",
+        group="Output",
+    )
+    plot: str | os.PathLike[str] | None = asked(
+        None, "draw all released steps: .png, .svg or .pdf", group="Output"
+    )
+    sums: str | None = asked(
+        None,
+        "also write what happened in each 1d,1w,1mo: OUT with that before its ending",
+        group="Output",
+    )
+    title: str | None = asked(
+        None, "of the chart, in other words than the statistic's own", group="Output"
+    )
+    axis: str | None = asked(None, "what the chart's axis shows", group="Output")
+    source: str | None = asked(
+        None, "where the numbers come from, a line below the chart", group="Output"
+    )
+    width: float | None = asked(
+        None, "of the chart in inches, as in 4 for a telephone; default: 7.5", group="Output"
+    )
+
+
+@dataclass(frozen=True)
+class Showing(JobPart):
+    """What is shown of what was released: remembered with the stream.
+
+    Attributes:
+        over, shares, ask, cut: what is shown of a statistic's readings.
+        integers, nonnegative, known: how the numbers of a table are made to fit, as they are shown
+            everywhere; ``known`` is a file, or a mapping from paths of nodes to totals.
+        level: probability with which each interval holds that is shown or written.
+
+    >>> Showing().level
+    0.95
+    """
+
+    over: int | None = asked(
+        None, "show what came in the last so many steps, not in all so far", group="Output"
+    )
+    shares: str | Sequence[float] | None = asked(
+        None, "which quantiles are shown, as in 0.25,0.5,0.75; 0.5 is the median", group="Output"
+    )
+    ask: str | Sequence[str] | None = asked(
+        None, "only these words, after every step: ACG,TT; default: all, now", group="Output"
+    )
+    cut: str | None = asked(
+        None,
+        "sets of nodes, A,B;C: the weight between each set and all other nodes, every step",
+        group="Output",
+    )
+    integers: bool = asked(False, "of a table: whole numbers that add up", group="Output")
+    nonnegative: bool = asked(
+        False,
+        "of a table: no number below 0, which is biased where little is counted",
+        group="Output",
+    )
+    known: str | os.PathLike[str] | Mapping[Any, int] | Sequence[Any] | None = asked(
+        None,
+        "of a hierarchy: public totals that are kept, a table with level columns and 'total'",
+        group="Output",
+    )
+    level: float = asked(0.95, "probability that an interval holds the true number", group="Output")
