@@ -12,7 +12,6 @@ from counton.lazy import loader, require
 
 if TYPE_CHECKING:
     from counton.results.description import Description as Description
-    from counton.results.files import read as read
     from counton.results.release import Release as Release
     from counton.results.shown import Shown as Shown
 
@@ -20,10 +19,9 @@ _HOME = {
     "Description": "counton.results.description",
     "Release": "counton.results.release",
     "Shown": "counton.results.shown",
-    "read": "counton.results.files",
 }
 
-__all__ = ["Description", "Release", "Shown", "read"]
+__all__ = ["Description", "Release", "Shown"]
 
 _load = loader(__name__, _HOME)
 
