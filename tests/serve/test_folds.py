@@ -181,24 +181,24 @@ def rows_of(state: Path) -> dict[str, int]:
         }
 
 
-@pytest.mark.parametrize("people", [{}, {"user": "who", "most": 2, "per": "1m", "unit": "user"}])
+@pytest.mark.parametrize("people", [{}, {"user": "who", "most": 2, "per": "1h", "unit": "user"}])
 def test_folds_leave_nothing_behind(tmp_path: Path, people: dict[str, Any]) -> None:
     """However many there were, the next one asks the same and leaves the same rows.
 
     But for the ids of batches, which are forgotten after their time. ``COUNTON_FOLDS=2000`` folds
     so often.
     """
-    with inside(tmp_path, **EXACT, **people) as service:
+    with inside(tmp_path, **EXACT, every="1h", **people) as service:
         seen = []
         for fold in range(FOLDS):
             assert service.post(f"b{fold}", [visit(0.2, who="ann")]).status_code == 202
             with statements_asked() as asked:
-                service.at((fold + 1) / (FOLDS + 1))
+                service.at((fold + 1) / 50)
             rows = rows_of(tmp_path / "visits.db")
             assert rows.pop("counton_inbox_batches") == fold + 1
             assert rows["counton_sources"] == rows["counton_inbox_waiting"] == 0
             seen.append((asked, rows))
-        service.at(1)
+        service.at(60)
         assert round(service.rows(group="home")[0]["estimate"]) == (2 if people else FOLDS)
     settled = 12 if people else 1  # marks of users are put together from time to time
     asked, rows = seen[settled]
