@@ -312,7 +312,8 @@ def test_a_statistic_of_another_package_gives_the_same_bits(
     tmp_path: Path, spark: Any, one_key: None
 ) -> None:
     rows = events(rows=200)
-    with installed(tmp_path):
+    with installed(tmp_path, by_pip=False) as package:
+        spark.sparkContext.addPyFile(str(package / "counton_above.py"))  # as on all executors
         stream: dict[str, Any] = {
             "time": "at",
             "every": "1d",
