@@ -159,7 +159,7 @@ NO_LAW: dict[str, str] = {
     **dict.fromkeys(
         (
             *("by_groups", "columns_of_job", "declares", "domain", "finds", "from_job"),
-            *("options", "ranks", "reads", "settles", "windowed"),
+            *("is_table", "options", "ranks", "reads", "settles", "windowed"),
         ),
         "how a job asks for it: counted is the statistic that comes of it, whose own laws hold",
     ),
