@@ -173,7 +173,7 @@ def test_what_a_frame_of_spark_cannot_have_is_refused(tmp_path: Path, spark: Any
         frame,
         "episodes takes rows in their order",
     )
-    refused(asked.having(time=None), frame, "without times")
+    refused(asked.having(time=None), frame, "a new stream needs time")
     refused(replace(asked), rows, "is no frame of Spark")
     with pytest.raises(InvalidInput, match="checkpoint and trigger"):
         counton_spark.run(asked, frame, checkpoint="here")
