@@ -135,7 +135,11 @@ def test_rows_are_told_by_their_labels() -> None:
         (lambda: Ranges([]), "each once"),
         (lambda: Ranges("abc"), "each once"),
         (lambda: Ranges(HOURS, workload="all"), "workload is 'all'"),
-        (lambda: Ranges(HOURS, line="square_root"), "line is 'square_root'"),
+        (lambda: Ranges(HOURS, line="squares"), "line is 'squares'"),
+        (
+            lambda: Ranges(HOURS, line="square_root").settled(ZCDP(1), 4),
+            "leave sums over 4 steps no room",
+        ),
         (lambda: Ranges(HOURS, grid=Ranges(["x"])._chosen(1)), "build it for as many"),
         (lambda: Contingency({}), "give the labels of each"),
         (lambda: Contingency({"std": ["a"]}), "rename it"),

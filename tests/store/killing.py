@@ -14,17 +14,19 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
-from once import kept_line
 from patience import HANGS
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
 from counton import Counter, Key, PureDP, Stream
 from counton.errors import ReplayMismatch, StreamConflict
+from counton.jobs import Job, run
+from counton.plans.ranges import plan_ranges  # noqa: F401 - loaded before the children are forked
 from counton.store import Store, state_summary, statements, writer
 from counton.strategies import KAry
 
@@ -318,8 +320,11 @@ def tables(arguments: list[str]) -> dict[str, Any]:
     then all are in one.
     """
     folder, _, count, _ = arguments
-    for name in ("one", "two"):  # what is loaded or built once is no part of a release
-        release_line(f"{folder}/warm.db", name, 0)
+    for salt in range(2):
+        cells = "".join(f"{number}\n" for number in (3, 1, 4, 1, 5 + salt))
+        Path(folder, f"cells{salt}.csv").write_text("n\n" + cells)
+    for name in ("one", "two"):
+        released_line(f"{folder}/warm.db", name, 0)
     found: dict[str, list[str]] = {}
     for beginning, state in (("new", None), ("old", f"{folder}/warm.db")):
         events = measured(state or f"{folder}/measured.db", "measured")
@@ -337,27 +342,55 @@ def places(events: int, count: int) -> list[int]:
 
 def killed_at(state: str, name: str, deadly: int) -> str:
     """What a process that was killed at an event left: nothing, a kept table, or a shown one."""
-    before = len(Store(state).streams) if os.path.exists(state) else 0
+    before = len(kept_in(state)[0]) if os.path.exists(state) else 0
     pid, reading = fork(partial(release_until_killed, state, name, deadly))
     shown = collect(reading)
     if not died(pid):
         raise RuntimeError(f"{name} ended by itself before event {deadly}: {shown}")
-    try:
-        release_line(state, name, 1)
-        kept = 1
-    except ReplayMismatch:
-        kept = 0
-    value = release_line(state, name, kept)
+    value = released_line(state, name, 1)
+    kept = 0 if value is None else 1
+    if value is None:
+        value = released_line(state, name, 0)
     if (kept == 1 and shown) or shown not in ([], [value]):
         raise RuntimeError(f"{name}: shown {shown}, now {value} of data {kept}")
-    if Store(state).spends[-1].name != name or len(Store(state).streams) != before + 1:
+    names, spender = kept_in(state)
+    if spender != name or len(names) != before + 1:
         raise RuntimeError(f"{name}: the ledger does not agree with the tables")
     return "shown" if shown else ("kept" if kept == 0 else "nothing")
 
 
+def kept_in(state: str) -> tuple[list[str], str]:
+    """Streams of a state and who spent last; closed, since SQLite does not survive a fork."""
+    with Store(state) as store:
+        return [*store.streams], store.spends[-1].name
+
+
 def release_line(state: str, name: str, salt: int) -> str:
-    """One release of a short line, as text."""
-    return str(kept_line([3, 1, 4, 1, 5 + salt], state, name))
+    """One release of a short line, as text; only in a child, since it starts threads."""
+    cells = Path(state).with_name(f"cells{salt}.csv")
+    with run(Job("ranges", cells, state, name=name, value="n", epsilon=1)) as outcome:
+        return str(outcome.shown().table()["estimate"].to_list())
+
+
+def released_line(state: str, name: str, salt: int) -> str | None:
+    """The same in a child that nobody kills; None where other data were released before."""
+    pid, reading = fork(partial(release_and_tell, state, name, salt))
+    lines = collect(reading)
+    os.waitpid(pid, 0)
+    if lines == ["other data"]:
+        return None
+    if len(lines) != 1 or lines[0].startswith("error"):
+        raise RuntimeError(f"{name} of data {salt}: {lines}")
+    return lines[0]
+
+
+def release_and_tell(state: str, name: str, salt: int, pipe: int) -> NoReturn:
+    try:
+        value = release_line(state, name, salt)
+    except ReplayMismatch:
+        value = "other data"
+    os.write(pipe, f"{value}\n".encode())
+    os._exit(0)
 
 
 def measured(state: str, name: str) -> int:
@@ -369,7 +402,7 @@ def measured(state: str, name: str) -> int:
 
 
 def release_until_killed(state: str, name: str, deadly: int, pipe: int) -> NoReturn:
-    count = counted(deadly)
+    count = counted(deadly, str(Path(state).parent))
     value = release_line(state, name, 0)
     count()
     os.write(pipe, f"{value}\n".encode())
@@ -378,8 +411,11 @@ def release_until_killed(state: str, name: str, deadly: int, pipe: int) -> NoRet
     os._exit(0)
 
 
-def counted(deadly: int) -> Callable[[], int]:
-    """Kill this process at an event: SQL statements, commits, and what touches files."""
+def counted(deadly: int, folder: str = "") -> Callable[[], int]:
+    """Kill this process at an event: SQL statements, commits, and what touches files (of a folder).
+
+    Where a process loads modules, the files it opens differ from one run to the next.
+    """
     events = 0
 
     def count(*_: object) -> int:
@@ -389,7 +425,10 @@ def counted(deadly: int) -> Callable[[], int]:
             os.kill(os.getpid(), signal.SIGKILL)
         return events
 
-    def audit(name: str, _: object) -> None:
+    def audit(name: str, given: tuple[Any, ...]) -> None:
+        elsewhere = given and isinstance(given[0], str | bytes)
+        if elsewhere and not os.fsdecode(given[0]).startswith(folder):
+            return
         if name in ("open", "sqlite3.connect") or name.startswith(("os.", "tempfile.")):
             count()
 
