@@ -231,7 +231,7 @@ def _small_cuts() -> Comparison:
 
 def _local(runs: int) -> Comparison:
     """Corollary 6: the median of values that clients hide."""
-    from counton.statistics import LocalMedian
+    from papers.constants.local_median import LocalMedian
 
     clients, cells = 10**6, math.ceil(EPSILON * 10**3)
     wide = EPSILON * math.sqrt(clients)
@@ -258,7 +258,7 @@ def _local(runs: int) -> Comparison:
 
 def _pure_local() -> Iterator[Comparison]:
     """The transform to pure local privacy: 10 epsilon, with coins in [e^-2eps / 2, e^2eps / 2]."""
-    from counton.statistics.local_median import choice_loss
+    from papers.constants.local_median import choice_loss
 
     for epsilon in (0.1, 0.25):
         least, most = math.exp(-2 * epsilon) / 2, math.exp(2 * epsilon) / 2

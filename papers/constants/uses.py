@@ -175,7 +175,7 @@ def top_1(runs: int) -> Comparison:
 
 def sparse(runs: int) -> Iterator[Comparison]:
     """Section 5: at most s ones in T steps."""
-    from counton.statistics import SparseCounter, SparseDesign
+    from papers.constants.sparse import SparseCounter, SparseDesign
 
     horizon, ones = 10**5, 500
     design = SparseDesign(
@@ -208,7 +208,7 @@ def sparse(runs: int) -> Iterator[Comparison]:
 
 def local() -> Comparison:
     """Section 5.6: the message of a client, with noise for two values of which it has one."""
-    from counton.statistics import LocalMedian
+    from papers.constants.local_median import LocalMedian
 
     clients = 400
     question = LocalMedian.for_clients(clients, ApproxDP(EPSILON, DELTA), name="local")

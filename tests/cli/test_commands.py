@@ -79,16 +79,6 @@ def test_plan_refuses_bad_input(more: list[str], words: str, place: Any) -> None
     assert words in done.err
 
 
-def test_plan_says_whether_a_sparse_counter_errs_less(place: Any) -> None:
-    asked = ("plan", "--steps", "1000", "--epsilon", "2", "--json", "--ones")
-    few, many = (json.loads(place(*asked, ones).out) for ones in ("10", "100000"))
-    assert (few["best"], many["best"]) == ("constant", "plain")
-    assert few["largest_error"]["constant"] == 5
-    refused = place(*asked, "10", "--statistic", "edges")
-    assert refused.code == 2
-    assert "--statistic with --ones" in refused.err
-
-
 def test_sums_are_clipped_and_put_on_the_grid(place: Any) -> None:
     rows = ["00:10,a,1.24", "00:20,a,99", "00:30,b,-3", "01:10,b,0.3", "02:00,a,1"]
     out = place.folder / "out.parquet"

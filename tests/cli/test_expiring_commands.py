@@ -221,7 +221,6 @@ def test_ages_are_read_in_steps() -> None:
         ("--expire 1d:1 --every 1h --metric max", "--metric max does not go with --expire"),
         ("--expire 1d:1 --every 1h --around 9", "--around 9 does not go with --expire"),
         ("--steps 9 --epsilon 1 --around 9", "--around 9 is for a stream without a last step"),
-        ("--steps 9 --epsilon 1 --ones 3 --around 9", "--around with --ones"),
         ("--steps 9 --epsilon 1 --plot x.csv", "x.csv"),
         ("--steps 9 --epsilon 1 --rmse 3", "--rmse 3.0 needs --expire"),
         ("--steps 9 --epsilon 1 --every 1h", "--every 1h needs --expire"),

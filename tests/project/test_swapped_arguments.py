@@ -253,8 +253,7 @@ def test_counters_of_statistics_show_no_rows(statistic: Any) -> None:
 
 #: What a caller does not make: results and parts.
 _MADE_HERE = (
-    "Drawing", "Line", "LocalEstimate", "Part", "Ranking", "Reading", "Readings", "Running",
-    "SparseCounter", "SparsePlan", "SparseRelease",
+    "Drawing", "Line", "Part", "Ranking", "Reading", "Readings", "Running",
 )  # fmt: skip
 
 

@@ -150,18 +150,12 @@ def serve_left_out(options: LeftOutOptions) -> None:
 def plan(options: PlanOptions) -> None:
     """Rank strategies by their exact error under a guarantee, best first.
 
-    With --expire: the endless stream of least error whose losses by age stay within targets. With
-    --ones: what all errors of a sparse stream stay within, by three ways of counting it.
+    With --expire: the endless stream of least error whose losses by age stay within targets.
     """
     if options.expire is not None:
         from counton.cli.expiring_plan import print_expiring_plan
 
         print_expiring_plan(options)
-        return
-    if options.ones is not None:
-        from counton.cli.sparse_plan import print_sparse_plan
-
-        print_sparse_plan(options)
         return
     from counton.cli.inspection import print_plan
 

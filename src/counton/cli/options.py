@@ -218,9 +218,6 @@ class PlanOptions(_Guarantee, _Horizon):
     each_row: bool = option(
         False, "with --statistic: each row is a step, as without --time", "--each-row"
     )
-    ones: int | None = option(
-        None, "a sparse stream adds up to at most this: does a sparse counter err less?"
-    )
     expire: str | None = option(
         None, "an endless stream's largest loss by age, as in 1d:1,365d:3", "--expire"
     )

@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from counton.statistics.forest import Forest as Forest
     from counton.statistics.grouped import Grouped as Grouped
     from counton.statistics.hierarchy import Hierarchy as Hierarchy
-    from counton.statistics.local_median import LocalEstimate as LocalEstimate
-    from counton.statistics.local_median import LocalMedian as LocalMedian
-    from counton.statistics.local_median import PureLocalMedian as PureLocalMedian
     from counton.statistics.moments import Line as Line
     from counton.statistics.moments import Moments as Moments
     from counton.statistics.quantiles import Quantiles as Quantiles
@@ -32,11 +29,6 @@ if TYPE_CHECKING:
     from counton.statistics.ranking import Ranking as Ranking
     from counton.statistics.ranking import ranked as ranked
     from counton.statistics.running import Running as Running
-    from counton.statistics.sparse import SparseCounter as SparseCounter
-    from counton.statistics.sparse import SparseDesign as SparseDesign
-    from counton.statistics.sparse import SparsePlan as SparsePlan
-    from counton.statistics.sparse import SparseRelease as SparseRelease
-    from counton.statistics.sparse import plan_sparse as plan_sparse
     from counton.statistics.stars import Stars as Stars
     from counton.statistics.substrings import Substrings as Substrings
     from counton.statistics.tallied import Part as Part
@@ -48,17 +40,9 @@ if TYPE_CHECKING:
 _HOME = {
     **KNOWN,
     "Line": "counton.statistics.moments",
-    "LocalEstimate": "counton.statistics.local_median",
-    "LocalMedian": "counton.statistics.local_median",
-    "plan_sparse": "counton.statistics.sparse",
-    "PureLocalMedian": "counton.statistics.local_median",
     "ranked": "counton.statistics.ranking",
     "Ranking": "counton.statistics.ranking",
     "Running": "counton.statistics.running",
-    "SparseCounter": "counton.statistics.sparse",
-    "SparseDesign": "counton.statistics.sparse",
-    "SparsePlan": "counton.statistics.sparse",
-    "SparseRelease": "counton.statistics.sparse",
     "Part": "counton.statistics.tallied",
     "Tallied": "counton.statistics.tallied",
 }
@@ -79,20 +63,13 @@ __all__ = [
     "Grouped",
     "Hierarchy",
     "Line",
-    "LocalEstimate",
-    "LocalMedian",
     "Moments",
     "Part",
-    "PureLocalMedian",
     "Quantiles",
     "Ranges",
     "Ranking",
     "Reading",
     "Running",
-    "SparseCounter",
-    "SparseDesign",
-    "SparsePlan",
-    "SparseRelease",
     "Stars",
     "Statistic",
     "Substrings",
@@ -100,7 +77,6 @@ __all__ = [
     "Tallied",
     "TopK",
     "Triangles",
-    "plan_sparse",
     "ranked",
 ]
 

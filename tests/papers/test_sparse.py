@@ -17,10 +17,10 @@ from counton import Contribution, Counter, Key, plan
 from counton.errors import HorizonExceeded, InvalidInput, StateError, WrongKey
 from counton.laws import DiscreteLaplace
 from counton.mechanisms.state import Progress, Waiting, read_checkpoint, write_checkpoint
-from counton.plans.largest_error import fewest_runs, largest_error_of_totals
 from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP
-from counton.statistics.sparse import SparseCounter, SparseDesign, plan_sparse
 from counton.strategies import Binary
+from papers.constants.error_quantiles import fewest_runs, largest_error_of_totals
+from papers.constants.sparse import SparseCounter, SparseDesign, plan_sparse
 
 #: Closing costs 1/2, the counter 1/2.
 SMALL = SparseDesign(
@@ -375,3 +375,8 @@ def test_a_design_without_room_for_what_is_promised_states_no_error() -> None:
     assert "errors without a bound" in release.describe()
     low, high = release.interval()
     assert low <= 0 <= high < math.inf
+
+
+@pytest.mark.parametrize("guarantee", [PureDP(800), ApproxDP(800, 1e-6), ZCDP(10**9)], ids=repr)
+def test_guarantees_that_hide_nothing_plan_without_a_warning(guarantee: Guarantee) -> None:
+    assert "all errors within" in plan_sparse(200, 20, guarantee).describe()

@@ -75,12 +75,6 @@ from counton.mechanisms.terms import check_name, understanding
 from counton.noise import Key, NoiseField
 from counton.noise.key import check_key
 from counton.plans import Choice, plan
-from counton.plans.largest_error import (
-    ErrorQuantile,
-    fewest_runs,
-    largest_error_of_totals,
-    quantile_of,
-)
 from counton.privacy import (
     ZCDP,
     ApproxDP,
@@ -91,6 +85,12 @@ from counton.privacy import (
 )
 from counton.privacy.value_grid import totals_and_extremes
 from counton.strategies import StreamStrategy, strategy_from_dict
+from papers.constants.error_quantiles import (
+    ErrorQuantile,
+    fewest_runs,
+    largest_error_of_totals,
+    quantile_of,
+)
 
 #: Raised when the same design would give other noise.
 _FORMAT = 1

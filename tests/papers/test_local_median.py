@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from counton import Key
 from counton.errors import InvalidInput, SumOverflow
 from counton.privacy import ZCDP, ApproxDP, PureDP
-from counton.statistics.local_median import (
+from counton.strategies import SqrtToeplitz
+from papers.constants.local_median import (
     LocalMedian,
     LocalProtocol,
     PureLocalMedian,
@@ -22,7 +23,6 @@ from counton.statistics.local_median import (
     choice_loss,
     largest_move,
 )
-from counton.strategies import SqrtToeplitz
 
 EIGHT = LocalMedian(cells=8, guarantee=ZCDP(2), name="eight")
 
