@@ -25,10 +25,8 @@ from counton.lazy import loader
 if TYPE_CHECKING:
     from counton.errors import CountonError as CountonError
     from counton.jobs import Job as Job
-    from counton.jobs import count_events as count_events
     from counton.jobs import read as read
     from counton.jobs import release as release
-    from counton.jobs import sum_events as sum_events
     from counton.mechanisms import Counter as Counter
     from counton.noise import Key as Key
     from counton.plans import plan as plan
@@ -73,7 +71,6 @@ _HOME = {
     "PureDP": "counton.privacy",
     "Stream": "counton.store",
     "ZCDP": "counton.privacy",
-    "count_events": "counton.jobs",
     "Average": "counton.statistics",
     "Contingency": "counton.statistics",
     "Count": "counton.statistics",
@@ -97,7 +94,6 @@ _HOME = {
     "read": "counton.jobs",
     "release": "counton.jobs",
     "plan_expiration": "counton.plans",
-    "sum_events": "counton.jobs",
 }
 
 #: What a star brings.
@@ -131,20 +127,16 @@ __all__ = [
     "Sum",
     "TopK",
     "Triangles",
-    "count_events",
     "plan",
     "plan_expiration",
     "read",
     "release",
-    "sum_events",
 ]
 # Asked for by name, what an extra is missing for says so.
 if find_spec("sqlalchemy") is None:  # the extra "store"
     __all__ = [name for name in __all__ if not name.endswith("Stream")]
 if find_spec("polars") is None or "Stream" not in __all__:  # the extra "cli"
-    __all__ = [
-        name for name in __all__ if not name.endswith("_events") and name not in ("read", "release")
-    ]
+    __all__ = [name for name in __all__ if name not in ("read", "release")]
 
 
 _load = loader(__name__, _HOME)

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from counton import ZCDP, ApproxDP, ExpiringDP, ExpiringZCDP, PureDP, count_events, sum_events
+from counton import ZCDP, ApproxDP, ExpiringDP, ExpiringZCDP, PureDP, release
 from counton.cli.app import app
 from counton.errors import InvalidInput, ReplayMismatch
 from counton.events.files import Source
@@ -96,8 +96,9 @@ def test_the_same_rows_give_the_same_bytes(
     for name in ("frame", how):
         events = form(name, ROWS, tmp_path / "events", monkeypatch)
         state = tmp_path / f"{name}.db"
-        count = count_events(events, **NEW, state=state)
-        total = sum_events(
+        count = release("count", events, **NEW, state=state)
+        total = release(
+            "sum",
             form(name, ROWS, tmp_path / "events", monkeypatch),
             **{**NEW, "guarantee": ZCDP(1)},
             value="paid", lower=0, upper=2, resolution="0.01",
@@ -129,7 +130,7 @@ def test_the_command_line_goes_on_with_what_python_began_and_the_other_way_round
             if who == "c":
                 command(name, state)
             else:
-                count_events(frame, **NEW, state=state)
+                release("count", frame, **NEW, state=state)
         states.append(journal(state))
     assert states[0] == states[1] == states[2] == states[3]
     assert len(states[0]) == 2
@@ -137,10 +138,10 @@ def test_the_command_line_goes_on_with_what_python_began_and_the_other_way_round
 
 def test_a_run_says_what_happened_and_shows_the_steps_it_released(tmp_path: Path) -> None:
     state = tmp_path / "state.db"
-    first = count_events(ROWS.filter(pl.col("time") < "2013-01-01T03"), **NEW, state=state)
+    first = release("count", ROWS.filter(pl.col("time") < "2013-01-01T03"), **NEW, state=state)
     then = first.table()
     late = pl.DataFrame({"time": ["2013-01-01T00:01Z"], "page": ["b"], "paid": [0.0]})
-    second = count_events(pl.concat([ROWS, late]), state=state, until="newest")
+    second = release("count", pl.concat([ROWS, late]), state=state, until="newest")
     assert (second.before, second.after, second.late) == (2, 4, 1)
     assert first.table().equals(then)  # what came later is not in it
     assert second.table().height == 8
@@ -148,7 +149,7 @@ def test_a_run_says_what_happened_and_shows_the_steps_it_released(tmp_path: Path
 
 
 def test_a_run_shows_itself_as_words_table_and_chart(tmp_path: Path) -> None:
-    run = count_events(ROWS, **NEW, state=tmp_path / "state.db")
+    run = release("count", ROWS, **NEW, state=tmp_path / "state.db")
     shown = run._repr_html_()
     assert "pure differential privacy with epsilon = 1" in shown
     assert "<th>estimate</th>" in shown
@@ -157,7 +158,7 @@ def test_a_run_shows_itself_as_words_table_and_chart(tmp_path: Path) -> None:
 
 
 def test_a_run_that_released_nothing_shows_itself_too(tmp_path: Path) -> None:
-    run = count_events(ROWS[:2], **NEW, state=tmp_path / "state.db")
+    run = release("count", ROWS[:2], **NEW, state=tmp_path / "state.db")
     assert run.after == 0
     assert "0 windows of 1h released" in run._repr_html_()
     with pytest.raises(InvalidInput, match="nothing is released yet"):
@@ -180,8 +181,10 @@ def test_a_guarantee_and_its_numbers_ask_for_the_same(
     asked = {**NEW}
     if "expire" in numbers:
         del asked["steps"]
-    one = count_events(ROWS, **{**asked, "guarantee": guarantee}, state=tmp_path / "one.db")
-    two = count_events(ROWS, **{**asked, "guarantee": None}, **numbers, state=tmp_path / "two.db")
+    one = release("count", ROWS, **{**asked, "guarantee": guarantee}, state=tmp_path / "one.db")
+    two = release(
+        "count", ROWS, **{**asked, "guarantee": None}, **numbers, state=tmp_path / "two.db"
+    )
     assert one.definition == two.definition
     assert journal(tmp_path / "one.db") == journal(tmp_path / "two.db")
 
@@ -203,20 +206,22 @@ def test_what_cannot_be_asked_is_refused_and_changes_nothing(
 ) -> None:
     asked = {"events": ROWS, **NEW, **more}
     with pytest.raises(InvalidInput, match=words):
-        count_events(**asked, state=tmp_path / "state.db")
+        release("count", **asked, state=tmp_path / "state.db")
     assert not list(tmp_path.iterdir())
 
 
 def test_a_frame_of_new_events_is_counted_once(tmp_path: Path) -> None:
     state = tmp_path / "state.db"
     early, rest = ROWS[:20], ROWS[20:]
-    count_events(early, **NEW, state=state, append=True)
-    known = count_events(early.lazy(), state=state, append=True, until="newest")
+    release("count", early, **NEW, state=state, append=True)
+    known = release("count", early.lazy(), state=state, append=True, until="newest")
     assert (known.before, known.after) == (known.after, known.before)
     with pytest.raises(ReplayMismatch, match="the data frame has been counted already"):
-        count_events(early.lazy(), state=state, append=True, until="2013-01-01T06:00")
-    assert count_events(rest, state=state, append=True, until="newest").after == 4
-    whole = count_events(ROWS, **{**NEW, "guarantee": PureDP(1000)}, state=tmp_path / "whole.db")
+        release("count", early.lazy(), state=state, append=True, until="2013-01-01T06:00")
+    assert release("count", rest, state=state, append=True, until="newest").after == 4
+    whole = release(
+        "count", ROWS, **{**NEW, "guarantee": PureDP(1000)}, state=tmp_path / "whole.db"
+    )
     assert whole.after == 4
 
 
@@ -234,13 +239,13 @@ def test_of_a_folder_of_new_events_only_new_files_are_read(
     monkeypatch.setattr("counton.jobs.runs.tally", noting)
     for night, rows in enumerate((ROWS[:20], ROWS[20:30], ROWS[30:])):
         rows.write_csv(folder / f"{night}.csv")
-        run = count_events(folder, **NEW, state=state, append=True)
+        run = release("count", folder, **NEW, state=state, append=True)
         assert run.rows == rows.height
     assert read == ["0.csv", "1.csv", "2.csv"]
-    again = count_events(folder, **NEW, state=state, append=True)
+    again = release("count", folder, **NEW, state=state, append=True)
     assert again.again
     assert again.before == again.after == 4
-    whole = count_events(ROWS, **NEW, state=tmp_path / "whole.db")
+    whole = release("count", ROWS, **NEW, state=tmp_path / "whole.db")
     assert whole.table().drop("estimate").equals(again.table().drop("estimate"))
 
 
@@ -248,5 +253,4 @@ def test_every_argument_is_a_field_of_a_request() -> None:
     import inspect
 
     known = set(Job.__dataclass_fields__) | {"guarantee", "progress", "more"}
-    for function in (count_events, sum_events):
-        assert set(inspect.signature(function).parameters) <= known
+    assert set(inspect.signature(release).parameters) <= known

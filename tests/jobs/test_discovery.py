@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 from numpy.typing import NDArray
 
-from counton import ApproxDP, Contribution, Counter, Key, PureDP, count_events
+from counton import ApproxDP, Contribution, Counter, Key, PureDP, release
 from counton.errors import CountonError, InvalidInput, ReplayMismatch, StateError
 from counton.events.tally import label
 from counton.jobs import Job, export, run, runs
@@ -439,7 +439,8 @@ def test_a_stream_stays_what_it_is(tmp_path: Path) -> None:
 
 
 def test_from_python(tmp_path: Path) -> None:
-    done = count_events(
+    done = release(
+        "count",
         frame(visits()),
         time="time",
         every="1d",

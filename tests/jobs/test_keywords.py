@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from counton import PureDP, count_events, release
+from counton import PureDP, release
 from counton.errors import InvalidInput
 from counton.jobs import Job
 from counton.jobs.keywords import JobFields
@@ -55,7 +55,7 @@ def test_wrong_names_and_types_are_seen_before_anything_runs(tmp_path: Path) -> 
     with pytest.raises(InvalidInput, match="steps is 'many'"):
         release("count", FRAME, state=state, steps="many")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="state"):
-        count_events(FRAME, time="time", guarantee=PureDP(1))  # type: ignore[call-arg]
+        release("count", FRAME, time="time", guarantee=PureDP(1))  # type: ignore[call-arg]
     assert not state.exists()
 
 

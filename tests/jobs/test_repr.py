@@ -13,7 +13,7 @@ import pytest
 
 from counton import PureDP
 from counton.errors import InvalidInput
-from counton.jobs import Job, count_events, run
+from counton.jobs import Job, release, run
 from counton.jobs.choosing import activity
 from counton.statistics import TopK
 
@@ -37,7 +37,7 @@ def test_what_was_run_shows_no_row(tmp_path: Path) -> None:
         **windows(tmp_path / "a.db"), "by": "page", "domain": ["a", "b"], "unknown": "drop",
         "until": "2024-03-03",
     }  # fmt: skip
-    done = count_events(FRAME, guarantee=PureDP(1), **asked)
+    done = release("count", FRAME, guarantee=PureDP(1), **asked)
     assert (done.unknown, done.rows) == (7919, 7950)
     job = Job("count", FRAME, **asked)
     with run(job) as outcome:

@@ -51,9 +51,8 @@ def command(*words: str) -> str:
         ("sqlalchemy", "from counton.store import Store"),
         ("sqlalchemy", "from counton.jobs import run"),
         ("polars", "import counton.events.files"),
-        ("polars", "from counton import count_events"),
         ("polars", "from counton import release"),
-        ("sqlalchemy", "from counton import sum_events"),
+        ("sqlalchemy", "from counton import release"),
         ("polars", "from counton.jobs import run"),
         ("polars", f"{TREE}; release.table()"),
         ("matplotlib", f"{PLAN}; from counton.plots import plot_loss as p; p(plan, {{}}, '')"),
@@ -105,12 +104,12 @@ def test_all_names_but_those_of_jobs_and_streams_come_without_optional_packages(
         "from counton import *\n"
         "import counton\n"
         "print(Counter, plan, Ranges)\n"
-        "for name in 'Stream', 'count_events', 'release', 'sum_events':\n"
+        "for name in 'Stream', 'read', 'release':\n"
         "    print(name in globals(), name in dir(counton))",
         *NEEDED,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.endswith("\n" + 4 * "False True\n")
+    assert done.stdout.endswith("\n" + 3 * "False True\n")
 
 
 def test_the_extras_bring_what_they_are_named_for() -> None:

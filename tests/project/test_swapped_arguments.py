@@ -33,7 +33,7 @@ from counton import (
     TopK,
     release,
 )
-from counton.jobs import count_events, export, methods, run
+from counton.jobs import export, methods, run
 from counton.strategies import Binary
 from counton.training import TrainingChoice
 from counton.training import plan as plan_training
@@ -139,9 +139,6 @@ CALLS: dict[str, Callable[[str], Called]] = {
         {**job_fields("what", "events"), **WINDOWS, "state": state, "epsilon": 1}, skip=(1,),
     ),
     "run": lambda state: Called(run, (Job("count", FRAME, state, epsilon=1, **WINDOWS),)),
-    "count_events": lambda state: Called(
-        count_events, (), {"state": state, "guarantee": PureDP(1), **WINDOWS}
-    ),
     "Counter": lambda state: Called(
         Counter, (Binary(7), PureDP(1)), {**KEPT, "contribution": None, "shape": ()}
     ),

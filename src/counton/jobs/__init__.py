@@ -36,9 +36,7 @@ from counton.lazy import loader, require
 
 if TYPE_CHECKING:
     from counton.jobs.counting import Run as Run
-    from counton.jobs.counting import count_events as count_events
     from counton.jobs.counting import release as release
-    from counton.jobs.counting import sum_events as sum_events
     from counton.jobs.definition import Definition as Definition
     from counton.jobs.exports import Exported as Exported
     from counton.jobs.exports import export as export
@@ -69,7 +67,6 @@ _HOME = {
     "ReleasedStatistic": "counton.results.shown",
     "Shown": "counton.results.shown",
     "Run": "counton.jobs.counting",
-    "count_events": "counton.jobs.counting",
     "export": "counton.jobs.exports",
     "export_all": "counton.jobs.exports",
     "methods": "counton.jobs.exports",
@@ -77,7 +74,6 @@ _HOME = {
     "recalled": "counton.jobs.runs",
     "release": "counton.jobs.counting",
     "run": "counton.jobs.runs",
-    "sum_events": "counton.jobs.counting",
 }
 
 __all__ = [
@@ -91,7 +87,6 @@ __all__ = [
     "ReleasedStatistic",
     "Run",
     "Shown",
-    "count_events",
     "export",
     "export_all",
     "methods",
@@ -100,7 +95,6 @@ __all__ = [
     "recalled",
     "release",
     "run",
-    "sum_events",
 ]
 
 _load = loader(__name__, _HOME)

@@ -12,7 +12,7 @@ from counton.errors import InvalidInput, field
 from counton.exact import quoted
 from counton.jobs.definition import Definition
 from counton.jobs.job import Events, Job, checked
-from counton.jobs.keywords import JobFields, ReleaseFields
+from counton.jobs.keywords import JobFields
 from counton.jobs.progress import Progress, silent
 from counton.jobs.released import read_released, shown_by
 from counton.jobs.runs import Outcome, recalled, run
@@ -283,40 +283,6 @@ def release(
     with run(request, progress, approve=outputs.approve) as outcome:
         outputs.write(outcome, progress)
         return Run.of(request, outcome)
-
-
-def count_events(events: Events, **more: Unpack[ReleaseFields]) -> Run:
-    """``release("count", events, ...)``: see `release`.
-
-    >>> import tempfile
-    >>> import polars as pl
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> sales = pl.DataFrame({"time": ["2024-03-01", "2024-03-02"], "paid": [3, 4]})
-    >>> count_events(
-    ...     sales, state=folder.name + "/sales.db", time="time", every="1d", start="2024-03-01",
-    ...     steps=365, until="2024-03-03", epsilon=1,
-    ... ).after
-    2
-    >>> folder.cleanup()
-    """
-    return release("count", events, **more)
-
-
-def sum_events(events: Events, **more: Unpack[ReleaseFields]) -> Run:
-    """``release("sum", events, ...)``: see `release`.
-
-    >>> import tempfile
-    >>> import polars as pl
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> sales = pl.DataFrame({"time": ["2024-03-01", "2024-03-02"], "paid": [3, 4]})
-    >>> sum_events(
-    ...     sales, state=folder.name + "/sales.db", time="time", every="1d", start="2024-03-01",
-    ...     steps=365, until="2024-03-03", epsilon=1, value="paid", lower=0, upper=9, resolution=1,
-    ... ).after
-    2
-    >>> folder.cleanup()
-    """
-    return release("sum", events, **more)
 
 
 def _numbers(guarantee: object, named: dict[str, Any]) -> dict[str, Any]:

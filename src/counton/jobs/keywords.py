@@ -9,12 +9,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
-from typing import TYPE_CHECKING, Any, Required, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 if TYPE_CHECKING:
     from counton.exact import Number
-    from counton.jobs.progress import Progress
-    from counton.privacy import Guarantee
     from counton.strategies.base import StreamStrategy
 
 
@@ -120,11 +118,3 @@ class JobFields(TypedDict, total=False):
     known: str | os.PathLike[str] | Mapping[Any, int] | Sequence[Any] | None
     level: float
     options: Mapping[str, Any]
-
-
-class ReleaseFields(JobFields, total=False):
-    """What `counton.count_events` and `counton.sum_events` take by name."""
-
-    state: Required[str | os.PathLike[str]]
-    guarantee: Guarantee | None
-    progress: Progress
