@@ -373,6 +373,30 @@ def test_tables_are_written_again_from_the_state_alone(desk: Desk, ending: str) 
     assert "has 'hierarchy', 'ranges': say which" in desk("export", "--state", state).stderr
 
 
+def test_its_file_and_its_state_are_shown(desk: Desk) -> None:
+    """The file was looked at for steps, of which it has none."""
+    desk.hierarchy("--rho", "5", out="tree.parquet")
+    labels = desk.write("hours.csv", "hour\n" + "".join(f"{hour:02}\n" for hour in range(24)))
+    desk.ranges("--rho", "5", "--label", "hour", "--domain", labels, out="long.csv")
+    state = str(desk.path("state.db"))
+    for name, out, rows in (("hierarchy", "tree.parquet", 7), ("ranges", "long.csv", 24)):
+        done = desk("show", str(desk.path(out)))
+        assert done.exit_code == 0, done.stderr
+        for words in (f"stream {name}, as it was released", "released    once", "95%"):
+            assert words in done.stdout
+        assert "step" not in done.stdout
+        assert ("and 4 rows more" in done.stdout) == (rows == 24)
+        found = json.loads(desk("show", str(desk.path(out)), "--json").stdout)
+        assert (found["released"], len(found["rows"])) == (name, min(rows, 20))
+        assert not {"first", "last", "missing_steps"} & {*found}
+    shown = " ".join(desk("show", state).stdout.split())
+    assert "of how much there is at a node, over all nodes" in shown
+    assert "over all steps" not in shown
+    assert "at the last step" not in shown
+    refused = desk("end", "--state", state, "--name", "ranges", "--yes")
+    assert (refused.exit_code, "it needs no end" in refused.stderr) == (2, True)
+
+
 def test_verify_says_what_is_right_and_ends_with_a_code(desk: Desk) -> None:
     desk.hierarchy("--rho", "5")
     desk.ranges("--rho", "5")

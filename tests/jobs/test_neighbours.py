@@ -1,7 +1,8 @@
 """Neighbours through whole jobs: one unit's rows move exact sums by what is stated, and no more.
 
 Files of every format with odd types, a unit's rows added to some of them. Noise is 0, so that what
-is published is exact; and all else that is published, or refused, must not differ at all.
+is published is exact; and all else that is published, or refused, must not differ at all. Tables
+that are released once are seen for several nights too: with the same rows, and with others.
 
 A few examples of each statistic by default; ``COUNTON_FUZZ=10000`` takes so many, other ones each
 time (`make fuzz`).
@@ -23,11 +24,12 @@ from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 from counton.errors import CountonError
-from counton.jobs import Job, Shown, run
+from counton.jobs import Job, Shown, export, methods, run
 from counton.laws import Bounded, Shift
 from counton.mechanisms.calibration import shift_of
 from counton.privacy import Contribution
 from counton.statistics import Moments
+from counton.store import Store, verify
 from counton.store.marks import Secret
 
 #: Time, group, user, id, value.
@@ -278,3 +280,121 @@ def test_one_unit_moves_what_is_stated_where_rows_are_in_order(
     shift = shift_of(with_it.strategy, with_it.contribution, (change.shape[1],))
     assert np.abs(nodes).sum() <= shift.l1 + 1e-6, (without, with_it)
     assert (nodes**2).sum() <= shift.l2_squared + 1e-6, (without, with_it)
+
+
+#: Tables of rows without times: what defines them, and the column of counts if there is one.
+ONCE: dict[str, tuple[str, dict[str, Any]]] = {
+    "tree": (
+        "hierarchy",
+        {
+            "levels": "group,value",
+            "domain": {"group": ["1", "1", "2", "2", "z"], "value": ["3", "7", "3", None, None]},
+        },
+    ),
+    "counted tree": (
+        "hierarchy", {"levels": "group", "domain": {"group": ["1", "2"]}, "value": "value"},
+    ),
+    "line": ("ranges", {"label": "group", "domain": "1,2,z", "line": "haar"}),
+    "counted line": ("ranges", {"label": "group", "domain": "1,2", "value": "value"}),
+    "margins": (
+        "contingency", {"columns": "group,user", "domain": {"group": ["1", "2"], "user": ["7"]}},
+    ),
+    "counted margins": (
+        "contingency",
+        {"columns": "group,id", "domain": "group=1,2;id=0,1,2,3", "value": "value"},
+    ),
+}  # fmt: skip
+#: Of counts one of the times is protected; so are these, some of which are none.
+ONES = st.sampled_from([1, "1", 1.0, None, "x", -1, 0, 2.5, True, "1e0", 1e300, "", 2**63])
+ONCE_PEOPLE = tuple(people for people in PEOPLE if "per" not in people)
+#: Columns of tables that hold what is released; all others must not differ.
+NUMBERS = {"estimate", "lower", "upper", "running_total"}
+
+
+def published_once(
+    nights: Sequence[Sequence[Row]], kind: str, what: str, options: dict[str, Any]
+) -> Published:
+    """Nights of all rows of the first one, in another order and file; at last of others."""
+    said, changes, contribution = list[str](), np.zeros((0, 0)), None
+    with TemporaryDirectory() as folder:
+        if options.get("bad_rows"):
+            options = {**options, "bad_rows": f"quarantine:{folder}/bad.csv"}
+        state = Path(folder, "s.db")
+        for night, rows in enumerate([nights[0], nights[0][::-1], [*nights[0], *nights[1]]]):
+            path = write(Path(folder, f"{night}.{kind}"), rows, KEYS, night)
+            out = Path(folder, f"out{night}.parquet")
+            job = Job(what, path, state, epsilon=10**12, out=out, **options)
+            try:
+                with run(job) as outcome:
+                    table = outcome.shown().table()
+                    fixed = [name for name in table.columns if name not in NUMBERS]
+                    changes = np.asarray(outcome.stream.releases().values, float)
+                    contribution = outcome.definition.contribution
+                    spent = (outcome.before, outcome.after, str(table.schema))
+                    said.append(f"{spent} {table.select(fixed).rows()}")
+            except CountonError as error:
+                said.append(f"{type(error).__name__}: {str(error).replace(folder, '')[:40]}")
+        if state.exists():
+            with Store(state) as store:
+                said.append(str(store.spends))
+            about = {**export(state).about}
+            cells = about["description"].pop("cells")
+            told = [cells["steps"], [one.right for one in verify(state)], methods(state), about]
+            said.append(json.dumps(told, default=str).replace(folder, ""))
+    return Published(said, changes, contribution)
+
+
+@pytest.mark.parametrize("statistic", ONCE)
+@examples(3)
+@given(
+    st.lists(st.lists(USUAL, min_size=0, max_size=6), min_size=2, max_size=2),
+    st.lists(ROW, min_size=1, max_size=3),
+    ONES,
+    st.sampled_from(["jsonl", "csv", "parquet"]),
+    st.sampled_from(ONCE_PEOPLE),
+    st.booleans(),
+    st.booleans(),
+)
+def test_one_unit_moves_what_is_stated_of_a_table_once(
+    statistic: str,
+    usual: list[list[Row]],
+    rows: list[Row],
+    one: Any,
+    kind: str,
+    people: dict[str, Any],
+    ids: bool,
+    replaced: bool,
+) -> None:
+    what, defined = ONCE[statistic]
+    options = {**defined, "missing": "skip", "bad_rows": "quarantine", "unknown": "drop"}
+    nights = [list(rows) for rows in usual]
+    if "value" in defined:
+        rows, people, ids = [(*rows[0][:4], one)], {}, False
+    if replaced:
+        options, people, rows = {**options, "replace": True}, {}, rows[:2]
+        if "value" in defined:
+            rows = [(*row[:4], 1) for row in usual[1][:1]] + rows
+        ids = False
+    elif people:
+        rows = [(*row[:2], "someone", *row[3:]) for row in rows]
+    elif ids:
+        rows = [(*row[:3], "new", row[4]) for row in rows]
+    else:
+        rows = rows[:1]
+    options |= {**people, **({"id": "id"} if ids else {})}
+    other = [list(rows) for rows in usual]
+    if replaced and len(rows) > 1:
+        nights[0].insert(0, rows.pop(0))
+    other[0] += rows
+    original = Secret.fresh
+    Secret.fresh = classmethod(lambda _: Secret(bytes(range(32))))  # type: ignore[method-assign,assignment]
+    try:
+        without, with_it = (published_once(each, kind, what, options) for each in (nights, other))
+    finally:
+        Secret.fresh = original  # type: ignore[method-assign]
+    assert with_it.said == without.said
+    assert with_it.contribution is not None
+    change = np.abs(with_it.changes - without.changes).ravel()
+    l1, l2_squared = claimed(with_it.contribution, len(change))
+    assert change.sum() <= l1 + 1e-6, (without, with_it)
+    assert (change**2).sum() <= l2_squared + 1e-6, (without, with_it)

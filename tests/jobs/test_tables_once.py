@@ -18,6 +18,7 @@ from once import released
 import counton
 from counton.errors import BudgetExceeded, InvalidInput, ReplayMismatch, StateError
 from counton.jobs import Job, export, methods, publish, recalled, run
+from counton.jobs.succession import end_stream
 from counton.jobs.writing import Outputs
 from counton.privacy import ZCDP, PureDP
 from counton.statistics import Contingency, Hierarchy, Ranges
@@ -141,6 +142,51 @@ def test_policies_of_rows(tmp_path: Path) -> None:
         assert outcome.shown().table()["estimate"][0] == pytest.approx(15, abs=0.1)
 
 
+def test_a_public_list_has_not_what_tells_of_rows(tmp_path: Path) -> None:
+    """Distinct rows of the events stood for a public tree."""
+    distinct = [row for number, row in enumerate(ROWS) if number in (0, 2, 3)]
+    copied = written(tmp_path, distinct, "copied.csv")
+    table("hierarchy", tmp_path)
+    given = [
+        (pl.read_csv(copied), {}, "has all columns of the events"),
+        (pl.read_csv(copied).drop("number", "id"), {"user": "who", "most": 2}, "column 'who'"),
+        (pl.read_csv(copied).drop("number", "who"), {"id": "id"}, "column 'id'"),
+    ]
+    for frame, more, words in given:
+        frame.write_csv(tmp_path / "public.csv")
+        with pytest.raises(InvalidInput, match=f"{words}.*the groups must be public knowledge"):
+            run(table("hierarchy", tmp_path, domain=tmp_path / "public.csv", **more))
+        assert not (tmp_path / "s.db").exists()
+    for events in (pl.read_csv(tmp_path / "e.csv").select("region", "city"), tmp_path / "e.csv"):
+        frame.select("region", "city", people=pl.lit(9)).write_csv(tmp_path / "public.csv")
+        numbers(table("hierarchy", tmp_path, events=events, domain=tmp_path / "public.csv"))
+    frame = pl.DataFrame({"region": ["N", "S", None], "who": ["u1", "u2", "u3"]})
+    frame.write_csv(tmp_path / "values.csv")  # users are public where they are a part of the table
+    people = {"user": "who", "most": 2, "domain": tmp_path / "values.csv"}
+    run(table("contingency", tmp_path, **people)).close()
+    run(table("contingency", tmp_path, **people)).close()
+
+
+def test_rows_of_a_line_that_cannot_be_its_cells(tmp_path: Path) -> None:
+    """The others would move up: which rows could be read would show in all of them."""
+    line: dict[str, Any] = {"label": None, "domain": None, "value": "number"}
+    lines = {
+        "N,a,u1,2,i2,more": r"row 6 of .*e.csv cannot be read as csv \(it has 6 fields",
+        "N,a,u1,2,\xff": "row 6 of .*e.csv cannot be read as csv .it has bytes that are not UTF-8",
+    }
+    for policy in ({}, {"bad_rows": f"quarantine:{tmp_path / 'bad.csv'}"}):
+        for wrong, words in lines.items():
+            found = table("ranges", tmp_path, **line, **policy)
+            (tmp_path / "e.csv").write_bytes(
+                "\n".join(["region,city,who,number,id", *ROWS, wrong, ""]).encode("latin-1")
+            )
+            with pytest.raises(InvalidInput, match=words):
+                run(found)
+        with pytest.raises(InvalidInput, match=r"e.csv has no rows, and without label each row"):
+            run(table("ranges", tmp_path, [], **line, **policy))
+    assert not (tmp_path / "s.db").exists()
+
+
 @pytest.mark.parametrize(
     "more",
     [
@@ -177,6 +223,14 @@ def test_a_later_job_contradicts_nothing(job: Job) -> None:
         run(Job("count", job.events, job.state, name="next", continues=job.name, epsilon=1))
     with pytest.raises(StateError, match="cannot be continued"):
         run(Job("count", job.events, job.state, name=job.name))
+
+
+def test_it_needs_no_end(job: Job) -> None:
+    """It said that another stream could go on from there, and the journal answered no more."""
+    first = numbers(job)
+    with pytest.raises(InvalidInput, match="is released once, and releases nothing more"):
+        end_stream(str(job.state), job.name)
+    assert numbers(job) == first
 
 
 def test_the_limit_is_kept(job: Job) -> None:

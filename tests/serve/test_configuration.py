@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from inside import inside, visit
 from services import START, job_file
@@ -14,6 +16,7 @@ from typer.testing import CliRunner
 
 from counton.cli.app import app
 from counton.errors import CountonError, InvalidInput
+from counton.jobs import Job, run
 from counton.jobs.succession import end_stream
 from counton.serve.service import Service
 from counton.serve.settings import Settings, address, settings_of
@@ -51,6 +54,17 @@ def test_jobs_that_cannot_be_served(tmp_path: Path, changed: dict[str, Any], say
     assert says in message
     assert "job 'visits'" in message
     assert not (tmp_path / "visits.db").exists()
+
+
+def test_a_table_that_was_released_once_is_not_served(tmp_path: Path) -> None:
+    """The refusal was of an option that nobody had given."""
+    table: dict[str, Any] = {"label": "page", "domain": "home,shop", "epsilon": 1}
+    once = Job("ranges", pl.DataFrame({"page": ["home"]}), tmp_path / "visits.db", **table)
+    run(replace(once, name="visits", key=tmp_path / "visits.key")).close()
+    for times in ({}, {"time": None, "every": None, "from": None, "steps": None}):
+        more = {"statistic": "ranges", "label": "page", "by": None, "unit": None, **times}
+        message = refused(job_file(tmp_path, **more))
+        assert "'visits' is a table that was released once, and a service releases" in message
 
 
 @pytest.mark.parametrize(

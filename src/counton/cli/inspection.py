@@ -357,7 +357,8 @@ def print_release(places: Sequence[str], name: str | None, as_json: bool) -> Non
 
     released = read(places, name=name)
     definition, terms, shown = released.definition, released.terms, released.table()
-    steps = shown["step"].unique().sort().to_list()
+    once = definition.once
+    steps = [] if once else shown["step"].unique().sort().to_list()
     promised = promise_of(released)
     last = released.last_rows(_ROWS)
     if as_json:
@@ -366,14 +367,12 @@ def print_release(places: Sequence[str], name: str | None, as_json: bool) -> Non
             **promised,
             **{fact: public[fact] for fact in ("what", "by", "value", "windows", "groups")},
             "publishes": definition.release,
-            "first": steps[0] if steps else None,
-            "last": steps[-1] if steps else None,
-            "missing_steps": len(range(steps[0], steps[-1] + 1)) - len(steps) if steps else 0,
+            **({} if once else _steps_there(steps)),
             "rows": last.with_columns(_as_text(last)).to_dicts(),
         }
         print_json(described)
         return
-    there = "none"
+    there = "once" if once else "none"
     if steps:
         gone = steps[-1] - steps[0] + 1 - len(steps)
         there = f"{len(steps):,} steps, {steps[0]:,} to {steps[-1]:,}"
@@ -383,10 +382,10 @@ def print_release(places: Sequence[str], name: str | None, as_json: bool) -> Non
         ("released", there),
         ("protected", promised["protected"]),
         *([("people", promised["people"])] if "people" in promised else []),
-        ("guarantee", f"{terms.guarantee}, {terms.guarantee.scope}"),
-        ("strategy", repr(terms.strategy)),
+        ("guarantee", f"{terms.guarantee}{'' if once else f', {terms.guarantee.scope}'}"),
+        *([] if once else [("strategy", repr(terms.strategy))]),
         ("unit", definition.unit),
-        ("publishes", {"both": "totals and windows"}.get(definition.release, definition.release)),
+        *([] if once else [("publishes", _publishes(definition.release))]),
         ("level", f"each interval holds with a probability of {100 * released.level:g}%"),
         ("written by", promised["written_by"]),
     ]
@@ -405,15 +404,35 @@ def print_release(places: Sequence[str], name: str | None, as_json: bool) -> Non
         rows[2:2] = [("groups", several if definition.discovery is None else found)]
     if "std" in promised["noise"]:
         noise = promised["noise"]
-        of = f" of {noise['of']}" if "of" in noise else ""
-        said = f"standard deviation {figures(noise['std'])}{of}, at the last step"
-        rows.append(("noise", said))
+        rows.append(("noise", _noise(noise["std"], noise.get("of"), once=once)))
     console = Console()
     print_line(console, f"stream {terms.name}, as it was released", bold=True)
     print_words(console, rows)
     if last.height:
-        print_line(console, "\nthe last step:")
+        more = shown.height - last.height if once else 0
+        print_line(console, "" if once else "\nthe last step:")
         print_table(console, table_of(last))
+        if more:
+            print_line(console, f"and {more:,} rows more")
+
+
+def _steps_there(steps: Sequence[int]) -> dict[str, int | None]:
+    """The first step and the last one, and how many between them are missing."""
+    first, last = (steps[0], steps[-1]) if steps else (None, None)
+    missing = steps[-1] - steps[0] + 1 - len(steps) if steps else 0
+    return {"first": first, "last": last, "missing_steps": missing}
+
+
+def _publishes(release: str) -> str:
+    return {"both": "totals and windows"}.get(release, release)
+
+
+def _noise(std: float, of: str | None, *, once: bool) -> str:
+    """How wide the noise is, in words."""
+    what = "" if of is None else f" of {of}"
+    if once:
+        return f"standard deviation {figures(std)}{what.replace(' all steps and ', ' all ')}"
+    return f"standard deviation {figures(std)}{what}, at the last step"
 
 
 def _as_text(table: Any) -> list[Any]:
@@ -467,8 +486,8 @@ def _print_stream(console: Console, stream: dict[str, Any]) -> None:
         ]
     if stream["last"] is not None and stream["last"]["std"] is not None:
         last = stream["last"]
-        of = "" if last.get("of") is None else f" of {last['of']}"
-        rows.append(("noise", f"standard deviation {figures(last['std'])}{of}, at the last step"))
+        once = bool(details.get("once"))
+        rows.append(("noise", _noise(last["std"], last.get("of"), once=once)))
     if terms.get("statistic") is not None:
         rows.insert(1, ("statistic", _statistic(terms["statistic"])))
     print_line(console, f"\nstream {stream['name']}", bold=True)
@@ -484,7 +503,7 @@ def _statistic(saved: dict[str, Any]) -> str:
 
 def _living(details: dict[str, Any]) -> Iterable[tuple[str, str]]:
     """What has changed since a stream was created, and what is left open."""
-    yield "publishes", {"both": "totals and windows"}.get(details["release"], details["release"])
+    yield "publishes", _publishes(details["release"])
     if details["other"] is not None:
         yield "other", f"rows of groups that are not declared count as {details['other']!r}"
     for group, step in details["named"]:

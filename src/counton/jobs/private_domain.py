@@ -16,7 +16,14 @@ from counton.windows import NO_MOMENT
 
 
 def refuse_events_as_domain(
-    domain: object, source: Source, time: str | None, time_format: str | None, *, once: bool = False
+    domain: object,
+    source: Source,
+    time: str | None,
+    time_format: str | None,
+    *,
+    named: Sequence[str] = (),
+    people: Sequence[str] = (),
+    once: bool = False,
 ) -> None:
     """Refuse groups read from the events, which would say whose events are in them.
 
@@ -25,22 +32,30 @@ def refuse_events_as_domain(
         source: of the events.
         time: their column of times; None: each row is a step.
         time_format: of the times.
-        once: all rows are released once, as a table, whose columns those of a public list may be.
+        named: their columns of groups and values, or of what names the cells of a table.
+        people: their columns of users and of ids.
+        once: all rows are released once, as a table: a public list may have all columns that name
+            its cells, and events may have no others.
 
     Raises:
         InvalidInput: the groups are read from the events, a copy of them, or rows of them.
     """
     if not isinstance(domain, str | os.PathLike) or not is_file(os.fspath(domain)):
         return
-    how = None
+    how, present = None, table_columns(domain)
+    of_people = [name for name in people if name in present and name not in named]
     if source.has_bytes_of(domain):
         how = "is the file of the events"
-    elif time is not None and time in table_columns(domain):
+    elif time is not None and time in present:
         how = f"has the events' column of times, {time!r}, so it looks like events"
-    elif once:
+    elif of_people:
+        how = f"has the events' column {of_people[0]!r}, so it looks like events"
+    elif once and {*source.columns()} <= {*named}:
         return
     elif time is None and 1 < len(source.columns()) == len(_shared(source, domain)):
         how = "has all columns of the events, so it looks like events"
+    elif once:
+        return
     elif _are_rows(text_lines(domain), source, time, time_format):
         how = "has lines that are rows of events"
     if how is not None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, field
 from counton.events.files import EventFile, is_file, open_source, table_columns
+from counton.events.tally import collected
 from counton.jobs.job import Job
 from counton.options import ROWS
 from counton.strategies.trees import Tree
@@ -76,7 +77,8 @@ def numbered(job: Job) -> Job:
     How many rows there are is published.
 
     Raises:
-        InvalidInput: several files, names of cells that no column has, or no column of counts.
+        InvalidInput: several files, names of cells that no column has, no column of counts, no
+            rows, rows without an order, or one that cannot be read: the others are not its cells.
     """
     if job.domain is not None:
         raise InvalidInput(
@@ -92,8 +94,19 @@ def numbered(job: Job) -> Job:
             f"{field('events')} are {len(source.parts)} files, and the rows of a line without "
             f"{field('label')} have an order; give one file, or names of the cells"
         )
-    rows = source.parts[0].scan((value,)).with_row_index(ROWS)
-    table = rows.with_columns(pl.col(ROWS).cast(pl.String)).collect()
+    part = source.parts[0]
+    if not part.numbered:
+        raise InvalidInput(
+            f"{part.name} has rows in no order, and without {field('label')} each row is a cell of "
+            f"a line; give {field('label')}, the column that names the cells"
+        )
+    rows = part.scan((value,)).with_row_index(ROWS)
+    table = collected(source, rows.with_columns(pl.col(ROWS).cast(pl.String)))
+    if not table.height:
+        raise InvalidInput(
+            f"{part.name} has no rows, and without {field('label')} each row is a cell of a line; "
+            f"give one at least"
+        )
     return job.having(events=table, label=ROWS, domain=range(table.height), file_format=None)
 
 

@@ -62,7 +62,13 @@ from counton.jobs.released import (
     read_released,
     refuse_other_fit,
 )
-from counton.jobs.statements import is_numbered, is_once, name_of, statistic_class
+from counton.jobs.statements import (
+    is_numbered,
+    is_once,
+    label_columns,
+    name_of,
+    statistic_class,
+)
 from counton.mechanisms.terms import largest_sum
 from counton.options import ROWS, OwnColumns, listed
 from counton.privacy import Guarantee
@@ -588,9 +594,20 @@ def _refuse_events_as_domain(request: Job, definition: Definition | None, source
     if isinstance(request.domain, str | os.PathLike):
         from counton.jobs.private_domain import refuse_events_as_domain
 
-        time = request.time if definition is None else definition.columns.time
-        once = is_once(request) if definition is None else definition.once
-        refuse_events_as_domain(request.domain, source, time, request.time_format, once=once)
+        columns: Any = request if definition is None else definition.columns
+        named = {request.by, request.given("value"), *label_columns(request)}
+        if definition is not None:
+            named = {columns.group, *map(definition.called, definition.parts.names)}
+        people = [name for name in (columns.user, columns.id) if name is not None]
+        refuse_events_as_domain(
+            request.domain,
+            source,
+            columns.time or None,
+            request.time_format,
+            named=[name for name in named if name is not None],
+            people=people,
+            once=is_once(request) if definition is None else definition.once,
+        )
 
 
 def _reads_domain(request: Job) -> bool:

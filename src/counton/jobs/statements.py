@@ -162,6 +162,16 @@ def is_numbered(job: Job) -> bool:
     return job.what == "ranges" and is_once(job) and unnamed
 
 
+def label_columns(job: Job) -> tuple[str, ...]:
+    """The columns of labels that a job names with the options of its statistic.
+
+    >>> label_columns(Job("hierarchy", "visits.csv", "visits.db", levels="region,city"))
+    ('region', 'city')
+    """
+    named = [job.given(one.name) for one in own_options(job.what) if one.column == "label"]
+    return tuple(column for given in named if given is not None for column in listed(given))
+
+
 def settled(job: Job) -> tuple[Statistic, OwnColumns]:
     """The statistic that a job asks for, and its columns besides time, group and user.
 

@@ -76,13 +76,19 @@ def end_stream(state: str | os.PathLike[str] | Store, name: str, *, confirmed: b
 
     Raises:
         StateError: there is no such stream of events, or the state cannot be used.
-        InvalidInput: it would drop rows, which is not confirmed.
+        InvalidInput: it would drop rows, which is not confirmed; or it was released once, all of
+            it.
     """
     if not isinstance(state, Store):
         with Store(state) as store:
             return end_stream(store, name, confirmed=confirmed)
     reader = state.reader(name)
     definition = Definition.reopen(reader.terms, reader.details)
+    if definition.once:
+        raise InvalidInput(
+            f"{name!r} is a table that is released once, and releases nothing more: it needs no "
+            f"end; leave it as it is, and its numbers can be written again from the state alone"
+        )
     if definition.ended is None:
         waiting = waiting_in(reader).kept
         if waiting and not confirmed:

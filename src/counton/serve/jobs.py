@@ -191,13 +191,19 @@ def served(job: Job) -> Served:
     columns = tuple(name for name in named if name is not None)
     source: Any = Source((no_rows(columns or ("time",)),), "the inbox")
     job = replace(job, events=source, append=True, confirmed=True)
-    if isinstance(job.what, str) and job.time is None and _known(job) is None:
+    known = _known(job)
+    if known is not None and known.details.get("once"):
+        raise InvalidInput(
+            f"{job.name!r} is a table that was released once, and a service releases at the ends "
+            f"of windows: choose another {field('name')} with {field('time')}, or leave the job out"
+        )
+    if isinstance(job.what, str) and job.time is None and known is None:
         raise InvalidInput(
             f"it has no column of times ({field('time')}), so that it releases once, or a step for "
             f"each row; a service releases at the ends of windows: state {field('time')}, or use "
             f"counton run"
         )
-    definition = _ended(job)
+    definition = _ended(known)
     if definition is None:
         try:
             run(job, approve=_approve).close()
@@ -226,9 +232,8 @@ def _known(job: Job) -> Found | None:
         return store.find(job.name)
 
 
-def _ended(job: Job) -> Definition | None:
-    """What is known of the job's stream, where it has ended: no run goes on with it."""
-    known = _known(job)
+def _ended(known: Found | None) -> Definition | None:
+    """What is known of a stream, where it has ended: no run goes on with it."""
     if known is None or known.details.get("ended") is None:
         return None
     return Definition.reopen(known.terms, known.details, discovering=True)
