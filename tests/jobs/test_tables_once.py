@@ -147,7 +147,7 @@ def test_a_public_list_has_not_what_tells_of_rows(tmp_path: Path) -> None:
     distinct = [row for number, row in enumerate(ROWS) if number in (0, 2, 3)]
     copied = written(tmp_path, distinct, "copied.csv")
     table("hierarchy", tmp_path)
-    given = [
+    given: list[tuple[pl.DataFrame, dict[str, Any], str]] = [
         (pl.read_csv(copied), {}, "has all columns of the events"),
         (pl.read_csv(copied).drop("number", "id"), {"user": "who", "most": 2}, "column 'who'"),
         (pl.read_csv(copied).drop("number", "who"), {"id": "id"}, "column 'id'"),
@@ -162,7 +162,7 @@ def test_a_public_list_has_not_what_tells_of_rows(tmp_path: Path) -> None:
         numbers(table("hierarchy", tmp_path, events=events, domain=tmp_path / "public.csv"))
     frame = pl.DataFrame({"region": ["N", "S", None], "who": ["u1", "u2", "u3"]})
     frame.write_csv(tmp_path / "values.csv")  # users are public where they are a part of the table
-    people = {"user": "who", "most": 2, "domain": tmp_path / "values.csv"}
+    people: dict[str, Any] = {"user": "who", "most": 2, "domain": tmp_path / "values.csv"}
     run(table("contingency", tmp_path, **people)).close()
     run(table("contingency", tmp_path, **people)).close()
 
@@ -174,7 +174,8 @@ def test_rows_of_a_line_that_cannot_be_its_cells(tmp_path: Path) -> None:
         "N,a,u1,2,i2,more": r"row 6 of .*e.csv cannot be read as csv \(it has 6 fields",
         "N,a,u1,2,\xff": "row 6 of .*e.csv cannot be read as csv .it has bytes that are not UTF-8",
     }
-    for policy in ({}, {"bad_rows": f"quarantine:{tmp_path / 'bad.csv'}"}):
+    policies: tuple[dict[str, Any], ...] = ({}, {"bad_rows": f"quarantine:{tmp_path / 'bad.csv'}"})
+    for policy in policies:
         for wrong, words in lines.items():
             found = table("ranges", tmp_path, **line, **policy)
             (tmp_path / "e.csv").write_bytes(

@@ -61,8 +61,18 @@ def test_a_table_that_was_released_once_is_not_served(tmp_path: Path) -> None:
     table: dict[str, Any] = {"label": "page", "domain": "home,shop", "epsilon": 1}
     once = Job("ranges", pl.DataFrame({"page": ["home"]}), tmp_path / "visits.db", **table)
     run(replace(once, name="visits", key=tmp_path / "visits.key")).close()
-    for times in ({}, {"time": None, "every": None, "from": None, "steps": None}):
-        more = {"statistic": "ranges", "label": "page", "by": None, "unit": None, **times}
+    changes: tuple[dict[str, Any], ...] = (
+        {},
+        {"time": None, "every": None, "from": None, "steps": None},
+    )
+    for times in changes:
+        more: dict[str, Any] = {
+            "statistic": "ranges",
+            "label": "page",
+            "by": None,
+            "unit": None,
+            **times,
+        }
         message = refused(job_file(tmp_path, **more))
         assert "'visits' is a table that was released once, and a service releases" in message
 
