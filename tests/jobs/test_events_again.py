@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import io
 import random
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +15,12 @@ import polars as pl
 import pytest
 
 from counton.errors import InvalidInput, ReplayMismatch
+from counton.events.files import open_source
 from counton.events.linesums import LineSums
+from counton.events.tally import Columns, Reading, tally
 from counton.jobs import Job, run
+from counton.statistics import Average
+from counton.windows import Windows
 
 HEADER = "time,page,user,paid\n"
 ROWS = [f"2024-03-01T{k % 5:02}:{k % 60:02},{'ab'[k % 2]},u{k % 7},{k % 10}\n" for k in range(40)]
@@ -208,3 +214,107 @@ def test_sums_of_lines_hang_on_each_line_and_on_no_order() -> None:
     moved = [lines[0] + lines[1][:1], lines[1][1:], *lines[2:]]
     found = [come_to(one) for one in (*others, moved)]
     assert len({known, *found}) == len(found) + 1
+
+
+def parquet_of(rows: list[str]) -> bytes:
+    """The same rows with types of their own, and other digits."""
+    file = io.BytesIO()
+    frame = pl.read_csv(csv_of(rows), try_parse_dates=True).cast({"paid": pl.Float64})
+    frame.with_columns(pl.col("time").cast(pl.Datetime("ms"))).write_parquet(file)
+    return file.getvalue()
+
+
+def in_other_columns(rows: list[str]) -> bytes:
+    order = ["paid", "user", "time", "page"]
+    return pl.read_csv(csv_of(rows), infer_schema=False).select(order).write_csv().encode()
+
+
+def json_lines_of(rows: list[str]) -> bytes:
+    return pl.read_csv(csv_of(rows)).write_ndjson().encode()
+
+
+#: Files of the same rows whose lines are others.
+FORMATS: dict[str, Callable[[list[str]], bytes]] = {
+    "parquet": parquet_of,
+    "columns.csv": in_other_columns,
+    "columns.csv.gz": lambda rows: gzip.compress(in_other_columns(reordered(rows))),
+    "jsonl": json_lines_of,
+}
+
+
+@pytest.mark.parametrize(
+    ("what", "kind"),
+    [*((what, "parquet") for what in WHATS), *(("count", kind) for kind in FORMATS)],
+)
+def test_the_same_rows_in_another_format_are_refused_in_one_run(
+    what: str, kind: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "events"
+    folder.mkdir()
+    (folder / "a.csv").write_bytes(csv_of(ROWS))
+    (folder / f"b.{kind}").write_bytes(FORMATS[kind](ROWS))
+    with pytest.raises(InvalidInput, match=rf"b\.{kind} holds the same rows as .*a\.csv"):
+        run(asked(folder, tmp_path, what))
+    assert not (tmp_path / "s.db").exists()
+    (folder / f"b.{kind}").write_bytes(FORMATS[kind](LATER))
+    run(asked(folder, tmp_path, what)).close()
+
+
+@pytest.mark.parametrize(
+    ("what", "kind"),
+    [("sum", "parquet"), ("count users", "jsonl"), *(("count", kind) for kind in FORMATS)],
+)
+def test_the_same_rows_in_another_format_ask_first_on_a_later_night(
+    what: str, kind: str, tmp_path: Path
+) -> None:
+    first, again = [tmp_path / "a.csv", tmp_path / "c.csv"], tmp_path / f"b.{kind}"
+    for file, rows in zip(first, (ROWS[:20], ROWS[20:]), strict=True):
+        file.write_bytes(csv_of(rows))  # of one window each has a part
+    waiting = {"until": "2024-03-01T01:00"}
+    run(asked(first, tmp_path, what, **waiting)).close()
+    again.write_bytes(FORMATS[kind](ROWS[:20]))
+    job = asked(again, tmp_path, what, append=True, **waiting)
+    with pytest.raises(ReplayMismatch, match=r"look like the same rows .*|look counted"):
+        run(job)
+    run(asked(again, tmp_path, what, append=True, confirmed=True, **waiting)).close()
+    assert released(job)[1].again  # now it is known by its bytes
+
+
+@pytest.mark.parametrize("other", ["time", "page", "user", "paid"])
+@pytest.mark.parametrize("what", ["count", "sum"])
+def test_files_that_come_to_the_same_and_say_another_thing_are_counted(
+    what: str, other: str, tmp_path: Path
+) -> None:
+    """Stations that write at the same minutes are told by any column, also one not read."""
+    frame = pl.read_csv(csv_of(ROWS), infer_schema=False)
+    changed = frame.with_columns(pl.col(other).shift(1, fill_value=frame[other][-1]))
+    frame.write_csv(tmp_path / "a.csv")
+    changed.write_csv(tmp_path / "b.csv")
+    _, outcome = released(asked([tmp_path / "a.csv", tmp_path / "b.csv"], tmp_path, what))
+    assert outcome.tally.rows == 2 * len(ROWS)
+
+
+def test_what_rows_come_to_hangs_on_each_time_group_and_value(tmp_path: Path) -> None:
+    reading = Reading(
+        Columns("time", "page", several=("paid",)),
+        Windows(datetime(2024, 3, 1, tzinfo=UTC), "1h", 24),
+        adds=Average(lower=0, upper=9, resolution=1),
+    )
+
+    def come_to(rows: list[str]) -> str:
+        (tmp_path / "f.csv").write_bytes(csv_of(rows))
+        return tally(open_source(tmp_path / "f.csv"), reading, ["a", "b"]).sums[0]
+
+    known = come_to(ROWS)
+    assert known == come_to(reordered(ROWS)) == come_to(ROWS)
+    others = [ROWS[1:], [*ROWS, ROWS[0]]]
+    for place in (0, 17, 39):
+        time, page, user, paid = ROWS[place].strip().split(",")
+        page_else = {"a": "b", "b": "a"}[page]
+        for row in (f"{time}:01,{page},{user},{paid}", f"{time},{page_else},{user},{paid}"):
+            others.append([*ROWS[:place], f"{row}\n", *ROWS[place + 1 :]])
+        row = f"{time},{page},{user},{9 - int(paid)}\n"
+        others.append([*ROWS[:place], row, *ROWS[place + 1 :]])
+    found = [come_to(rows) for rows in others]
+    assert len({known, *found}) == len(found) + 1
+    assert come_to([]) == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as attribute
@@ -65,6 +66,8 @@ class Adds(Protocol):
         """Places, and what is added to each."""
 
 
+#: The column of marked rows that says of which part of their source they are.
+PART = "part"
 #: Sums of one cell stay below this, so that a total over cells is still exact in int64.
 _LARGEST_CELL = 2.0**61
 _SHOWN = 5
@@ -211,6 +214,9 @@ class Tally:
         unknown: rows of undeclared groups, counted nowhere.
         skipped: rows that lack something, counted nowhere.
         quarantined: rows that cannot be read, set aside.
+        sums: of each part what its rows come to, as they are read, in any order and format: a
+            digest of the sums of their times, and of the squares of these, by window and place.
+            Empty for a part without rows; none where the rows lie elsewhere.
     """
 
     cells: pl.DataFrame
@@ -221,6 +227,7 @@ class Tally:
     unknown: int
     skipped: int = 0
     quarantined: int = 0
+    sums: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return "Tally(secret)"
@@ -293,16 +300,20 @@ def tally(
     """
     width = 1 if domain is None else len(domain) + 1
     across = _across(reading.adds)
+    sums: tuple[str, ...] = ()
     if isinstance(source, Spread):
         if bound is not None:
             bound(source.marked(reading, domain))
         found = source.cells(reading, domain).sort("cell")
     else:
-        rows = marked(source, reading, watch)
+        rows = marked(source, reading, watch, numbered=True)
         if bound is not None:
             rows = bound(rows)
-        cell = _cell(domain)
-        found = collected(source, _added(rows, cell, reading.adds, newest=True)).sort("cell")
+        by = [PART] if len(source.parts) > 1 else []
+        added = _added(rows, _cell(domain), reading.adds, newest=True, by=by, moments=True)
+        each = collected(source, added)
+        sums = _sums_of_parts(each, len(source.parts), domain, across)
+        found = _together(each).sort("cell")
     rows_read, skipped, quarantined = int(found["rows"].sum()), 0, 0
     if found.height and found["cell"][0] < 0:
         if isinstance(source, Spread):
@@ -334,7 +345,44 @@ def tally(
         unknown=unknown,
         skipped=skipped,
         quarantined=quarantined,
+        sums=sums,
     )
+
+
+def _sums_of_parts(
+    each: pl.DataFrame, parts: int, domain: Sequence[str] | None, across: int
+) -> tuple[str, ...]:
+    """What the rows of each part come to: see `Tally.sums`."""
+    width = 1 if domain is None else len(domain) + 1
+    window, group = pl.col("cell") // across // width, pl.col("cell") // across % width
+    cells = each.with_columns(window=window, place=pl.col("cell") % across)
+    if domain is not None:  # groups by name: a later night may declare more of them
+        names = pl.Series([*domain, ""], dtype=pl.String)
+        cells = cells.with_columns(name=pl.lit(names).gather(group))
+    by = [name for name in ("window", "name", "place") if name in cells.columns]
+    numbers = [name for name in each.columns if name.startswith(("rows", "total", "moment"))]
+    if PART not in cells.columns:
+        cells = cells.with_columns(pl.lit(0, pl.UInt32).alias(PART))
+    found = [""] * parts
+    for (part,), rows in cells.sort(PART, *by).partition_by(PART, as_dict=True).items():
+        hashed = hashlib.sha256(b"counton/sums 1")
+        for name in [*by, *numbers]:
+            hashed.update(f"/{name} {rows.height}/".encode())
+            if name == "name":
+                hashed.update("\n".join(rows[name]).encode())
+            else:
+                hashed.update(rows[name].to_numpy().astype("<i8").tobytes())
+        found[part] = hashed.hexdigest()
+    return tuple(found)
+
+
+def _together(each: pl.DataFrame) -> pl.DataFrame:
+    """Sums of all parts."""
+    sums = [name for name in each.columns if name not in (PART, "cell", "us")]
+    sums = [name for name in sums if not name.startswith("moment")]
+    if PART not in each.columns:
+        return each.select("cell", "us", *sums)
+    return each.group_by("cell").agg(pl.col("us").max(), pl.col(sums).sum())
 
 
 def cells_of(
@@ -482,6 +530,7 @@ def _added(
     newest: bool = False,
     by: Sequence[str] = (),
     number: pl.Expr | None = None,
+    moments: bool = False,
 ) -> pl.LazyFrame:
     """Rows by cell, windows one after the other: how many, and what they add to each place."""
     each = pl.lit(1, pl.Int64) if number is None else number
@@ -489,6 +538,9 @@ def _added(
     sums = [many.alias("rows")]
     if newest:
         sums.append(pl.col("us").max())
+    if moments:  # modulo 2^64
+        us = pl.col("us")
+        sums += [us.sum().alias("moment 1"), (us * us).sum().alias("moment 2")]
     if adds is not None:
         entries = adds.entries(pl.col("total"))
         if by_row(adds):
@@ -549,7 +601,11 @@ def _unreadable(source: Source, error: BaseException) -> Exception:
 
 
 def marked(
-    source: Source, reading: Reading, watch: Callable[[int], None] | None = None
+    source: Source,
+    reading: Reading,
+    watch: Callable[[int], None] | None = None,
+    *,
+    numbered: bool = False,
 ) -> pl.LazyFrame:
     """One row an event, in the source's order, whatever it is read from.
 
@@ -557,6 +613,7 @@ def marked(
         source: the events.
         reading: how they are read.
         watch: told how many rows have been read, as often as some have.
+        numbered: with a column `PART` where there are several parts: the number of each row's.
 
     Returns:
         Columns ``us`` (microseconds since 1970), ``step`` (0 before the first window, one more than
@@ -568,7 +625,14 @@ def marked(
         InvalidInput: a column is missing, or cannot hold what it should.
     """
     parts = [_mark(part, reading, watch) for part in source.parts]
-    return parts[0] if len(parts) == 1 else pl.concat(parts)
+    if len(parts) == 1:
+        return parts[0]
+    if numbered:
+        parts = [
+            frame.with_columns(pl.lit(place, pl.UInt32).alias(PART))
+            for place, frame in enumerate(parts)
+        ]
+    return pl.concat(parts)
 
 
 def _mark(part: Rows, reading: Reading, watch: Callable[[int], None] | None = None) -> pl.LazyFrame:

@@ -1,24 +1,31 @@
 """Events that come again: files of the same rows, in one run or after another.
 
 Rows without ids are counted as often as they come. So a file that was counted is known by its
-bytes, and by what its rows come to in any order and compression; and new events of which nearly all
-are late look like events that were counted. With ids rows are told one by one, and nothing is
-refused by its looks. Rows that lie in the state itself are removed where they are counted, and
-cannot come again.
+bytes, and by what its rows come to in any order and compression; and new events look like events
+that were counted where what is read of them comes to the same, or nearly all are late. With ids
+rows are told one by one, and nothing is refused by its looks. Rows that lie in the state itself are
+removed where they are counted, and cannot come again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import cast
 
 from counton.errors import InvalidInput, ReplayMismatch, field
+from counton.events.copies import alike, same_rows
 from counton.events.files import Rows, Source
 from counton.events.spread import Spread
+from counton.events.windows import ClockChange, moments
 from counton.jobs.definition import Definition
 from counton.jobs.intake import KNOWN_ROWS, KNOWN_SHARE
+from counton.jobs.job import Job
 
 #: By what a part is known again: its bytes, and its rows where they have no ids.
 Marks = tuple[str, ...]
+#: Of each part what its rows come to, as they are read: see `counton.events.tally.Tally`.
+Sums = Sequence[str]
 #: Whether a stream has counted what a mark stands for.
 Counted = Callable[[str], bool]
 
@@ -32,8 +39,17 @@ def marks_of(part: Rows, definition: Definition) -> Marks:
     return tuple(marks)
 
 
-def marks_of_all(source: Source, definition: Definition) -> list[Marks]:
+def marks_of_all(source: Source, job: Job, definition: Definition, sums: Sums) -> list[Marks]:
     """Marks of all parts, none of which holds the rows of another, to be counted twice.
+
+    Files of which the lines, or bytes, are not the same are compared row by row where what their
+    rows come to is.
+
+    Args:
+        source: the events.
+        job: how times are read.
+        definition: of the stream.
+        sums: of each part what its rows come to; empty where it has none.
 
     Raises:
         InvalidInput: two do, naming both.
@@ -41,17 +57,50 @@ def marks_of_all(source: Source, definition: Definition) -> list[Marks]:
     if source.comes_once:
         return [()] * len(source.parts)
     found = [marks_of(part, definition) for part in source.parts]
-    first: dict[Marks, Rows] = {}
-    for part, (_, *rows) in zip(source.parts, found, strict=True):
-        before = first.setdefault(tuple(rows), part)
-        if rows and before is not part:
-            raise InvalidInput(
-                f"{part.name} holds the same rows as {before.name}, in whatever order and "
-                f"compression, so that they would be counted twice; leave one of them out, or, if "
-                f"these are different events indeed, put them into one file, or give each an id "
-                f"({field('id')})"
-            )
+    if definition.columns.id is not None:
+        return found
+    pairs = alike(["".join(rows) for _, *rows in found])
+    times = partial(
+        moments,
+        timezone=definition.windows.timezone,
+        clock_change=cast("ClockChange", job.clock_change),
+        time_format=job.time_format,
+    )
+    for one, other in alike(sums):
+        parts = source.parts[one], source.parts[other]
+        if same_rows(*parts, definition.columns.time or None, times):
+            pairs.append((one, other))
+    for one, other in pairs:
+        raise InvalidInput(
+            f"{source.parts[other].name} holds the same rows as {source.parts[one].name}, in "
+            f"whatever order, format and compression, so that they would be counted twice; leave "
+            f"one of them out, or, if these are different events indeed, put them into one file, "
+            f"or give each an id ({field('id')})"
+        )
     return found
+
+
+def refuse_alike(source: Source, marks: Sequence[Marks], sums: Sums, counted: Counted) -> None:
+    """Refuse new events that come to what counted ones came to, until they are confirmed.
+
+    The counted file is not there any more, and so cannot be compared row by row.
+
+    Raises:
+        ReplayMismatch: naming the first such file.
+    """
+    for part, of_part, look in zip(source.parts, marks, sums, strict=True):
+        if look and counted(mark_of_sums(look)) and not any(map(counted, of_part)):
+            raise ReplayMismatch(
+                f"the rows of {part.name} come to what those of a file came to that has been "
+                f"counted already, window by window, with the same times and groups, so that they "
+                f"look like the same rows in another format; leave it out, or give "
+                f"{field('confirmed', True)} if they are new indeed"
+            )
+
+
+def mark_of_sums(look: str) -> str:
+    """By what a file is known again in another format or order of columns, but not for certain."""
+    return f"sums:{look}"
 
 
 def without_counted(source: Source, definition: Definition, counted: Counted) -> Source:
@@ -104,7 +153,7 @@ def is_counted(
 
 
 def new_marks(
-    source: Source, marks: Sequence[Marks], counted: Counted, *, once: bool
+    source: Source, marks: Sequence[Marks], sums: Sums, counted: Counted, *, once: bool
 ) -> tuple[str, ...]:
     """Marks of parts that are new to the stream.
 
@@ -114,6 +163,7 @@ def new_marks(
     Args:
         source: the events.
         marks: of each of its parts.
+        sums: of each part what its rows come to.
         counted: what the stream has counted.
         once: each may come once.
 
@@ -128,6 +178,7 @@ def new_marks(
                 f"{part.name} has been counted already ({known[0][:18]}...); {part.again}"
             )
         new += [mark for mark in of_part if mark not in known]
+    new += [mark for look in sums if look and not counted(mark := mark_of_sums(look))]
     return tuple(dict.fromkeys(new))  # the same file of all events again adds nothing
 
 

@@ -13,12 +13,14 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from counton.errors import HorizonExceeded, InvalidInput, ReplayMismatch, field
 from counton.events.files import Source
 from counton.events.ordered import Ordered, letters_of, ordered_rows
 from counton.events.policies import Policies
+from counton.events.tally import collected
 from counton.events.windows import ClockChange
 from counton.jobs.definition import Definition
 from counton.jobs.job import Job
@@ -88,6 +90,13 @@ def columns_of(definition: Definition) -> list[str]:
     parts = [definition.called(name) or name for name in definition.parts.names]
     time = definition.columns.time
     return list(dict.fromkeys([*([time] if time else []), *parts]))
+
+
+def numbers_of_rows(source: Source, definition: Definition) -> list[str]:
+    """How many rows each part has, as text; nothing for a part without rows."""
+    columns = columns_of(definition)[:1]
+    frames = [part.scan(columns).select(pl.len()) for part in source.parts]
+    return [str(collected(source, frame).item() or "") for frame in frames]
 
 
 def in_any_order(definition: Definition) -> bool:

@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from counton.arrays import Integers
 from counton.errors import ReplayMismatch, field
 from counton.events.files import Source
-from counton.events.tally import added_up, by_row, collected
+from counton.events.tally import PART, added_up, by_row, collected
 from counton.jobs.definition import Definition
 from counton.jobs.intake import KNOWN_SHARE, known_rows
 from counton.results.description import People
@@ -66,6 +66,8 @@ class Held:
         """Marked rows, read once, with digests for names."""
         columns, domain = self._definition.columns, self._definition.domain
         wanted = [pl.col("us"), pl.col("step")]
+        if len(self._source.parts) > 1:
+            wanted.append(pl.col(PART))
         if domain is not None:
             wanted.append(pl.col("group").cast(pl.Enum(list(domain)), strict=False))
         if columns.parts:
@@ -96,7 +98,7 @@ class Held:
         adds = self._definition.adds
         if adds is not None and by_row(adds):
             inside &= total >= 0  # else it is of no cell that is known
-        return frame.filter(inside).with_columns(group=group, total=total)
+        return frame.drop(PART, strict=False).filter(inside).with_columns(group=group, total=total)
 
 
 def _digests(secret: marks.Secret, purpose: int, texts: pl.Series) -> pl.Series:

@@ -39,7 +39,14 @@ from counton.events.files import (
 from counton.events.policies import Policies
 from counton.events.tally import Reading, Tally, by_row, changed, tally
 from counton.jobs import clock
-from counton.jobs.again import is_counted, marks_of_all, new_marks, refuse_late, without_counted
+from counton.jobs.again import (
+    is_counted,
+    marks_of_all,
+    new_marks,
+    refuse_alike,
+    refuse_late,
+    without_counted,
+)
 from counton.jobs.definition import (
     Asked,
     Definition,
@@ -485,7 +492,9 @@ def _run(
     except UnreadableRow:
         source = source.sifted(definition.columns.names, policies.unread)
         labels, bounding, found = read(source)
-    marks, one_by_one = marks_of_all(source, definition), definition.columns.id is not None
+    marks = marks_of_all(source, request, definition, found.sums)
+    one_by_one = definition.columns.id is not None
+    sums = () if one_by_one or source.comes_once else found.sums
     if (part := source.changed()) is not None:
         raise changed(part)
     released = None if saved is None else saved.step
@@ -527,7 +536,8 @@ def _run(
             if request.append or chosen is not None:
                 cells = counted.cells if chosen is None else chosen.cells
                 touched = cells["step"].unique().sort().to_numpy()
-            if once and not request.confirmed:
+            if once and not again and not request.confirmed:
+                refuse_alike(source, marks, sums, has)
                 if chosen is None:
                     refuse_known(
                         stream.observed_blocks(touched), counted.cells, definition.measures
@@ -550,7 +560,7 @@ def _run(
         # Whether anything in a file counts must not decide whether it may come again.
         sources: tuple[str, ...] = ()
         if found.rows and not again:
-            sources = new_marks(source, marks, has, once=once)
+            sources = new_marks(source, marks, sums, has, once=once)
         late = intake.late_rows
         if definition.adds is not None and not by_row(definition.adds):
             late //= definition.places  # a row is in all of them
@@ -635,7 +645,14 @@ def _run_ordered(
     now: datetime | None,
 ) -> Outcome:
     """The same where rows are taken one after the other."""
-    from counton.jobs.ordered_rows import Taking, columns_of, fitting, read_letters, read_rows
+    from counton.jobs.ordered_rows import (
+        Taking,
+        columns_of,
+        fitting,
+        numbers_of_rows,
+        read_letters,
+        read_rows,
+    )
 
     released = None if saved is None else saved.step
     refuse_of_ordered(request, definition.statistic, each_row=definition.each_row)
@@ -650,7 +667,7 @@ def _run_ordered(
     if source is not None and (part := source.changed()) is not None:
         raise changed(part)
     if source is not None and len(source.parts) > 1:
-        marks_of_all(source, definition)  # refuses copies
+        marks_of_all(source, request, definition, numbers_of_rows(source, definition))
     rows = fitting(rows, definition, released)
     found = Tally(
         *(pl.DataFrame(), rows.newest, len(rows.events), rows.before, rows.beyond),
