@@ -274,7 +274,9 @@ def test_the_same_rows_in_another_format_ask_first_on_a_later_night(
     run(asked(first, tmp_path, what, **waiting)).close()
     again.write_bytes(FORMATS[kind](ROWS[:20]))
     job = asked(again, tmp_path, what, append=True, **waiting)
-    with pytest.raises(ReplayMismatch, match=r"look like the same rows .*|look counted"):
+    with pytest.raises(
+        ReplayMismatch, match=r"look like the same rows|look counted|rows that were counted"
+    ):
         run(job)
     run(asked(again, tmp_path, what, append=True, confirmed=True, **waiting)).close()
     assert released(job)[1].again  # now it is known by its bytes

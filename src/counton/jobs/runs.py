@@ -537,12 +537,12 @@ def _run(
                 cells = counted.cells if chosen is None else chosen.cells
                 touched = cells["step"].unique().sort().to_numpy()
             if once and not again and not request.confirmed:
-                refuse_alike(source, marks, sums, has)
                 if chosen is None:
                     refuse_known(
                         stream.observed_blocks(touched), counted.cells, definition.measures
                     )
                 _refuse_late(source, definition, counted, before)
+                refuse_alike(source, marks, sums, has)
             intake = _compared(
                 stream.observed_blocks(touched),
                 counted,
