@@ -11,6 +11,7 @@ import pytest
 
 from counton.errors import CountonError, HorizonExceeded, InvalidInput, StateError
 from counton.jobs import Job, recalled, run
+from counton.jobs.statements import is_once, kind_of
 from counton.statistics import Average
 from counton.statistics.known import keywords
 
@@ -38,17 +39,34 @@ OWN: dict[str, dict[str, Any]] = {
     "forest": {**EDGES, "weight": "paid", "largest": 9},
 }
 TALLIED = ("count", "sum", "average", "quantiles", "top-k", "distinct")
+#: Tables, and those of them that are released once where their rows have no times.
+TABLES: dict[str, dict[str, Any]] = {
+    "hierarchy": {
+        "levels": "page,user",
+        "domain": {"page": ["home", "home", "shop"], "user": ["ann", "cy", "bob"]},
+    },
+    "ranges": {"label": "page", "domain": "home,shop"},
+    "contingency": {"columns": "page,user", "domain": "page=home,shop;user=ann,bob,cy"},
+    "moments": {"columns": "paid,id", "bounds": "0:9,0:9"},
+}
+ONCE = ("hierarchy", "ranges", "contingency")
 
 
-@pytest.fixture(params=[name for name in keywords() if name in OWN])
+@pytest.fixture(
+    params=[*(name for name in keywords() if name in OWN), *(f"{name} once" for name in ONCE)]
+)
 def job(request: pytest.FixtureRequest, tmp_path: Path) -> Job:
     return made(request.param, tmp_path)
 
 
 def made(name: str, folder: Path, rows: list[str] = ROWS) -> Job:
+    name, _, once = name.partition(" ")
+    events, state, own = written(folder, rows), folder / "s.db", {**OWN, **TABLES}[name]
+    if once:
+        return Job(name, events, state, epsilon=1, name="it", **own)
     return Job(
-        name, written(folder, rows), folder / "s.db", time="at", every="1h", start="2024-03-01",
-        steps=6, until="2024-03-01T03:00", epsilon=1, strategy="binary", name="it", **OWN[name],
+        name, events, state, time="at", every="1h", start="2024-03-01", steps=6,
+        until="2024-03-01T03:00", epsilon=1, strategy="binary", name="it", **own,
     )  # fmt: skip
 
 
@@ -63,14 +81,16 @@ def table(job: Job) -> pl.DataFrame:
 
 
 def test_all_kinds_are_here() -> None:
-    tables = {"hierarchy", "ranges", "contingency", "moments"}
-    assert set(keywords()) - tables == set(OWN)
+    assert set(keywords()) == {*OWN, *TABLES}
+    assert {name for name in keywords() if kind_of(name).is_table} == {*ONCE}
 
 
 def test_noise_too_wide_is_refused_before_anything_is_spent(job: Job) -> None:
     """With every way to plan: 105,120 steps, the least budgets, and no last step."""
-    plans = ({"strategy": None}, {"strategy": "binary"}, {"strategy": None, "steps": 105_120})
-    for plan in plans:
+    plans: tuple[dict[str, Any], ...] = (
+        *({"strategy": None}, {"strategy": "binary"}, {"strategy": None, "steps": 105_120}),
+    )
+    for plan in [{}] if is_once(job) else plans:
         with pytest.raises(InvalidInput, match="epsilon"):
             run(job.having(epsilon="0.000000000000001", **plan))
         assert not Path(str(job.state)).exists()
@@ -106,6 +126,9 @@ def test_every_guard_stands_before_every_statistic(
     job: Job, changed: dict[str, Any], error: type[Exception] | None
 ) -> None:
     changed_job = job.having(**changed)
+    if is_once(job):  # all times are refused, and there are none to leave out
+        of_times = {*changed} <= {"until", "start", "every", "steps"}
+        error = None if of_times and {*changed.values()} == {None} else InvalidInput
     if error is None:
         run(changed_job).close()
         return
@@ -116,12 +139,13 @@ def test_every_guard_stands_before_every_statistic(
 
 def test_a_later_job_contradicts_nothing_and_remembers_all(job: Job, tmp_path: Path) -> None:
     out = tmp_path / "t.parquet"
-    first = table(job.having(out=out, watermark="1h"))
+    policy = {"missing": "skip"} if is_once(job) else {"watermark": "1h"}
+    first = table(job.having(out=out, **policy))
     again = Job(job.what, job.events, job.state, name="it", until=job.until)
     assert table(again).equals(first)
     if job.what not in ("substrings", "episodes", "cuts"):  # of which cells are asked for anew
         assert recalled(again).out == str(out)
-    assert recalled(again).watermark == "1h"
+    assert {name: getattr(recalled(again), name) for name in policy} == policy
     others: tuple[dict[str, Any], ...] = (
         *({"epsilon": 2}, {"every": "1d"}, {"steps": 7}, {"timezone": "Europe/Paris"}),
     )
@@ -142,6 +166,16 @@ def test_no_row_stops_a_release_where_policies_are_set(job: Job, tmp_path: Path)
     lenient = job.having(**policies)
     if job.what in ("substrings", "episodes", "cuts"):  # letters and nodes that are none of theirs
         bad = bad[:2]
+    if is_once(job):
+        whole = job.having(name="whole", epsilon=10**9)
+        seen = table(whole)
+        written(tmp_path, [*ROWS[:1], *bad[1:], *ROWS[1:]])
+        assert (
+            table(lenient.having(name="more", epsilon=10**9))["estimate"]
+            .round()
+            .equals(seen["estimate"].round())
+        )
+        return
     before = table(lenient)
     written(tmp_path, [*ROWS[:1], *bad, *ROWS[1:], "01:50,shop,bob,1,v,w,1,b,10"])
     later = lenient.having(until="2024-03-01T04:00")
@@ -218,31 +252,24 @@ def test_where_users_are_in_more_groups_than_count_all_words_say_so(tmp_path: Pa
             assert ("each in the first" in released.methods()) == bool(words)
 
 
-TABLES: dict[str, dict[str, Any]] = {
-    "hierarchy": {"levels": "page,user", "domain": {"page": ["home"], "user": ["ann"]}},
-    "ranges": {"label": "page", "domain": "home,shop"},
-    "contingency": {"columns": "page,user", "domain": "page=home,shop;user=ann,bob"},
-    "moments": {"columns": "paid,id", "bounds": "0:9,0:9"},
-}
-
-
-@pytest.mark.parametrize("name", [name for name in keywords() if name in OWN or name in TABLES])
+@pytest.mark.parametrize("name", [*keywords(), *(f"{name} once" for name in ONCE)])
 def test_a_later_job_repeats_any_part_of_what_defines_its_stream(name: str, tmp_path: Path) -> None:
     """Each part alone, and all but each."""
-    own, end = OWN.get(name, TABLES.get(name, {})), "2024-03-01T03:00"
-    common = {"time": "at", "every": "1h", "start": "2024-03-01", "steps": 6, "epsilon": 1}
-    events = written(tmp_path, [row for row in ROWS if name != "hierarchy" or "home,ann" in row])
-    first = Job(name, events, tmp_path / "s.db", until=end, name="it")
-    whole = {**common, **own}
+    name, _, once = name.partition(" ")
+    end = None if once else "2024-03-01T03:00"
+    common: dict[str, Any] = {"time": "at", "every": "1h", "start": "2024-03-01", "steps": 6}
+    first = Job(name, written(tmp_path, ROWS), tmp_path / "s.db", until=end, name="it")
+    whole = {**({} if once else common), "epsilon": 1, **{**OWN, **TABLES}[name]}
     run(first.having(**whole)).close()
     for part in whole:
         for said in ({part: whole[part]}, {key: whole[key] for key in whole if key != part}):
             with run(first.having(**said)) as outcome:
-                assert (outcome.before, outcome.after) == (3, 3), said
+                steps = 1 if once else 3
+                assert (outcome.before, outcome.after) == (steps, steps), said
 
 
 def test_levels_that_are_not_those_of_the_tree(tmp_path: Path) -> None:
-    events = written(tmp_path, [row for row in ROWS if "home,ann" in row])
+    events = written(tmp_path, ROWS)
     first = Job("hierarchy", events, tmp_path / "s.db", until="2024-03-01T03:00", name="it")
     run(first.having(time="at", every="1h", start="2024-03-01", steps=6, epsilon=1,
                 **TABLES["hierarchy"])).close()  # fmt: skip
@@ -282,34 +309,39 @@ def called_otherwise(text: Any) -> Any:
     return re.sub(rf"(?<!\w)({names})(?!\w)", r"\1 2", text)
 
 
-@pytest.mark.parametrize("name", keywords())
+@pytest.mark.parametrize("name", [*keywords(), *(f"{name} once" for name in ONCE)])
 @pytest.mark.slow
 def test_every_column_may_be_called_otherwise(name: str, tmp_path: Path) -> None:
+    name, _, once = name.partition(" ")
     own = {**OWN, **TABLES}[name]
     if name == "hierarchy":
         (tmp_path / "p.csv").write_text("page,user\nhome,ann\nshop,bob\n")
         own = {"levels": "page,user", "value": "paid", "domain": tmp_path / "p.csv"}
     users = {"user": "user", "most": 2} if name in ("count", "top-k", "ranges") else {}
     job = made("count", tmp_path).having(what=name, **own, **users)
+    if once:
+        job = job.having(time=None, every=None, start=None, steps=None, until=None, strategy=None)
     run(job).close()
-    written(tmp_path, [*ROWS, "03:30,shop,bob,2,u,v,1,b,4"])
+    if not once:
+        written(tmp_path, [*ROWS, "03:30,shop,bob,2,u,v,1,b,4"])
+    ends = [None if once else f"2024-03-01T0{hour}:00" for hour in (4, 5, 6)]
     file = tmp_path / "e.csv"
     header, rows = file.read_text().split("\n", 1)
     file.write_text(f"{called_otherwise(header)}\n{rows}")
     used = {text for column in COLUMNS for text in str(job.given(column) or "").split(",")}
     rename = ",".join(f"{column}={column} 2" for column in sorted(used - {""}))
-    later = Job(name, file, job.state, name="it", until="2024-03-01T04:00")
+    later = Job(name, file, job.state, name="it", until=ends[0])
     with pytest.raises(InvalidInput, match=r"'nowhere', which the stream does not use; it uses"):
         run(later.having(rename="nowhere=page 2"))
     with run(later.having(rename=rename)) as outcome:
-        assert outcome.after == 4
-        assert outcome.tally.rows == 4
-    night: dict[str, Any] = {"until": "2024-03-01T05:00", "rename": rename}
+        assert outcome.after == (1 if once else 4)
+        assert outcome.tally.rows == (3 if once else 4)
+    night: dict[str, Any] = {"until": ends[1], "rename": rename}
     run(job.having(**night)).close()  # typed as it was, and as it is called now
     now = {column: called_otherwise(job.given(column)) for column in COLUMNS}
     if name == "contingency":
         now["domain"] = called_otherwise(job.domain)
-    run(job.having(until="2024-03-01T06:00", **now)).close()
+    run(job.having(until=ends[2], **now)).close()
 
 
 @pytest.mark.parametrize("timed", [True, False])

@@ -33,7 +33,16 @@ JOBS = {
     "top-k": _job("top-k", by="page", domain="a,b"),
     "distinct": _job("distinct", user="page"),
     "cuts": _job("cuts", edge="node,other", domain="x,y"),
+    "ranges": _job("ranges", label="page", domain="a,b"),
 }
+#: Jobs that read a list of names: all but that of users, which nobody declares.
+LISTED = {
+    **{name: job for name, job in JOBS.items() if name != "distinct"},
+    "hierarchy": _job("hierarchy", levels="page,node", domain="-"),
+    "contingency": _job("contingency", columns="page,node", domain="page=a,b;node=x,y"),
+}
+#: The same without times: all rows are released once.
+ONCE = ("ranges", "hierarchy", "contingency")
 NEW: dict[str, Any] = {"every": "1d", "start": "2024-03-01", "steps": STEPS, "epsilon": 1}
 each_job = pytest.mark.parametrize("job", JOBS.values(), ids=JOBS)
 
@@ -86,17 +95,35 @@ def test_times_that_no_window_ends_by(
 
 
 @pytest.mark.parametrize("name", ["visits.csv", "copy.csv", "rows.txt"])
-@each_job
+@pytest.mark.parametrize("job", LISTED.values(), ids=LISTED)
 def test_the_private_file_is_no_domain(folder: Path, job: Callable[..., int], name: str) -> None:
+    _copied(folder, name)
+    with pytest.raises(InvalidInput, match="the groups must be public knowledge"):
+        job(folder, **NEW, until="2024-03-03", domain=folder / name)
+    assert not (folder / "s.db").exists()
+
+
+def _copied(folder: Path, name: str) -> None:
+    """The private file, the same bytes under another name, or its rows without their header."""
     if name == "copy.csv":
         shutil.copy(folder / "visits.csv", folder / name)
     elif name == "rows.txt":
         (folder / name).write_text("\n".join(ROWS.splitlines()[1:]))
-    if job is JOBS["distinct"]:
-        pytest.skip("no list of names is declared")
-    with pytest.raises(InvalidInput, match="the groups must be public knowledge"):
-        job(folder, **NEW, until="2024-03-03", domain=folder / name)
-    assert not (folder / "s.db").exists()
+
+
+@pytest.mark.parametrize("kind", ONCE)
+def test_the_private_file_is_no_domain_of_a_table_once(folder: Path, kind: str) -> None:
+    """Nor are its rows in another order, or some of them: they have all its columns."""
+    header, *rows = ROWS.splitlines()
+    (folder / "other.csv").write_text("\n".join([header, *rows[::-1], ""]))
+    (folder / "some.csv").write_text("\n".join([header, rows[0], ""]))
+    for name in ("visits.csv", "copy.csv", "other.csv", "some.csv"):
+        _copied(folder, name)
+        with pytest.raises(InvalidInput, match="the groups must be public knowledge"):
+            LISTED[kind](folder, time=None, epsilon=1, domain=folder / name)
+        assert not (folder / "s.db").exists()
+    (folder / "public.csv").write_text("page,node\na,x\nb,y\n")
+    assert LISTED[kind](folder, time=None, epsilon=1, domain=folder / "public.csv") == 1
 
 
 def test_the_private_file_where_each_row_is_a_step(folder: Path) -> None:

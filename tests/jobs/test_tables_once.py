@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import sqlite3
 from dataclasses import replace
+from functools import partialmethod
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +16,20 @@ import polars as pl
 import pytest
 from keys import chosen_key
 from once import released
+from typer.testing import CliRunner
 
 import counton
+from counton.cli.app import app
 from counton.errors import BudgetExceeded, InvalidInput, ReplayMismatch, StateError
 from counton.jobs import Job, export, methods, publish, recalled, run
+from counton.jobs.jobfile import save
 from counton.jobs.succession import end_stream
 from counton.jobs.writing import Outputs
+from counton.noise import Key
 from counton.privacy import ZCDP, PureDP
 from counton.statistics import Contingency, Hierarchy, Ranges
+from counton.statistics.hierarchy import HierarchyReading
+from counton.statistics.ranges import RangesReading
 from counton.store import Store, verify
 from counton.strategies.trees import Tree
 
@@ -258,6 +266,73 @@ def test_its_file_answers_as_the_run_does(job: Job, ending: str, tmp_path: Path)
     assert "was released once" in methods(job.state)[job.name]
     assert read.figures()
     assert done._repr_html_()
+
+
+def asked_of(release: Any) -> list[Any]:
+    """Numbers of all kinds: the table, its intervals, and what is made of several cells."""
+    reading, level = release.reading, 0.8
+    found = [release.table().to_dict(as_series=False), reading.release.value.tolist()]
+    found += [release.figures().keys(), release.methods()]
+    if isinstance(reading, HierarchyReading):
+        together = reading.sum_of({("N",): 1, ("S",): -1}), reading.sum_of([("N", "a"), ("S",)])
+        found += [*together, reading.total, reading.interval(("N", "b"), level), reading.std()]
+        found.append(reading.covariance(("N", "a"), ("N", "b")))
+    elif isinstance(reading, RangesReading):
+        found += [reading["N", "T"], reading.interval(("S", None), level), reading.std()]
+        asked = reading.asked_columns(["0:2", "1:3"], level)
+        found += [values.tolist() for values in asked.values()]
+    else:
+        found += [reading["N", None], reading.interval((None, "u1"), level)]
+        for names in ((), ("region",), ("who", "region")):
+            found += [values.tolist() for values in reading.margin(*names, level=level).values()]
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", TABLES)
+def test_every_door_and_file_has_the_same_bits(
+    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each with a state and a copy of the key; the salt that tells states apart is one here."""
+    monkeypatch.setattr(Key, "salted", partialmethod(Key.salted, "salt"))
+    job = table(what, tmp_path, epsilon="0.7", name="it")
+    rows = pl.read_csv(tmp_path / "e.csv")
+    rows.write_parquet(tmp_path / "e.parquet")
+    places = iter(range(99))
+
+    def own(**more: Any) -> Job:
+        folder = tmp_path / f"{next(places)}"
+        folder.mkdir()
+        shutil.copy(tmp_path / "key", folder)
+        return replace(job, state=folder / "s.db", key=folder / "key", **more)
+
+    found: list[Any] = []
+    for events in (job.events, rows, rows.lazy(), tmp_path / "e.parquet", rows[::-1]):
+        with run(own(events=events)) as outcome:
+            found.append(outcome.shown().at_hand())
+    for ending in ("csv", "parquet", "json", "jsonl", "arrow"):
+        new = own(out=tmp_path / f"t.{ending}")
+        given: dict[str, Any] = {**job.options, "domain": job.domain, "epsilon": "0.7"}
+        given |= {name: getattr(new, name) for name in ("state", "key", "out", "name")}
+        counton.release(what, rows if ending == "csv" else job.events, **given)
+        found.append(counton.read(new.out))
+    new = own(out=tmp_path / "run.parquet")
+    save(new, tmp_path / "jobs.toml")
+    typed = own(out=tmp_path / "typed.csv")
+    words = [what, str(job.events), "--domain", str(job.domain), "--epsilon", "0.7"]
+    for name, value in [*job.options.items()]:
+        words += [f"--{name}", str(value)]
+    for name in ("state", "key", "out", "name"):
+        words += [f"--{name}", str(getattr(typed, name))]
+    for command in (["run", str(tmp_path / "jobs.toml")], words):
+        done = CliRunner().invoke(app, command)
+        assert done.exit_code == 0, done.output
+    publish(new.state, str(tmp_path / "public.db"), key=new.key)
+    found += [counton.read(one) for one in (new.out, typed.out, tmp_path / "public.db")]
+    assert export(new.state).table().equals(found[0].table())
+    first = asked_of(found[0])
+    for one in found[1:]:
+        assert asked_of(one) == first
 
 
 def test_it_is_published_for_sql(job: Job) -> None:

@@ -334,8 +334,8 @@ def ask(request: Job, saved: Definition | None = None) -> Asked:
     """
     request = checked(request)
     once = statements.is_once(request) if saved is None else saved.once
-    if once:
-        refuse_of_tables(request)
+    if once and (saved is None or statements.name_of(request.what) == saved.what):
+        refuse_of_tables(request, known=saved is not None)
     _check_choices(request)
     guards.check_most(request.most)
     guards.check_people_columns(request.user, request.id)
@@ -874,8 +874,12 @@ _ONCE = {
 }
 
 
-def refuse_of_tables(request: Job) -> None:
+def refuse_of_tables(request: Job, *, known: bool = False) -> None:
     """Refuse what does not go with a table that is released once.
+
+    Args:
+        request: what is asked.
+        known: of a stream that there is, which no time makes another one.
 
     Raises:
         InvalidInput: naming it, and why.
@@ -884,11 +888,11 @@ def refuse_of_tables(request: Job) -> None:
         value = getattr(request, name)
         if value is None or value is False or value == _USUAL.get(name) or value == "auto":
             continue
+        remedy = "leave it out" if known else f"leave it out, or give {field('time')}"
         raise InvalidInput(
             f"{field(name, value if isinstance(value, str | int) else None)} does not go with a "
             f"{statements.name_of(request.what)} that is released once, which "
-            f"{why.format(line=field('line'))}; leave it out, or "
-            f"give {field('time')}"
+            f"{why.format(line=field('line'))}; {remedy}"
         )
 
 
