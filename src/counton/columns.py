@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from html import escape
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,23 @@ MISSING, OUTSIDE = -1, -2
 BETWEEN = " / "
 #: Columns that released tables add to those of the caller.
 ADDED = ("estimate", "std", "lower", "upper")
+
+
+class TextTable(NamedTuple):
+    """A table as a screen shows it: words in rows.
+
+    Attributes:
+        columns: names, and which of them hold numbers, which stand to the right.
+        rows: of words.
+        caption: below it.
+
+    >>> TextTable((("node", False), ("estimate", True)), [("total", "35")]).rows
+    [('total', '35')]
+    """
+
+    columns: Sequence[tuple[str, bool]]
+    rows: Sequence[Sequence[str]]
+    caption: str = ""
 
 
 def check_names(names: Any, called: str = "columns") -> None:

@@ -73,7 +73,7 @@ def test_jobs_of_a_file_are_those_of_python(file: Path, tmp_path: Path) -> None:
     with run(same) as outcome:  # goes on with the same stream
         assert outcome.released().table().equals(mine)
     with run(jobs["paid"]) as outcome:
-        assert outcome.shown().table().height
+        assert outcome.released().table().height
 
 
 def test_the_command_runs_all_and_reports_each(file: Path, place: Any) -> None:

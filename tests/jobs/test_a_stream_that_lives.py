@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cells import cells_of
 
 from counton.errors import InvalidInput, ReplayMismatch, StateError
 from counton.jobs import Job, run
@@ -41,7 +42,7 @@ def write(path: Path, rows: Sequence[str], header: str = "time,group,user") -> N
 
 def totals(request: Job) -> tuple[tuple[str, ...], list[list[int]]]:
     with run(request) as outcome:
-        released = outcome.released()
+        released = cells_of(outcome)
         assert set(released.table()["group"]) == set(outcome.definition.groups)
         return outcome.definition.groups, released.own.estimates.tolist()
 

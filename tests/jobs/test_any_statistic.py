@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from cells import cells_of
 
 from counton.errors import CountonError, HorizonExceeded, InvalidInput, StateError
 from counton.jobs import Job, recalled, run
@@ -77,7 +78,7 @@ def written(folder: Path, rows: list[str]) -> Path:
 
 def table(job: Job) -> pl.DataFrame:
     with run(job) as outcome:
-        return outcome.shown().table()
+        return outcome.released().table()
 
 
 def test_all_kinds_are_here() -> None:
@@ -181,7 +182,7 @@ def test_no_row_stops_a_release_where_policies_are_set(job: Job, tmp_path: Path)
     later = lenient.having(until="2024-03-01T04:00")
     with run(later) as outcome:
         assert outcome.after == 4
-        shown = outcome.shown().table()
+        shown = outcome.released().table()
     assert shown.filter(pl.col("step") <= 3).select(before.columns).equals(before) or (
         job.what in ("substrings", "episodes", "cuts", "degrees")  # the last step alone is shown
     )
@@ -223,7 +224,7 @@ def test_a_statistic_by_group_under_one_guarantee(name: str, tmp_path: Path) -> 
         assert not Path(str(job.state)).exists()
         job = job.having(most=2)
     with run(job) as outcome:
-        shown = outcome.shown().table()
+        shown = outcome.released().table()
         assert set(shown["group"]) == {"home", "shop"}
 
 
@@ -247,7 +248,7 @@ def test_where_users_are_in_more_groups_than_count_all_words_say_so(tmp_path: Pa
     for most, words, counted in ((1, "(each in the first group alone)", [1, 1]), (2, "", [1, 2])):
         with run(job.having(most=most, name=f"{most}")) as outcome:
             assert outcome.definition.subject == f"number of users {words}".strip()
-            released = outcome.released()
+            released = cells_of(outcome)
             assert released.own.estimates[-1].tolist() == counted
             assert ("each in the first" in released.methods()) == bool(words)
 

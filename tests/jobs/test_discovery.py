@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from cells import cells_of
 from numpy.typing import NDArray
 
 from counton import ApproxDP, Contribution, Counter, Key, PureDP, release
@@ -194,7 +195,7 @@ def test_groups_are_shown_from_their_threshold_on_and_for_ever(tmp_path: Path) -
     with run(request) as outcome:
         discovery = outcome.definition.discovery
         assert discovery is not None
-        released = outcome.released()
+        released = cells_of(outcome)
         least = discovery.thresholds(outcome.stream.terms, released.steps)
         entry = Store(tmp_path / "visits.db").spends
     assert released.since == {"home": 1, "shop": 1}

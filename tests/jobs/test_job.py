@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from cells import cells_of
 from once import kept_line
 
 from counton import PureDP
@@ -61,7 +62,7 @@ def test_a_later_run_states_nothing_anew(request_: Job) -> None:
 def test_numbers_may_be_numbers(request_: Job) -> None:
     bounds = {"value": "value", "lower": 0, "upper": 5, "resolution": 0.5}
     with run(request_.having(what="sum", **bounds)) as outcome:
-        assert outcome.released().own.estimates[-1].tolist() == [5.5, 1.0]
+        assert cells_of(outcome).own.estimates[-1].tolist() == [5.5, 1.0]
     expiring = request_.having(name="forever", expire=True, growth=0, steps=None)
     with run(expiring) as outcome:
         assert outcome.definition.strategy.parameters["growth"] == "0"
@@ -81,7 +82,7 @@ def test_a_bound_of_zero_is_a_bound(request_: Job) -> None:
 def test_totals_with_a_delay_stand_over_the_times_they_count_up_to(request_: Job) -> None:
     forever = request_.having(expire=True, steps=None)
     with run(forever) as outcome, run(forever.having(name="late", delay=1)) as late:
-        now, then = outcome.released(), late.released()
+        now, then = cells_of(outcome), cells_of(late)
     assert (then.curves().times == now.curves().times[:-1]).all()
     assert (then.curves().estimates == now.curves().estimates[:-1]).all()
     assert "counted_until" not in now.table().columns
@@ -90,7 +91,7 @@ def test_totals_with_a_delay_stand_over_the_times_they_count_up_to(request_: Job
 
 def test_one_total_has_one_name(request_: Job) -> None:
     with run(request_.having(by=None, domain=None)) as outcome:
-        released = outcome.released()
+        released = cells_of(outcome)
     assert released.curves().groups == ("all",)
     assert set(released.table()["group"]) == {"all"}
 
@@ -199,7 +200,7 @@ def test_a_table_made_in_parts_is_the_table_made_at_once(
     for part in (released, released.only(range(2, 4)), released.only(groups=["b"])):
         monkeypatch.undo()
         whole = part.table()
-        monkeypatch.setattr("counton.results.released._ROWS", 1)
+        monkeypatch.setattr("counton.results.cells._ROWS", 1)
         assert part.table().equals(whole)
         assert part.lazy().collect().equals(whole)
         assert part.lazy().select("group", "std").head(2).collect().height == min(2, whole.height)

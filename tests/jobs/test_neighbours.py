@@ -140,7 +140,7 @@ def published(
             )  # fmt: skip
             try:
                 with run(job) as outcome:
-                    table = outcome.shown(shown=Shown(ask)).table()
+                    table = outcome.released(shown=Shown(ask)).table()
                     fixed = [name for name in PUBLIC if name in table.columns]
                     if what == "top-k":
                         fixed.remove("group")  # the ranking is read from what is released

@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from cells import cells_of
 
 from counton import Average, PureDP, Quantiles, Substrings, TopK, plan, release
 from counton.errors import InvalidInput
@@ -155,7 +156,7 @@ def test_cells_on_demand_are_read_from_the_table(tmp_path: Path) -> None:
     last = run.table().filter(pl.col("step") == 6)
     assert round(last["estimate"].item()) == 2
     with pytest.raises(InvalidInput, match=r"take table\(\)"):
-        run.shown()
+        run.released()
 
 
 def test_files_are_written_where_they_are_asked_for(tmp_path: Path) -> None:
@@ -177,9 +178,10 @@ def test_of_windows_alone_the_largest_groups_are_those_of_the_whole_period(tmp_p
         }
     )
     pages = ["lately", "often", "never"]
-    found = release(
+    made = release(
         "count", rows, by="page", domain=pages, release="windows", state=tmp_path / "s.db", **NEW
-    ).released()
+    )
+    found = cells_of(made)
     assert found.largest(1).groups == ("often",)
     curves, _ = found.window_curves()
     assert list(curves.largest(1).groups) == ["often"]

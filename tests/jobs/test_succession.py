@@ -9,14 +9,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cells import cells_of
 from keys import chosen_key
 
 from counton import Counter, PureDP
 from counton.errors import BudgetExceeded, InvalidInput, StateError
-from counton.jobs import Job, Released, run
+from counton.jobs import Job, run
 from counton.jobs.definition import ask, define
 from counton.jobs.succession import end_stream
 from counton.noise import Key
+from counton.results.cells import ReleasedCells
 from counton.results.description import Carried
 from counton.store import Store, Stream, state_summary
 
@@ -53,9 +55,9 @@ def successor(request: Job, hour: int = 6, **more: Any) -> Job:
     return Job("count", request.events, request.state, **{**first, **more})
 
 
-def released(request: Job) -> Released:
+def released(request: Job) -> ReleasedCells:
     with run(request) as outcome:
-        return outcome.released()
+        return cells_of(outcome)
 
 
 def test_a_successor_takes_over_what_it_does_not_say(request_: Job) -> None:
@@ -132,7 +134,7 @@ def test_confirmed_rows_that_wait_are_dropped_and_said(request_: Job) -> None:
     append(request_, "05:20,a,1")
     with run(replace(successor(request_), append=True, confirmed=True)) as outcome:
         assert outcome.dropped == 2
-        assert outcome.released().own.estimates[-1].tolist() == [1, 0, 0]
+        assert cells_of(outcome).own.estimates[-1].tolist() == [1, 0, 0]
 
 
 def test_rows_of_a_file_of_all_events_wait_for_the_next_one(request_: Job) -> None:
@@ -200,7 +202,7 @@ def test_a_stream_that_was_to_end_goes_on_without_an_end(
         run(successor(request_, around=1000, release="windows"))
     with run(successor(request_, around=1000)) as outcome:
         assert outcome.definition.release == "both"
-        found = outcome.released()
+        found = cells_of(outcome)
     carried, terms = found.carried, found.terms
     assert type(terms.strategy).__name__ == strategy
     assert found.definition.windows.steps > 10**6
@@ -214,7 +216,9 @@ def test_a_stream_that_was_to_end_goes_on_without_an_end(
     sums = np.cumsum(found.windows.estimates, axis=0) + carried.estimates
     assert found.totals.estimates == pytest.approx(sums)
     again = replace(successor(request_, hour=7), name="next", continues=None)
-    assert len(released(again).totals.estimates) == 4  # type: ignore[union-attr]
+    begun = released(again).totals
+    assert begun is not None
+    assert len(begun.estimates) == 4
     with pytest.raises(InvalidInput, match="stream without an end, which goes on by itself"):
         run(replace(successor(request_), name="third", continues="next"))
 
@@ -331,7 +335,7 @@ def test_intervals_of_totals_that_go_on_hold_the_truth(loss: dict[str, Fraction]
             ((terms.strategy, terms.law, steps),),
         )
         values = own.values + carried.estimates
-        totals = Released.of(definition, parts[1][0], values, 0.95, carried=carried).totals
+        totals = ReleasedCells.of(definition, parts[1][0], values, 0.95, carried=carried).totals
         assert totals is not None
         inside.append(np.mean((totals.lower <= 0) & (totals.upper >= 0)))
     assert 0.947 < np.mean(inside) < 0.957

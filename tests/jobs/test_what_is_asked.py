@@ -11,9 +11,11 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import polars as pl
 import pytest
+from cells import cells_of
 
 from counton.errors import InvalidInput, StateError
-from counton.jobs import Job, Released, run
+from counton.jobs import Job, run
+from counton.results.cells import ReleasedCells
 from counton.results.periods import check_periods, periods_of
 from counton.strategies import Independent
 from counton.windows import Windows, microseconds
@@ -43,9 +45,9 @@ def year(tmp_path: Path) -> Job:
     )
 
 
-def released(request: Job) -> Released:
+def released(request: Job) -> ReleasedCells:
     with run(request) as outcome:
-        return outcome.released()
+        return cells_of(outcome)
 
 
 def test_both_are_one_release_seen_twice(year: Job) -> None:

@@ -97,16 +97,16 @@ def test_an_average_of_each_window_stands_on_it_and_a_running_one_at_its_end(
 ) -> None:
     asked = {**BASE, "every": "1d", "until": date(2024, 3, 8), "state": tmp_path / "s.db"}
     run = release(Average(0, 90, resolution=1), VISITS, value="age", **asked, **BY)
-    axes = run.shown().figures()["statistic"].axes[0]
+    axes = run.released().figures()["statistic"].axes[0]
     assert np.asarray(axes.lines[0].get_xdata())[0] == day_number(datetime(2024, 3, 2))
-    assert "Running average of age, by museum" in words(run.shown().figures()["statistic"])
-    each = run.shown(shown=Shown(over=1)).figures()["statistic"]
+    assert "Running average of age, by museum" in words(run.released().figures()["statistic"])
+    each = run.released(shown=Shown(over=1)).figures()["statistic"]
     assert np.asarray(each.axes[0].lines[0].get_xdata())[0] == day_number(datetime(2024, 3, 1))
     said = words(each)
     assert "Average of age, by museum" in said
     assert "Running" not in said
     assert "in each day" in said
-    week = words(run.shown(shown=Shown(over=7)).figures()["statistic"])
+    week = words(run.released(shown=Shown(over=7)).figures()["statistic"])
     assert "in the 7 days up to each point" in week
 
 

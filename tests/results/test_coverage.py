@@ -11,9 +11,10 @@ from keys import chosen_key
 from numpy.typing import NDArray
 
 from counton import Counter
-from counton.jobs import Job, Released
+from counton.jobs import Job
 from counton.jobs.definition import Definition, ask, define
-from counton.results.released import Series
+from counton.results.cells import ReleasedCells
+from counton.results.series import Series
 
 KEYS, CELLS, STEPS = 20, 2500, 365
 LOSSES = {"epsilon": Fraction(1, 20)}, {"rho": Fraction(1, 2000)}
@@ -39,7 +40,7 @@ def asked(release: str, loss: dict[str, Fraction], *, simple: bool = True) -> De
 
 def zeros_released(
     definition: Definition, number: int, levels: tuple[float, ...]
-) -> list[Released]:
+) -> list[ReleasedCells]:
     """A year in which nothing happens, under one of many keys, with intervals of each level."""
     counter = Counter(
         definition.strategy,
@@ -49,7 +50,7 @@ def zeros_released(
         shape=definition.shape,
     )
     releases = counter.release_many(np.zeros((STEPS, CELLS), np.int64))
-    return [Released.of(definition, counter.terms, releases.values, level) for level in levels]
+    return [ReleasedCells.of(definition, counter.terms, releases.values, level) for level in levels]
 
 
 def held(series: Series) -> NDArray[Any]:
@@ -57,7 +58,7 @@ def held(series: Series) -> NDArray[Any]:
     return np.asarray(inside.mean(axis=1))
 
 
-def shares(definition: Definition, released: Released) -> dict[str, float]:
+def shares(definition: Definition, released: ReleasedCells) -> dict[str, float]:
     """The share of intervals that hold 0, of each kind of number."""
     starts = np.arange(10, STEPS - 30, 7)
     quarters = released.sums("3mo")

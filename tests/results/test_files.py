@@ -17,7 +17,7 @@ from counton import read
 from counton.errors import InvalidInput, StateError
 from counton.jobs import Job, export, publish, recalled, run
 from counton.jobs.writing import Outputs
-from counton.results.released import Released
+from counton.results.cells import ReleasedCells
 
 ENDINGS = ("parquet", "csv", "json", "jsonl", "arrow")
 COUNT: dict[str, Any] = {"by": "page", "domain": ["home", "shop", "far"]}
@@ -89,9 +89,9 @@ def released_at(job: Job, level: float = 0.5) -> tuple[Any, pl.DataFrame]:
     outputs = Outputs.of(job)
     with run(job, approve=outputs.approve) as outcome:
         outputs.write(outcome)
-        found = outcome.shown()
-        other = outcome.shown(level).table()
-        return found if isinstance(found, Released) else found.at_hand(), other
+        found = outcome.released()
+        other = outcome.released(level).table()
+        return found if isinstance(found, ReleasedCells) else found.at_hand(), other
 
 
 @pytest.mark.parametrize("name", JOBS)
@@ -111,11 +111,11 @@ def test_a_file_answers_what_the_run_answers(name: str, tmp_path: Path) -> None:
         assert found.methods() == own.methods()
         assert found.level == own.level
         assert read(file, level=0.5).table().equals(wide), file
-        if isinstance(own, Released) and own.since is None:
+        if isinstance(own, ReleasedCells) and own.since is None:
             _answers_alike(found, own)
 
 
-def _answers_alike(found: Released, own: Released) -> None:
+def _answers_alike(found: ReleasedCells, own: ReleasedCells) -> None:
     one, other = own.groups[0], own.groups[-1]
     for steps in (None, "2:4"):
         assert found.difference(one, other, steps=steps) == own.difference(one, other, steps=steps)
@@ -141,7 +141,7 @@ def test_a_stream_that_goes_on_from_another_one_answers_alike(tmp_path: Path) ->
     own = released(second)
     assert own.carried is not None
     found = read(out)
-    assert isinstance(found, Released)
+    assert isinstance(found, ReleasedCells)
     assert found.table().equals(own.table())
     _answers_alike(found, own)
 
@@ -159,13 +159,13 @@ def test_totals_before_a_stream_stand_by_the_names_of_groups(name: str, tmp_path
     for groups in ("far,home", "far,shop,home"):
         export(state, parts[0], name="next", groups=groups)
         found = read(parts[0])
-        assert isinstance(found, Released)
+        assert isinstance(found, ReleasedCells)
         assert found.difference("far", "home") == own.difference("far", "home")
         assert found.only(groups=["far"]).sums("1w").equals(own.only(groups=["far"]).sums("1w"))
     export(state, parts[0], name="next", groups="far,home")
     export(state, parts[1], name="next", groups="shop")
     found = read(parts)
-    assert isinstance(found, Released)
+    assert isinstance(found, ReleasedCells)
     assert found.table().equals(own.table())
     _answers_alike(found, own)
 
@@ -178,7 +178,7 @@ def test_rows_that_people_cut_or_shuffled_are_answered_and_others_said(tmp_path:
     assert read(out).table().equals(own.table())
     rows.filter(pl.col("step").is_between(3, 6) & (pl.col("group") != "far")).write_csv(out)
     found = read(out)
-    assert isinstance(found, Released)
+    assert isinstance(found, ReleasedCells)
     assert found.groups == ("home", "shop")
     there = own.table().filter(pl.col("step").is_between(3, 6) & (pl.col("group") != "far"))
     assert found.table().equals(there)
@@ -191,7 +191,7 @@ def test_rows_that_people_cut_or_shuffled_are_answered_and_others_said(tmp_path:
         found.difference("home", "far", steps="4:6")
     rows.filter((pl.col("step") != 4) | (pl.col("group") != "shop")).write_csv(out)
     found = read(out)
-    assert isinstance(found, Released)
+    assert isinstance(found, ReleasedCells)
     assert found.table().height == own.table().height - 1
     assert found.difference("home", "far") == own.difference("home", "far")
     with pytest.raises(InvalidInput, match="step 4 of 'shop' is not among the rows"):
@@ -205,7 +205,7 @@ def test_a_chart_has_no_number_where_a_row_was_left_out(name: str, tmp_path: Pat
     rows = pl.read_csv(out)
     rows.filter((pl.col("step") != 4) | (pl.col("group") != "shop")).write_csv(out)
     found = read(out)
-    assert isinstance(found, Released)
+    assert isinstance(found, ReleasedCells)
     drawn = [] if name == "windows" else [(found.curves(), own.curves())]
     if name != "count by group":
         drawn.append((found.window_curves()[0], own.window_curves()[0]))
@@ -224,7 +224,7 @@ def test_numbers_of_steps_that_were_left_out_are_refused_by_name(name: str, tmp_
     gone = pl.col("step").is_in([1, 2, 5]) & (pl.col("group") == "shop")
     rows.filter(~gone).write_csv(out)
     found = read(out)
-    assert isinstance(found, Released)
+    assert isinstance(found, ReleasedCells)
     kinds = [kind for kind in ("totals", "windows") if getattr(own, kind) is not None]
     for kind in (*kinds, "main", "published", "own"):
         for number in ("estimates", "lower", "upper"):
@@ -238,7 +238,7 @@ def test_numbers_of_steps_that_were_left_out_are_refused_by_name(name: str, tmp_
         assert mine is None or theirs is None or (mine.estimates == theirs.estimates).all()
     rows.filter(pl.col("step") != 10).write_csv(out)
     cut = read(out)
-    assert isinstance(cut, Released)
+    assert isinstance(cut, ReleasedCells)
     for kind in kinds:
         assert (getattr(cut, kind).estimates == getattr(own, kind).estimates[:9]).all()
 
@@ -261,7 +261,7 @@ def test_several_files_of_one_stream_are_one_release(tmp_path: Path) -> None:
     export(tmp_path / "s.db", tmp_path / "2024-1.parquet", steps="1:4")
     export(tmp_path / "s.db", tmp_path / "2024-2.parquet", steps="4:10")
     found = read(tmp_path / "2024-*.parquet")
-    assert isinstance(found, Released)
+    assert isinstance(found, ReleasedCells)
     assert found.table().equals(own.table())
     _answers_alike(found, own)
     other = tmp_path / "other"
@@ -360,7 +360,7 @@ def test_what_was_shown_is_shown_by_every_door(tmp_path: Path) -> None:
     facts = json.loads(pl.read_parquet_metadata(out)["counton"])
     assert facts["description"] == found.about["description"]
     with run(Job("quantiles", job.events, job.state, name="it", until="2024-03-11")) as outcome:
-        assert outcome.shown().table().equals(written)  # and a call that says nothing of it
+        assert outcome.released().table().equals(written)  # and a call that says nothing of it
     again = Job("quantiles", job.events, job.state, name="it", until="2024-03-12", level=0.5)
     own = released(replace(again, out=out))
     assert own.shown.over == 1  # one word said anew leaves the others as they were

@@ -17,8 +17,8 @@ import counton
 from counton.errors import InvalidInput, StateError
 from counton.jobs import Job, export, publish, run
 from counton.jobs.succession import end_stream
+from counton.results.cells import ReleasedCells
 from counton.results.packing import unpacked
-from counton.results.released import Released
 from counton.store.published import is_published
 
 ROWS = pl.DataFrame(
@@ -109,7 +109,7 @@ def test_a_stream_that_goes_on_from_another_has_its_totals(tmp_path: Path) -> No
     publish(state, public, name="next")
     export(state, tmp_path / "t.parquet", name="next")
     found, own = counton.read(public, name="next"), counton.read(tmp_path / "t.parquet")
-    assert isinstance(found, Released)
+    assert isinstance(found, ReleasedCells)
     assert found.carried is not None
     assert found.table().equals(own.table())
     with pytest.raises(StateError, match=r"has 'events', 'next': say which with name"):
@@ -188,7 +188,7 @@ def test_cells_that_are_too_many_are_left_out_as_in_a_file(
 ) -> None:
     public = tmp_path / "public.db"
     publish(counted("average", tmp_path, "2024-03-04"), public)
-    for module in ("jobs.publishing", "results.shown", "results.files"):
+    for module in ("jobs.publishing", "results.readings", "results.files"):
         monkeypatch.setattr(f"counton.{module}.MOST_CELLS", 20)
     publish(counted("average", tmp_path, "2024-03-09"), public)
     with pytest.raises(InvalidInput, match="holds readings of 'statistic' alone"):

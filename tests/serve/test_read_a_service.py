@@ -17,7 +17,7 @@ from counton import read
 from counton.cli.__main__ import main
 from counton.errors import CountonError
 from counton.jobs.exports import export
-from counton.results.released import Released
+from counton.results.cells import ReleasedCells
 
 
 @contextmanager
@@ -101,8 +101,8 @@ def test_an_address_gives_the_release_of_the_file(tmp_path: Path, job: dict[str,
             assert here.table().equals(file.table())
             assert here.table().schema == file.table().schema
             assert here.methods() == file.methods()
-            if isinstance(here, Released) and not found:
-                assert isinstance(file, Released)
+            if isinstance(here, ReleasedCells) and not found:
+                assert isinstance(file, ReleasedCells)
                 name = file.groups[0]
                 for steps in (None, range(2, 3)):
                     assert here.share(name, steps=steps) == file.share(name, steps=steps)

@@ -29,7 +29,7 @@ import os, signal, sys
 from datetime import datetime
 from pathlib import Path
 import counton.jobs.runs, counton.jobs.people, counton.results.shown, counton.jobs.choosing
-import counton.results.released, counton.mechanisms.intervals, counton.serve.metrics
+import counton.results.cells, counton.mechanisms.intervals, counton.serve.metrics
 import counton.store.marks, counton.strategies, sqlalchemy.dialects.postgresql, tzdata
 from counton.serve.server import serve
 from counton.serve.service import Service

@@ -18,6 +18,7 @@ from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bar
 from rich.table import Table
 
+from counton.columns import TextTable
 from counton.errors import CountonError
 from counton.exact import readable
 from counton.jobs.progress import Progress, silent
@@ -91,6 +92,16 @@ def print_table(console: Console, table: Table) -> None:
             _print_cards(console, table)
             return
     console.print(table, highlight=False, markup=False)
+
+
+def table_of_texts(table: TextTable) -> Table:
+    """The same, for a screen."""
+    shown = Table(caption=table.caption or None)
+    for name, number in table.columns:
+        shown.add_column(name, justify="right" if number else "left", overflow="fold")
+    for row in table.rows:
+        shown.add_row(*row)
+    return shown
 
 
 def _print_cards(console: Console, table: Table) -> None:

@@ -5,10 +5,9 @@ Exact facts about the events are for the operator's eyes: they go to stderr.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from counton.cli.options import OnceOptions, Printing
 from counton.cli.printing import (
@@ -17,24 +16,20 @@ from counton.cli.printing import (
     print_line,
     print_table,
     print_words,
+    table_of_texts,
     warn_of_no_witness,
     warn_of_weak,
     working,
 )
-from counton.cli.readings import show_rows
 from counton.cli.words import SetAside, operator_notes, progress_line, protection
-from counton.exact import figures, quantity
-from counton.jobs import Definition, Job, Outcome, Released, run
+from counton.jobs import Job, Outcome, run
 from counton.jobs.job import checked
 from counton.jobs.runs import recalled
 from counton.jobs.writing import Outputs, Written
+from counton.results.screen import Screen
 
-if TYPE_CHECKING:
-    pass
-
-
-#: Groups in the table on the screen, at most; and the option that writes them all.
-_SHOWN, _OUT = 20, "--out"
+#: The option that writes all rows.
+_OUT = "--out"
 
 
 def perform(job: Job, printing: Printing | None = None, *, bar: bool = False) -> None:
@@ -105,95 +100,33 @@ def carried_out(job: Job, *, silently: bool, bar: bool = False, about: str = "")
         warn_of_weak(errors, definition.guarantee, definition.unit, stated, about)
         for note in operator_notes(outcome, aside.new(outcome.tally.quarantined)):
             print_line(errors, f"{about}{note}")
-        if silently:
-            pass
-        elif definition.once:
-            from counton.cli.tables import show_table
-
-            show_table(Console(), outcome, written, outputs)
-        elif written.table is None:
+        if not silently:
             show(Console(), outcome, written, outputs)
-        else:
-            show_rows(Console(), outcome, written, outputs)
         return as_json(outcome, written, outputs)
 
 
-def show(
-    console: Console,
-    outcome: Outcome,
-    written: Written,
-    outputs: Outputs,
-) -> None:
-    """Print words and the last step's table."""
-    released = written.released
-    assert released is None or isinstance(released, Released)
+def show(console: Console, outcome: Outcome, written: Written, outputs: Outputs) -> None:
+    """Print words, the tables of the last step, and what was written."""
     print_line(console, progress_line(outcome), bold=True)
-    words = protection(outcome)
-    if released is not None:
-        words.append(("noise", f"standard deviation {noise(released)}"))
-    print_words(console, words)
-    if released is None:
+    screen = Screen() if written.released is None else written.released.screen()
+    print_words(console, [*protection(outcome), *screen.words])
+    if written.released is None:
         return
-    print_line(console, _heading(outcome.definition, released))
-    if released.groups:
-        print_table(console, _table(released.largest(_SHOWN)))
-    else:
-        print_line(console, "no group is large enough to be shown yet")
-    smaller = len(released.groups) - _SHOWN
-    if smaller > 0:
-        print_line(console, f"and {smaller:,} smaller groups: a table ({_OUT}) has them all")
+    print_line(console, screen.heading)
+    for table in screen.tables:
+        print_table(console, table_of_texts(table))
+    if screen.left_out:
+        print_line(console, f"{screen.left_out}: a table ({_OUT}) has them all")
+    for note in screen.notes:
+        print_line(console, note)
     for every, path in outputs.sums.items():
         print_line(console, f"sums of {every} written to {path}")
     print_files(console, outputs.out, outputs.plot if written.drawn else None)
 
 
-def noise(released: Released) -> str:
-    """Standard deviations of what was released last."""
-    parts, step = [], f"{released.steps[-1]:,}"
-    if released.totals is not None:
-        parts.append(f"{figures(released.totals.std[-1])} at step {step}")
-    if released.windows is not None:
-        parts.append(f"{figures(released.windows.std[-1])} of window {step} by itself")
-    return ", ".join(parts)
-
-
-def _heading(definition: Definition, released: Released) -> str:
-    end, counted = (
-        str(times[-1].astype("datetime64[s]")).replace("T", " ")
-        for times in (released.local_ends(), released.local_counted())
-    )
-    zone, step = definition.windows.timezone, f"{released.steps[-1]:,}"
-    until = f"up to {counted}, released at" if released.delay else "after"
-    if definition.release == "windows":
-        return f"\n{definition.subject} in window {step}, which ended {end}, {zone}"
-    return f"\nrunning {definition.subject} {until} step {step} ({end}, {zone})"
-
-
-def _table(released: Released) -> Table:
-    """The last step: its largest groups, in their declared order."""
-    table = Table()
-    table.add_column(released.definition.by or "")
-    shown = [series for series in released.last if series is not None]
-    for name in ("estimate", "in this window")[: len(shown)]:
-        table.add_column(name, justify="right")
-        table.add_column(f"{100 * released.level:g}% interval", justify="right")
-    columns = []
-    for series in shown:
-        half, whole = float(series.half[0]), series.estimates.dtype.kind == "i"
-        value, lower, upper = (
-            [quantity(float(number), half, whole) for number in ends[0]]
-            for ends in (series.estimates, series.lower, series.upper)
-        )
-        ends = [f"{low} to {high}" for low, high in zip(lower, upper, strict=True)]
-        columns += [value, ends]
-    for group, *cells in zip(released.groups, *columns, strict=True):
-        table.add_row(group, *cells)
-    return table
-
-
 def as_json(outcome: Outcome, written: Written, outputs: Outputs) -> dict[str, Any]:
     """The machine-readable report."""
-    job, released, table = outputs.job, written.released, written.table
+    job, released = outputs.job, written.released
     definition, until, cut = outcome.definition, outcome.until, outcome.definition.cut
     drawn = released is None or written.drawn
     report: dict[str, Any] = {
@@ -242,30 +175,4 @@ def as_json(outcome: Outcome, written: Written, outputs: Outputs) -> dict[str, A
     if definition.once:
         report["last"] = last = {**released.facts()}
         last.pop("statistic")
-    if table is not None:
-        from counton.cli.readings import finite
-
-        shown = table.drop("step", "window_start", "window_end", strict=False)
-        last["rows"] = finite(shown).to_dicts()
-    elif isinstance(released, Released):
-        last["counted_until"] = definition.windows.at(released.counted_until())
-        last |= _last(released)
-    return report
-
-
-def _last(released: Released) -> dict[str, Any]:
-    """The last step: deviations, and numbers by group; windows' names begin with ``window_``."""
-    last: dict[str, Any] = {}
-    groups: list[dict[str, Any]] = [{"group": group} for group in released.groups]
-    for prefix, series in zip(("", "window_"), released.last, strict=True):
-        if series is None:
-            continue
-        last[f"{prefix}std"] = float(series.std[0])
-        for name, ends in (
-            ("estimate", series.estimates),
-            ("lower", series.lower),
-            ("upper", series.upper),
-        ):
-            for row, number in zip(groups, ends[0].tolist(), strict=True):
-                row[f"{prefix}{name}"] = number
-    return {**last, "groups": groups}
+    return report | {"last": last | released.last_numbers()}

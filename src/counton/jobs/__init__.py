@@ -50,8 +50,7 @@ if TYPE_CHECKING:
     from counton.jobs.runs import Outcome as Outcome
     from counton.jobs.runs import recalled as recalled
     from counton.jobs.runs import run as run
-    from counton.results.released import Released as Released
-    from counton.results.shown import ReleasedStatistic as ReleasedStatistic
+    from counton.results.release import Release as Release
     from counton.results.shown import Shown as Shown
 
 #: Where each public name lives. The imports above say the same to type checkers.
@@ -62,9 +61,8 @@ _HOME = {
     "Outcome": "counton.jobs.runs",
     "Progress": "counton.jobs.progress",
     "Published": "counton.jobs.publishing",
-    "Released": "counton.results.released",
+    "Release": "counton.results.release",
     "Job": "counton.jobs.job",
-    "ReleasedStatistic": "counton.results.shown",
     "Shown": "counton.results.shown",
     "Run": "counton.jobs.counting",
     "export": "counton.jobs.exports",
@@ -83,8 +81,7 @@ __all__ = [
     "Outcome",
     "Progress",
     "Published",
-    "Released",
-    "ReleasedStatistic",
+    "Release",
     "Run",
     "Shown",
     "export",

@@ -19,7 +19,6 @@ from counton.jobs.runs import Outcome, recalled, run
 from counton.jobs.statements import all_options, own_options
 from counton.jobs.writing import Outputs
 from counton.privacy import ZCDP, ApproxDP, ExpiringDP, ExpiringZCDP, Guarantee, PureDP
-from counton.results.released import Released
 from counton.store import Store, Stream
 
 if TYPE_CHECKING:
@@ -107,7 +106,7 @@ class Run:
             again=outcome.again,
         )
 
-    def shown(self, level: float | None = None, shown: Shown | None = None) -> Release:
+    def released(self, level: float | None = None, shown: Shown | None = None) -> Release:
         """All steps released when the call ended, from the journal.
 
         Args:
@@ -133,24 +132,6 @@ class Run:
         with Store(self.request.state) as store:
             return self._of(store.reader(self.request.name), level, shown)
 
-    def released(self, level: float | None = None) -> Released:
-        """The same of counts and sums, which know their windows, sums and differences.
-
-        Args:
-            level: probability with which each interval holds.
-
-        Raises:
-            InvalidInput: see `shown`, or another statistic.
-            StateError: the state is gone.
-        """
-        found = self.shown(level)
-        if not isinstance(found, Released):
-            raise InvalidInput(
-                f"stream {self.request.name!r} holds readings of {self.definition.statistic!r}, "
-                f"and no plain counts or sums: take shown() or table()"
-            )
-        return found
-
     def _of(self, source: Stream | Reader, level: float | None, shown: Shown | None) -> Release:
         shown = shown_by(self.request) if shown is None else shown
         found = read_released(source, self.definition, level, shown)
@@ -163,12 +144,12 @@ class Run:
             level: probability with which each interval holds.
 
         Raises:
-            InvalidInput, StateError: see `shown`.
+            InvalidInput, StateError: see `released`.
         """
         if self.after and self.definition.statistic.on_demand:
             with Stream.open(self.request.state, self.request.name, key=self.request.key) as stream:
                 return self._of(stream, level, None).table()
-        return self.shown(level).table()
+        return self.released(level).table()
 
     def describe(self) -> str:
         """What is protected, what is promised and how far it has come, in words."""
@@ -193,9 +174,9 @@ class Run:
             level: of the intervals of which it tells.
 
         Raises:
-            InvalidInput, StateError: see `shown`.
+            InvalidInput, StateError: see `released`.
         """
-        return self.shown(level).methods()
+        return self.released(level).methods()
 
     def _repr_html_(self) -> str:
         if not self.after:
@@ -205,7 +186,7 @@ class Run:
             return html(self.describe(), {name: last[name].to_numpy() for name in last.columns})
         from counton.results.notebook import page
 
-        return page(self.shown(), self.describe())
+        return page(self.released(), self.describe())
 
 
 def release(

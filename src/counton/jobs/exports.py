@@ -38,10 +38,11 @@ from counton.jobs.released import (
 from counton.mechanisms import Releases
 from counton.mechanisms.fit import Fit
 from counton.mechanisms.intervals import check_level, halfwidths
+from counton.results.cells import error_in_words
 from counton.results.choosing import groups_named, steps_between, steps_within
 from counton.results.files import about, facts_of
 from counton.results.release import Release
-from counton.results.released import Series, error_in_words
+from counton.results.series import Series
 from counton.results.shown import LOOK
 from counton.store import Store, published, state_file
 from counton.store.keyfile import state_files
@@ -113,7 +114,7 @@ class Exported:
         return html(self.describe(), {name: table[name].to_numpy() for name in table.columns})
 
     def methods(self) -> str:
-        """The paragraph that a publication needs, as of `Released.methods`."""
+        """The paragraph that a publication needs, as of `Release.methods`."""
         return self._what.methods()
 
     def lazy(self) -> pl.LazyFrame:
@@ -187,7 +188,7 @@ def export(
             it, at first 0.95. What was shown of a statistic, as by ``over`` or ``shares``, is
             shown again.
         panels: of a chart: one for each group.
-        title, axis, source, width: of a chart, as of `Released.figures`.
+        title, axis, source, width: of a chart, as of `Release.figures`.
         fit: how the numbers of a hierarchy or contingency table are made to fit, where its state
             does not say so.
 
@@ -346,7 +347,7 @@ def released_in(
 def methods(
     state: str | os.PathLike[str], name: str | None = None, *, level: float | None = None
 ) -> dict[str, str]:
-    """The paragraph that a publication needs, of each release of a state: see `Released.methods`.
+    """The paragraph that a publication needs, of each release of a state: see `Release.methods`.
 
     Args:
         state: path of a SQLite file, or a database URL.

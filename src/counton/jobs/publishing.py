@@ -14,18 +14,19 @@ from counton.errors import InvalidInput, field
 from counton.jobs.definition import Definition
 from counton.jobs.released import level_of, shown_of
 from counton.jobs.succession import carried_by
+from counton.results.cells import carried_facts
 from counton.results.files import AUTHOR, description_of
 from counton.results.packing import MOST_CELLS, packed
-from counton.results.released import carried_facts
-from counton.results.shown import ReleasedStatistic, Shown
+from counton.results.readings import ReleasedReadings
+from counton.results.shown import Shown
 from counton.store import Stream, published
 from counton.store.store import Reader
 from counton.windows import moment
 
 if TYPE_CHECKING:
-    from counton.results.released import Released
+    from counton.results.cells import ReleasedCells
 
-    Reads = Callable[[Reader | Stream, Definition, float], Released]
+    Reads = Callable[[Reader | Stream, Definition, float], ReleasedCells]
 
 #: What a reading says of each of its numbers.
 _NUMBERS = ("estimate", "std", "lower", "upper")
@@ -129,7 +130,7 @@ def _publish_readings(
     behind = cells_until < source.step and all_cells <= MOST_CELLS
     if before == source.step and not behind:
         return
-    released, cut = ReleasedStatistic.read(source, definition, level, readings), definition.cut
+    released, cut = ReleasedReadings.read(source, definition, level, readings), definition.cut
     cells = released.cells()
     if before == source.step and cells is not None:  # published before there were cells
         with place.transaction(write=True) as connection:
@@ -185,7 +186,7 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
-def _write(connection: Any, stream_id: int, released: Released, steps: range) -> None:
+def _write(connection: Any, stream_id: int, released: ReleasedCells, steps: range) -> None:
     part, windows = slice(steps.start - 1, steps.stop - 1), released.definition.windows
     begins, ends = (
         published.moments(connection, [moment(int(us)) for us in times])

@@ -15,7 +15,7 @@ from counton.jobs.job import Job
 from counton.mechanisms.discovery import Discovery
 from counton.mechanisms.discovery import shown as reached_at
 from counton.options import numbers_of
-from counton.results.released import Released
+from counton.results.cells import ReleasedCells
 from counton.store import Stream
 
 if TYPE_CHECKING:
@@ -48,10 +48,10 @@ def read_released(
     level = level_of(definition) if level is None else level
     if definition.plain:
         return read_cells(stream, definition, level)
-    from counton.results.shown import ReleasedStatistic
+    from counton.results.readings import ReleasedReadings
 
     shown = shown_of(definition.remembered) if shown is None else shown
-    return ReleasedStatistic.read(stream, definition, level, shown)
+    return ReleasedReadings.read(stream, definition, level, shown)
 
 
 def level_of(definition: Definition) -> float:
@@ -176,7 +176,7 @@ def _is_total(pair: Any) -> bool:
     return isinstance(path, str | list | tuple) and isinstance(total, int | float)
 
 
-def read_cells(stream: Stream | Reader, definition: Definition, level: float) -> Released:
+def read_cells(stream: Stream | Reader, definition: Definition, level: float) -> ReleasedCells:
     """All counts or sums in the journal, with intervals of confidence ``level``."""
     if definition.discovery is not None:
         return _found(stream, definition, definition.discovery, level)
@@ -191,12 +191,12 @@ def read_cells(stream: Stream | Reader, definition: Definition, level: float) ->
     if carried is not None:
         carried = carried.of(len(definition.groups))
         values = values + carried.estimates
-    return Released.of(definition, stream.terms, values, level, carried=carried)
+    return ReleasedCells.of(definition, stream.terms, values, level, carried=carried)
 
 
 def _found(
     stream: Stream | Reader, definition: Definition, discovery: Discovery, level: float
-) -> Released:
+) -> ReleasedCells:
     """The groups that are shown, by the step since when and then by name."""
     labels, terms = stream.labels(), stream.terms
     steps = range(1, stream.step + 1)
@@ -218,4 +218,4 @@ def _found(
     for place, (step, _, _) in enumerate(since):
         estimates[: step - 1, place] = 0  # also where there was noise: it says since when
     shown_since = {name: step for step, name, _ in since}
-    return Released.of(definition, terms, estimates, level, since=shown_since)
+    return ReleasedCells.of(definition, terms, estimates, level, since=shown_since)

@@ -64,7 +64,6 @@ from counton.jobs.released import (
     SHOWN,
     fit_of,
     known_totals,
-    level_of,
     read_cells,
     read_released,
     refuse_other_fit,
@@ -80,7 +79,6 @@ from counton.mechanisms.terms import largest_sum
 from counton.options import ROWS, OwnColumns, listed
 from counton.privacy import Guarantee
 from counton.privacy.contribution import checked_unit
-from counton.results.released import Released
 from counton.statistics import Tallied
 from counton.store import Store, Stream, state_file
 from counton.store.database import Closing, Within
@@ -137,7 +135,7 @@ class Outcome(Closing):
     again: bool = False
     dropped: int = attribute(default=0, repr=False)
 
-    def shown(self, level: float | None = None, shown: Shown | None = None) -> Release:
+    def released(self, level: float | None = None, shown: Shown | None = None) -> Release:
         """Everything released so far, from the journal, with intervals of confidence ``level``.
 
         Args:
@@ -147,17 +145,6 @@ class Outcome(Closing):
         Raises:
             InvalidInput: a level that is not above 0 or above 1 - 1e-9, or what the statistic does
                 not have.
-        """
-        return read_released(self.stream, self.definition, level, shown)
-
-    def released(self, level: float | None = None) -> Released:
-        """The same of counts and sums, which know their windows, sums and differences.
-
-        Args:
-            level: probability with which each interval holds; None: that of the stream's files.
-
-        Raises:
-            InvalidInput: a level that is not above 0 or above 1 - 1e-9, or another statistic.
 
         >>> import tempfile
         >>> from pathlib import Path
@@ -175,13 +162,7 @@ class Outcome(Closing):
         (1, datetime.datetime(2024, 3, 2, 0, 0, tzinfo=zoneinfo.ZoneInfo(key='UTC')))
         >>> folder.cleanup()
         """
-        if not self.definition.plain:
-            raise InvalidInput(
-                f"stream {self.stream.name!r} holds readings of {self.definition.statistic!r}, and "
-                f"no plain counts or sums: ask for what is shown of them"
-            )
-        level = level_of(self.definition) if level is None else level
-        return read_cells(self.stream, self.definition, level)
+        return read_released(self.stream, self.definition, level, shown)
 
     def close(self) -> None:
         """Close the stream."""

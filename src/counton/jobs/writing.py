@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-import polars as pl
-
 from counton.errors import InvalidInput, NotDrawnWarning, field
 from counton.events.files import event_paths, refuse_among_events
 from counton.exact import check_integer
@@ -22,15 +20,12 @@ from counton.jobs.runs import Outcome
 from counton.jobs.statements import statistic_class
 from counton.mechanisms.intervals import check_level
 from counton.options import TOP
-from counton.results.files import about, facts_of
+from counton.results.files import facts_of
 from counton.results.periods import check_periods, parsed_period
 from counton.results.release import Release
-from counton.results.released import Released
 from counton.results.shown import (
     LOOK,
-    Look,
     Shown,
-    chart_of,
     check_look,
     check_shown,
 )
@@ -48,13 +43,11 @@ class Written:
 
     Attributes:
         released: None where nothing is released yet.
-        table: the readings of the last step, of a statistic; None of counts and sums.
         drawn: whether there was anything to draw, and nothing went wrong.
         not_drawn: what went wrong with the chart, a sentence; None: nothing.
     """
 
     released: Release | None
-    table: pl.DataFrame | None
     drawn: bool
     not_drawn: str | None = None
 
@@ -151,13 +144,12 @@ class Outputs:
 
     def _written(self, outcome: Outcome, progress: Progress) -> Written:
         if not outcome.after:
-            return Written(None, None, drawn=False)
+            return Written(None, drawn=False)
         progress("reading the journal", 0.7)
         definition = outcome.definition
-        released = outcome.shown(self.level, self.shown)
+        released = outcome.released(self.level, self.shown)
         if definition.discovery is not None and statistic_class(definition.what).ranks:
-            assert isinstance(released, Released)
-            return self._ranked(released)
+            released = self._ranked(released)
         facts = facts_of(released)
         if self.out is not None:
             progress("writing the table", 0.75)
@@ -166,12 +158,11 @@ class Outputs:
         for every, path in self.sums.items():
             write_table(released.sums(every), path, facts)
         drawn = released.drawable
-        table = None if definition.plain else released.last_rows()
         failed = None
         if self.plot is not None and drawn:
             progress("drawing", 0.85)
             failed = write_charts(lambda: self._charts(released), self.plot)
-        return Written(released, table, drawn and failed is None, failed)
+        return Written(released, drawn and failed is None, failed)
 
     def _charts(self, released: Release) -> dict[Path, Figure]:
         """The charts that are asked for, by their files."""
@@ -184,31 +175,14 @@ class Outputs:
         """How the chart is worded, and how wide it is."""
         return {name: getattr(self.job, name) for name in LOOK}
 
-    def _ranked(self, released: Released) -> Written:
+    def _ranked(self, released: Release) -> Release:
         """The largest of groups that nobody declared."""
-        from counton.results.found_ranking import rankings
+        from counton.results.cells import ReleasedCells
+        from counton.results.ranking import ReleasedRanking
 
-        top = self.job.given("top") or TOP
+        assert isinstance(released, ReleasedCells)
         room = check_integer("room", self.job.given("room") or ROOM, 1)
-        table = rankings(released, top, room, self.level)
-        if self.out is not None:
-            people = released.definition.unprotected
-            facts = about(released.terms, self.level, people, released.steps)
-            write_table(table, self.out, facts, found=True)
-        failed = None
-        if self.plot is not None and table.height:
-            failed = write_charts(lambda: self._chart_of_ranking(released, table, top), self.plot)
-        last = table.filter(table["step"] == released.steps[-1])
-        return Written(released, last, table.height > 0 and failed is None, failed)
-
-    def _chart_of_ranking(
-        self, released: Released, table: pl.DataFrame, top: int
-    ) -> dict[Path, Figure]:
-        from counton.statistics import TopK
-
-        assert self.plot is not None
-        statistic = TopK(list(released.groups), top)
-        return {self.plot: chart_of(statistic, table, released, Look(**self._look))}
+        return ReleasedRanking.of(released, self.job.given("top") or TOP, room)
 
 
 def _paths(job: Job) -> list[object]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from textwrap import fill, wrap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -75,25 +75,64 @@ def plot_table(
         foot: below it: where numbers come from.
         width: in inches.
     """
-    from counton.statistics.contingency import ContingencyReading
-    from counton.statistics.hierarchy import HierarchyReading
-    from counton.statistics.ranges import RangesReading
-
     head = what[:1].upper() + what[1:]
-    if isinstance(reading, HierarchyReading):
-        levels = listed(reading.statistic.tree.levels[1:])
-        said = title or (f"{head} by {levels}" if levels else head)
-        return plot_hierarchy(reading, said, subtitle, axis=axis, fit=fit, foot=foot, width=width)
-    if isinstance(reading, RangesReading):
-        said = title or f"{head} of {len(reading.statistic.labels):,} cells"
-        line = f"{subtitle}; strategy {reading.statistic.grid.name}"
-        return plot_ranges(reading, said, line, axis=axis, foot=foot, width=width)
-    assert isinstance(reading, ContingencyReading)
+    form = _FORMS[reading.statistic.drawing.once]
+    return form(
+        reading,
+        head,
+        subtitle,
+        title=title,
+        axis=axis,
+        fit=fit,
+        level=level,
+        foot=foot,
+        width=width,
+    )
+
+
+def _tree(
+    reading: Any, head: str, subtitle: str, *, title: str | None, level: float, **look: Any
+) -> Figure:
+    levels = listed(reading.statistic.tree.levels[1:])
+    return plot_hierarchy(
+        reading, title or (f"{head} by {levels}" if levels else head), subtitle, **look
+    )
+
+
+def _line(
+    reading: Any,
+    head: str,
+    subtitle: str,
+    *,
+    title: str | None,
+    fit: Fit | None,
+    level: float,
+    **look: Any,
+) -> Figure:
+    words = title or f"{head} of {len(reading.statistic.labels):,} cells"
+    return plot_ranges(
+        reading, words, f"{subtitle}; strategy {reading.statistic.grid.name}", **look
+    )
+
+
+def _margins(
+    reading: Any,
+    head: str,
+    subtitle: str,
+    *,
+    title: str | None,
+    fit: Fit | None,
+    level: float,
+    **look: Any,
+) -> Figure:
     names = list(reading.statistic.columns)
     shown = reading if fit is None else reading.fitted(fit)
-    margins = shown.table_columns(level)
-    said = title or f"{head} by {listed(names)}"
-    return plot_contingency(names, margins, said, subtitle, axis=axis, foot=foot, width=width)
+    words = title or f"{head} by {listed(names)}"
+    return plot_contingency(names, shown.table_columns(level), words, subtitle, **look)
+
+
+#: How a table that is released once is drawn, by what its statistic says.
+_FORMS: dict[str, Callable[..., Figure]] = {"tree": _tree, "line": _line, "margins": _margins}
 
 
 @drawing

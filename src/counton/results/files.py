@@ -29,11 +29,12 @@ from counton.laws import law_to_dict
 from counton.mechanisms import Releases
 from counton.mechanisms.intervals import check_level
 from counton.mechanisms.terms import StreamTerms
+from counton.results.cells import ReleasedCells
 from counton.results.description import Carried, Description
 from counton.results.packing import MOST_CELLS, unpacked
+from counton.results.readings import ReleasedReadings
 from counton.results.release import Release
-from counton.results.released import Released
-from counton.results.shown import ReleasedStatistic, Shown
+from counton.results.shown import Shown
 from counton.statistics import Statistic
 from counton.statistics.readings import Readings
 from counton.statistics.running import noise_at
@@ -158,10 +159,11 @@ def promise_of(released: Release) -> dict[str, Any]:
 
 def facts_of(released: Release) -> dict[str, Any]:
     """What a file of these numbers carries, as JSON values: what it promises, and all to answer."""
-    described = description_of(
-        released.terms, released.definition, released.level, released.described()
-    )
-    return promise_of(released) | released.facts() | {"description": described}
+    facts, own = promise_of(released) | released.facts(), released.described()
+    if own is None:
+        return facts
+    described = description_of(released.terms, released.definition, released.level, own)
+    return facts | {"description": described}
 
 
 def description_of(
@@ -473,7 +475,7 @@ def _cells(
     definition: Description,
     terms: StreamTerms,
     level: float,
-) -> Released:
+) -> ReleasedCells:
     """Counts or sums."""
     files, since = list(files), described.get("since")
     if since is not None:  # as they were shown, one after the other
@@ -518,7 +520,7 @@ def _cells(
     if since is not None:
         starts = np.array([since[group] for group in groups], np.int64)
         expected = np.arange(1, last + 1)[:, None] >= starts
-    found = Released.of(
+    found = ReleasedCells.of(
         definition,
         terms,
         values,
@@ -561,7 +563,7 @@ class _Kept:
     def readings(
         self, start: int = 1, stop: int | None = None, read_as: Statistic | None = None
     ) -> Readings:
-        """See `counton.results.shown.Source`."""
+        """See `counton.results.readings.Source`."""
         steps = range(start, self.step + 1 if stop is None else stop)
         values = self._values[steps.start - 1 : steps.stop - 1]
         statistic = self._statistic if read_as is None else read_as
@@ -582,7 +584,7 @@ def _readings(
     definition: Description,
     terms: StreamTerms,
     level: float,
-) -> ReleasedStatistic:
+) -> ReleasedReadings:
     """A statistic, from its cells."""
     if described.get("cells") is None:
         why = "its cells are computed with the key when they are asked for"
@@ -597,7 +599,7 @@ def _readings(
     values = np.concatenate(parts)
     shown = Shown.from_dict(described["shown"])
     kept = _Kept(terms, definition.statistic, values)
-    found = ReleasedStatistic.read(kept, definition, level, shown)
+    found = ReleasedReadings.read(kept, definition, level, shown)
     steps = sorted({int(step) for one in files for step in one.rows["step"].unique().to_list()})
     if not steps:
         raise InvalidInput(f"{field('source', files[0].label)} has no rows: nothing was released")

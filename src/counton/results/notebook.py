@@ -4,43 +4,22 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Mapping
 from html import escape
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from counton.columns import html
-from counton.results.description import Description
 
 if TYPE_CHECKING:
-    import polars as pl
+    from counton.results.release import Release
 
-#: Groups that a notebook shows.
-_SHOWN = 8
-#: Rows of a statistic's reading that it shows.
+#: Groups that a notebook shows, or rows of a statistic's reading.
 _ROWS = 24
 #: Columns that say of which time the numbers are, which stands above them.
 _WHEN = ("step", "window_start", "window_end")
 
 
-class Shown(Protocol):
-    """What a notebook asks of a release: see `counton.results.release.Release`."""
-
-    @property
-    def definition(self) -> Description:
-        """What was released."""
-
-    def describe(self) -> str:
-        """In words."""
-
-    def last_rows(self, most: int | None = None) -> pl.DataFrame:
-        """Of the last step."""
-
-    def figures(self) -> Mapping[str, Any]:
-        """Charts, by name."""
-
-
-def page(released: Shown, words: str | None = None) -> str:
+def page(released: Release, words: str | None = None) -> str:
     """HTML of what was released: words, the largest groups of the last step, charts.
 
     Args:
@@ -48,9 +27,9 @@ def page(released: Shown, words: str | None = None) -> str:
         words: above it; None: its own.
     """
     words = released.describe() if words is None else words
-    table = released.last_rows(_SHOWN if released.definition.plain else _ROWS)
-    more = len(getattr(released, "groups", None) or ()) - table.height
-    if released.definition.plain and more > 0:
+    table = released.last_rows(_ROWS)
+    more = 0 if released.rows is None else len(released.groups) - table.height
+    if more > 0:
         words += f"\n{more:,} smaller groups are not shown"
     if "window_end" in table.columns and table.height:
         end = table["window_end"][-1]
@@ -60,7 +39,7 @@ def page(released: Shown, words: str | None = None) -> str:
     return html(words, columns, _ROWS) + _charts(released)
 
 
-def _charts(released: Shown) -> str:
+def _charts(released: Release) -> str:
     if find_spec("matplotlib") is None:  # the extra "plot"; the table is shown without
         return ""
     try:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-#: Released cells of a statistic that a description holds, at most.
+#: ReleasedCells cells of a statistic that a description holds, at most.
 MOST_CELLS = 2**22
 
 

@@ -1,4 +1,9 @@
-"""What was released: one type for every statistic, from a run or from a file alone."""
+"""What was released: one type for every statistic, from a run or from a file alone.
+
+Two things can have been released. Of counts and sums it is their cells, over time
+(`counton.results.cells`); of every other statistic what it reads in its cells, step by step
+(`counton.results.readings`). Nobody else needs to know which.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +13,13 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
-from counton.errors import InvalidInput
+from counton.errors import InvalidInput, field
 from counton.mechanisms import StreamTerms
 from counton.results.description import Description
+from counton.results.screen import Screen
+from counton.results.series import Series, finite
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,7 +35,7 @@ Steps = str | range | None
 class Release(ABC):
     """All released steps of a stream, or some; all groups, or some. Public, like all that it says.
 
-    Counts and sums answer every question here; a statistic says by an error what it does not.
+    Counts and sums answer every question here; another statistic says by an error what it does not.
 
     Attributes:
         definition: what is public of the stream.
@@ -40,6 +48,11 @@ class Release(ABC):
     terms: StreamTerms
     steps: range
     level: float
+
+    @property
+    @abstractmethod
+    def groups(self) -> tuple[str, ...]:
+        """Names of the groups that these are of; of counts and sums without groups ``("all",)``."""
 
     @abstractmethod
     def only(self, steps: range | None = None, groups: Sequence[str] | None = None) -> Self:
@@ -62,6 +75,10 @@ class Release(ABC):
         """When the window of a step ended, in local time."""
 
     @abstractmethod
+    def screen(self) -> Screen:
+        """What a screen shows of the last step."""
+
+    @abstractmethod
     def errors(self) -> list[str]:
         """Sentences about the noise, for `methods`."""
 
@@ -82,8 +99,71 @@ class Release(ABC):
         return {}
 
     @abstractmethod
-    def described(self) -> dict[str, Any]:
-        """What belongs to the description that a file carries, and is the statistic's own."""
+    def described(self) -> dict[str, Any] | None:
+        """What belongs to the description that a file carries, and is the statistic's own.
+
+        None: its rows do not say enough for `counton.read` to give it back.
+        """
+
+    @property
+    def totals(self) -> Series | None:
+        """So far, after each step; None where they are not asked for.
+
+        Raises:
+            InvalidInput: a statistic that has none.
+        """
+        self._cannot("totals")
+
+    @property
+    def windows(self) -> Series | None:
+        """Of each window by itself; None where that is not asked for.
+
+        Raises:
+            InvalidInput: a statistic that has none.
+        """
+        self._cannot("numbers of windows")
+
+    def largest(self, count: int) -> Self:
+        """The groups with the largest numbers, if there are more than ``count``.
+
+        Raises:
+            InvalidInput: a statistic that does not answer it.
+        """
+        self._cannot("largest groups")
+
+    def between(self, starts: NDArray[np.int64], stops: NDArray[np.int64]) -> Series:
+        """What happened in the steps start + 1 .. stop, for each pair of ends.
+
+        Raises:
+            InvalidInput: a statistic that does not answer it.
+        """
+        self._cannot("differences of two moments")
+
+    def numbers(self, of: str | None = None) -> pl.DataFrame:
+        """A row for each step and group, in columns of the same names whatever is published.
+
+        Args:
+            of: ``"totals"`` or ``"windows"``; None: totals, where they are released.
+
+        Raises:
+            InvalidInput: totals or windows of a statistic that has none.
+        """
+        if of is not None:
+            raise InvalidInput(
+                f"{field('of', of)} is for counts and sums, and {self.terms.name!r} is of "
+                f"{self.definition.what}; leave it out"
+            )
+        return self.table()
+
+    @property
+    def rows(self) -> int | None:
+        """How many rows `table` has; None where only the table says."""
+        return None
+
+    def last_numbers(self) -> dict[str, Any]:
+        """The last step as JSON values: ``rows`` of its table, or numbers by group."""
+        shown = self.last_rows().drop("step", "window_start", "window_end", strict=False)
+        return {"rows": finite(shown).to_dicts()}
 
     @property
     def drawable(self) -> bool:
@@ -163,7 +243,25 @@ class Release(ABC):
         Raises:
             InvalidInput: a statistic that does not answer it.
         """
-        self._cannot("shares_of_groups")
+        self._cannot("shares")
+
+    def shares_of_groups(self, *, steps: Steps = None) -> pl.DataFrame:
+        """The share of each group, with intervals that hold for all of them at once.
+
+        Raises:
+            InvalidInput: a statistic that does not answer it.
+        """
+        self._cannot("shares of groups")
+
+    def combine(
+        self, weights: Mapping[str, float], *, steps: Steps = None, at_once: int = 1
+    ) -> Answer:
+        """A sum over groups with a weight each, which may have a sign.
+
+        Raises:
+            InvalidInput: a statistic that does not answer it.
+        """
+        self._cannot("sums over groups")
 
     def sums(self, every: str) -> pl.DataFrame:
         """What happened in each day, week or month.

@@ -23,7 +23,7 @@ from counton.jobs.released import level_of, read_released
 from counton.mechanisms.intervals import check_level
 from counton.results.files import facts_of
 from counton.results.release import Release
-from counton.results.released import Released
+from counton.results.series import finite
 from counton.statistics.known import keywords, statistic_named
 from counton.store import Store
 from counton.store.store import Found
@@ -33,8 +33,6 @@ from counton.windows import Windows, microseconds, parse_time
 _KEPT = 8
 #: Rows of an answer at most.
 MOST_ROWS = 2_000_000
-_TOLD = ("step", "window_start", "window_end", "counted_until", "group")
-_NUMBERS = ("estimate", "std", "lower", "upper")
 
 
 @dataclass(frozen=True)
@@ -69,10 +67,8 @@ class Answer:
 def json_rows(rows: pl.DataFrame) -> list[dict[str, Any]]:
     """Rows as JSON values: times in ISO 8601 with their offset, and no NaN."""
     times = [name for name, dtype in rows.schema.items() if isinstance(dtype, pl.Datetime)]
-    floats = [name for name, dtype in rows.schema.items() if dtype.is_float()]
-    told = rows.with_columns(
-        *(pl.col(name).map_elements(_iso, return_dtype=pl.String) for name in times),
-        *(pl.when(pl.col(name).is_finite()).then(pl.col(name)) for name in floats),
+    told = finite(rows).with_columns(
+        pl.col(name).map_elements(_iso, return_dtype=pl.String) for name in times
     )
     return told.to_dicts()
 
@@ -295,27 +291,16 @@ class Journal:
         released = self.released(level)
         steps = self._steps(len(released.steps), start, until, last, since)
         if not steps:
-            return Answer(self.name, level, self._none(released), self.promise())
+            nothing = released.only(range(1, 2)).numbers(of).head(0)
+            return Answer(self.name, level, nothing, self.promise())
         found = released.only(steps, list(groups) or None)
-        if isinstance(found, Released):
-            if len(steps) * len(found.groups) > MOST_ROWS:
-                raise InvalidInput(
-                    f"that would be {len(steps) * len(found.groups):,} rows; the most is "
-                    f"{MOST_ROWS:,}: ask for fewer steps ({field('last', 1000)}) or groups"
-                )
-            unforeseen = self.definition.discovery is not None
-            return Answer(self.name, level, _rows(found, of), self.promise(), unforeseen)
-        if of is not None:
+        if (found.rows or 0) > MOST_ROWS:
             raise InvalidInput(
-                f"{field('of', of)} is for counts and sums, and {self.name!r} is of "
-                f"{self.definition.what}; leave it out"
+                f"that would be {found.rows:,} rows; the most is {MOST_ROWS:,}: ask for fewer "
+                f"steps ({field('last', 1000)}) or groups"
             )
-        return Answer(self.name, level, found.table(), self.promise())
-
-    def _none(self, released: Release) -> pl.DataFrame:
-        if isinstance(released, Released):
-            return _nothing(self.definition.windows)
-        return released.only(range(1, 2)).table().head(0)
+        unforeseen = self.definition.discovery is not None
+        return Answer(self.name, level, found.numbers(of), self.promise(), unforeseen)
 
     def _steps(
         self, released: int, start: str | None, until: str | None, last: int | None, since: int
@@ -345,11 +330,6 @@ class Journal:
                 covered, or a group that there is not.
         """
         released = self.released(level)
-        if not isinstance(released, Released):
-            raise InvalidInput(
-                f"stream {self.name!r} is of {self.definition.what}, which has no differences of "
-                f"two moments; they are for counts and sums"
-            )
         windows = self.definition.windows
         ends = windows.ends(released.steps and range(released.steps.stop))
         begin, end = (microseconds(parse_time(text, windows.timezone)) for text in (start, until))
@@ -393,13 +373,11 @@ class Journal:
             InvalidInput: nothing is released yet, or too many rows.
         """
         released = self.released()
-        if isinstance(released, Released):
-            size = len(released.steps) * len(released.groups)
-            if size > MOST_ROWS:
-                raise InvalidInput(
-                    f"that would be {size:,} rows; the most is {MOST_ROWS:,}: export the stream "
-                    f"to a file"
-                )
+        if (released.rows or 0) > MOST_ROWS:
+            raise InvalidInput(
+                f"that would be {released.rows:,} rows; the most is {MOST_ROWS:,}: export the "
+                f"stream to a file"
+            )
         return {**facts_of(released), "rows": json_rows(released.table())}
 
     def methods(self) -> str:
@@ -424,19 +402,3 @@ def _nothing(windows: Windows) -> pl.DataFrame:
     schema: dict[str, Any] = {"step": pl.Int64, "window_start": time, "window_end": time}
     schema |= {"group": pl.String, "estimate": pl.Int64, "std": pl.Float64}
     return pl.DataFrame(schema=schema | {"lower": pl.Int64, "upper": pl.Int64})
-
-
-def _rows(released: Released, of: str | None) -> pl.DataFrame:
-    """A row for each step and group, of totals or of windows."""
-    published = released.definition.release
-    chosen = ("windows" if published == "windows" else "totals") if of is None else of
-    if chosen not in ("totals", "windows"):
-        raise InvalidInput(f"{field('of')} is {of!r}; use totals or windows")
-    table = released.table()
-    told = [name for name in table.columns if name in _TOLD]
-    if published in ("both", chosen):
-        prefix = "window_" if chosen == "windows" else ""
-        return table.select(*told, *(pl.col(f"{prefix}{one}").alias(one) for one in _NUMBERS))
-    stops = np.asarray(released.shown)  # what is not published follows from what is
-    begins = stops - 1 if chosen == "windows" else np.zeros_like(stops)
-    return table.select(told).with_columns(**released.between(begins, stops).columns())

@@ -71,6 +71,8 @@ class Drawing(NamedTuple):
         from_zero: the axis begins at 0.
         jointly: intervals hold for all groups at once.
         cells: the column that names what is asked for.
+        once: the chart of its table where that is released once: ``"tree"``, ``"line"`` or
+            ``"margins"``; "": it is none.
 
     >>> Drawing("Running number of large values", "values").from_zero
     True
@@ -85,6 +87,7 @@ class Drawing(NamedTuple):
     from_zero: bool = True
     jointly: bool = False
     cells: str = "cell"
+    once: str = ""
 
 
 class Exact(ABC):

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.arrays import Integers
+from counton.columns import ADDED, TextTable, readable
 from counton.errors import InvalidInput, field
 from counton.exact import quoted
 from counton.mechanisms import Release
@@ -30,6 +31,8 @@ from counton.strategies.lines.grid import Grid, margins_strategies
 _LARGEST_WEIGHT, _LARGEST_ONCE = 2**12, 2**28
 #: Rows of all margins together, at most.
 _MOST_ROWS = 10**6
+#: Rows on a screen.
+_ON_SCREEN = 40
 
 
 class Contingency(GridCells):
@@ -58,7 +61,7 @@ class Contingency(GridCells):
 
     keyword = stream = "contingency"
     says = "How much there is of all combinations of some columns' values, with all margins."
-    drawing = Drawing("Running {counted}", "{counted}")
+    drawing = Drawing("Running {counted}", "{counted}", once="margins")
     also_called = ("crosstab", "table")
     options = (
         TABLE_COLUMNS,
@@ -223,6 +226,20 @@ class ContingencyReading(GridReading):
             for place, size in zip(places, this.shape, strict=True)
         ]
         return np.array(low)[:, None], np.array(high)[:, None]
+
+    def screen(self, ask: Sequence[Any] | None, fit: Fit | None, level: float) -> list[TextTable]:
+        """See `Reading.screen`: the total and the margins of single columns."""
+        shown = self if fit is None else self.fitted(fit)
+        names, table = list(self.statistic.columns), shown.table_columns(level)
+        rows = []
+        for place in range(min(_ON_SCREEN, len(table["estimate"]))):
+            values = {name: table[name][place] for name in names}
+            named = [f"{name} {value}" for name, value in values.items() if value is not None]
+            if len(named) > 1:
+                break
+            numbers = readable({name: [table[name][place].item()] for name in ADDED})
+            rows.append((named[0] if named else "total", *(one[0] for one in numbers)))
+        return [TextTable((("margin", False), *((name, True) for name in ADDED)), rows)]
 
     def margin(self, *columns: str, level: float = 0.95) -> dict[str, NDArray[Any]]:
         """The margin of some columns: their values in all combinations, with intervals.

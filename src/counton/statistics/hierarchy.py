@@ -23,9 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.arrays import Floats, Integers
-from counton.columns import MISSING, OUTSIDE
+from counton.columns import MISSING, OUTSIDE, TextTable
 from counton.errors import InvalidInput, field
-from counton.exact import quoted
+from counton.exact import figures, quantity, quoted
 from counton.laws import Bounded
 from counton.mechanisms import Release
 from counton.mechanisms.adjusted import (
@@ -62,6 +62,8 @@ _LEAST_WEIGHT, _LEAST_ONCE = 2**8, 2**20
 _LEAST_STD, _LARGEST_STD = 2.0**-20, 2.0**32
 #: Leaves at most: with a count of up to 2^32 their numbers fit into one integer.
 _MOST_LEAVES = 2**26
+#: Nodes on a screen.
+_ON_SCREEN = 12
 
 
 class Hierarchy(TableStatistic):
@@ -103,7 +105,7 @@ class Hierarchy(TableStatistic):
 
     keyword = stream = "hierarchy"
     says = "How much there is at every node of a tree, adding up over space and time."
-    drawing = Drawing("Running {counted}", "{counted}")
+    drawing = Drawing("Running {counted}", "{counted}", once="tree")
     options = (
         Option(
             "levels", "the level columns of a hierarchy, coarsest first: A,B,C", several=True,
@@ -536,6 +538,19 @@ class HierarchyReading(Reading):
         """Of everything."""
         return float(self.estimates[0][0])
 
+    def screen(self, ask: Sequence[Any] | None, fit: Fit | None, level: float) -> list[TextTable]:
+        """See `Reading.screen`: levels, and what adds up to what in the first two."""
+        estimates: Sequence[Floats] = self.estimates
+        stds: Sequence[Floats] = self.stds
+        if fit is not None:
+            fitted = self.fitted(fit)
+            estimates, stds = fitted.estimates, fitted.std
+        tree, whole = self.statistic.tree, fit is not None and fit.integers
+        return [
+            _level_table(tree, estimates, stds, whole),
+            _sum_table(tree, estimates, stds, whole),
+        ]
+
     def since(self, earlier: Reading) -> HierarchyReading:
         """See `Reading.since`: the difference of what was published."""
         found = super().since(earlier)
@@ -760,3 +775,45 @@ def weighted(nodes: Sequence[Any] | Mapping[Any, float]) -> tuple[list[Any], lis
                 f"{{{node!r}: -1}}"
             )
     return listed, [float(weight) for weight in nodes.values()]
+
+
+def _level_table(
+    tree: Tree, estimates: Sequence[Floats], stds: Sequence[Floats], whole: bool
+) -> TextTable:
+    names = [("level", False), *((one, True) for one in ("nodes", "std", "median estimate", "sum"))]
+    rows, higher = [], 0.0  # leaves that stand above a level belong to its sum
+    for depth, (level, size) in enumerate(zip(tree.levels, tree.sizes, strict=True)):
+        part, std = estimates[depth], float(stds[depth].max())
+        middle, together = float(np.median(part)), float(part.sum()) + higher
+        texts = (
+            figures(std),
+            quantity(middle, std),
+            quantity(together, float(stds[0][0]), whole),
+        )
+        rows.append((level, f"{size:,}", *texts))
+        if depth + 1 < len(tree.levels):
+            higher += float(part[tree.leaves[depth]].sum())
+    above = any(len(leaves) for leaves in tree.leaves[:-1])
+    return TextTable(
+        names, rows, "sums contain the leaves that stand above their level" if above else ""
+    )
+
+
+def _sum_table(
+    tree: Tree, estimates: Sequence[Floats], stds: Sequence[Floats], whole: bool
+) -> TextTable:
+    """The total, the coarsest level and the largest of the next: what adds up to what."""
+
+    def row(level: int, node: int, text: str) -> tuple[str, str, str]:
+        std = float(stds[level][node])
+        return text, quantity(float(estimates[level][node]), std, whole), figures(std)
+
+    rows = [row(0, 0, "total")]
+    if len(tree.levels) > 1:
+        order = np.argsort(-np.asarray(estimates[1]), kind="stable")[:_ON_SCREEN].tolist()
+        rows += [row(1, node, f"  {tree.path(1, node)[-1]}") for node in order]
+        if tree.sizes[1] > _ON_SCREEN:
+            rest = float(estimates[0][0]) - float(estimates[1][order].sum())
+            others = f"  {tree.sizes[1] - _ON_SCREEN:,} others together"
+            rows.append((others, quantity(rest, float(stds[0][0]), whole), ""))
+    return TextTable((("node", False), ("estimate", True), ("std", True)), rows)

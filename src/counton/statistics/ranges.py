@@ -11,9 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.arrays import Integers
+from counton.columns import TextTable, readable
 from counton.errors import InvalidInput
 from counton.exact import check_integer, quoted
 from counton.mechanisms import Release
+from counton.mechanisms.fit import Fit
 from counton.options import COUNTS, LINE, REPLACE, ROWS, Option, Statement
 from counton.privacy import Contribution, Guarantee
 from counton.privacy.contribution import Relation
@@ -69,7 +71,7 @@ class Ranges(GridCells):
 
     keyword = stream = "ranges"
     says = "A line of cells of which every interval is accurate."
-    drawing = Drawing("Running {counted}", "{counted}")
+    drawing = Drawing("Running {counted}", "{counted}", once="line")
     options = (
         Option("label", "column that names the cells of a line", column="label", needed=True),
         COUNTS,
@@ -277,6 +279,14 @@ class RangesReading(GridReading):
         if low > high:
             raise InvalidInput(f"the interval {quoted(name)} is reversed; write its ends in order")
         return np.array([[low]]), np.array([[high]])
+
+    def screen(self, ask: Sequence[Any] | None, fit: Fit | None, level: float) -> list[TextTable]:
+        """See `Reading.screen`: what is asked for, and the whole line."""
+        whole = f"0:{len(self.statistic.labels)}"
+        answers = self.asked_columns([*(ask or ()), whole], level)
+        names = [(name.replace("_", " "), True) for name in answers]
+        columns = {name: values.tolist() for name, values in answers.items()}
+        return [TextTable(names, [*zip(*readable(columns), strict=True)])]
 
     def asked_columns(self, ask: Sequence[str], level: float = 0.95) -> dict[str, NDArray[Any]]:
         """Sums over intervals: a row for each, from a cell to before another, numbered from 0."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from counton.columns import TextTable
 from counton.errors import InvalidInput
 from counton.mechanisms import Release, Releases
 from counton.mechanisms.intervals import (
@@ -24,6 +25,7 @@ from counton.statistics.ranking import Ranking, ranked
 from counton.strategies import StreamStrategy
 
 if TYPE_CHECKING:
+    from counton.mechanisms.fit import Fit
     from counton.statistics.base import Statistic
     from counton.statistics.machine import Machine
 
@@ -182,6 +184,16 @@ class Reading(ABC):
         return type(self)(
             self.statistic, Difference(self.step, value, std, terms, start=earlier.step)
         )
+
+    def screen(self, ask: Sequence[Any] | None, fit: Fit | None, level: float) -> list[TextTable]:
+        """How a screen shows a table that was released once; none: the rows of its table.
+
+        Args:
+            ask: names of what is asked for; None: nothing by name.
+            fit: how its numbers are made to fit; None: as they were released.
+            level: probability with which each interval holds.
+        """
+        return []
 
     def describe(self) -> str:
         """Name, protected unit and guarantee, in words."""

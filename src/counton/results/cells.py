@@ -11,16 +11,16 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counton.errors import (
-    InvalidInput,
-    field,
-)
-from counton.exact import quantity
+from counton.columns import ADDED, TextTable
+from counton.errors import InvalidInput, field
+from counton.exact import figures, quantity
 from counton.mechanisms import StreamTerms
 from counton.mechanisms.intervals import halfwidths, joint_halfwidths, window_halfwidths
 from counton.results.choosing import steps_between
 from counton.results.description import Carried, Description
 from counton.results.release import Groups, Release, Steps
+from counton.results.screen import MOST, Screen
+from counton.results.series import Numbers, Series, local_times, some_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,89 +28,9 @@ if TYPE_CHECKING:
     from counton.mechanisms.contrasts import Answer, Part
     from counton.plots import Curves
 
-Numbers = NDArray[np.int64] | NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Series:
-    """Numbers with their noise: one for each step and group.
-
-    Attributes:
-        values: what is published, in data units, shape ``(steps, groups)``; where a row was left
-            out, 0. Ask for `estimates`, which refuses that.
-        std: standard deviation of the noise by step.
-        half: half-width of the intervals by step.
-        there: which of them are known, where rows were left out of a file; None: all.
-        start: the step of the first.
-
-    >>> Series(np.array([[12], [17]]), np.array([4.0, 4.0]), np.array([9.0, 9.0])).lower.tolist()
-    [[3], [8]]
-    """
-
-    values: Numbers
-    std: NDArray[np.float64]
-    half: NDArray[np.float64]
-    there: NDArray[np.bool_] | None = None
-    start: int = 1
-
-    @property
-    def estimates(self) -> Numbers:
-        """What is published, in data units, shape ``(steps, groups)``.
-
-        Raises:
-            InvalidInput: rows were left out of the file that was read; it names their steps.
-        """
-        if self.there is not None and not self.there.all():
-            gone = np.flatnonzero(~self.there.all(axis=1)) + self.start
-            raise InvalidInput(
-                f"{_steps_in_words(gone)} not among the rows that were read, at least of some "
-                f"groups: take the table, which has the rows that are there, or steps and groups "
-                f"of which all are, or give a file that has them"
-            )
-        return self.values
-
-    def known(self) -> Series:
-        """The same, with 0 where rows were left out, for those who leave these out themselves."""
-        return replace(self, there=None)
-
-    @property
-    def lower(self) -> Numbers:
-        """Lower ends of the intervals; integers where estimates are."""
-        return self._shifted(-self.half)
-
-    @property
-    def upper(self) -> Numbers:
-        """Upper ends of the intervals; integers where estimates are."""
-        return self._shifted(self.half)
-
-    def _shifted(self, by: NDArray[np.float64]) -> Numbers:
-        if self.estimates.dtype == np.int64 and np.all(by == np.rint(by)):
-            return np.asarray(self.estimates + by.astype(np.int64)[:, None], dtype=np.int64)
-        return np.asarray(self.estimates + by[:, None], dtype=np.float64)
-
-    def part(self, steps: range) -> Series:
-        """Those of consecutive steps, where these are of step 1 and the following ones."""
-        of = slice(steps.start - 1, steps.stop - 1)
-        there = None if self.there is None else self.there[of]
-        return Series(self.values[of], self.std[of], self.half[of], there, steps.start)
-
-    def of_groups(self, places: Sequence[int]) -> Series:
-        """Those of some groups."""
-        there = None if self.there is None else self.there[:, places]
-        return replace(self, values=self.values[:, places], there=there)
-
-    def columns(self, prefix: str = "") -> dict[str, NDArray[Any]]:
-        """Columns ``estimate, std, lower, upper`` of a table with a row for each step and group."""
-        return {
-            f"{prefix}estimate": self.estimates.ravel(),
-            f"{prefix}std": np.repeat(self.std, self.estimates.shape[1]),
-            f"{prefix}lower": self.lower.ravel(),
-            f"{prefix}upper": self.upper.ravel(),
-        }
-
 
 @dataclass(frozen=True, repr=False)
-class Released(Release):
+class ReleasedCells(Release):
     """All released steps, or some of them; all groups, or some.
 
     Attributes:
@@ -138,7 +58,7 @@ class Released(Release):
     >>> definition = define(ask(request))
     >>> counter = Counter(definition.strategy, PureDP(1), key=Key.generate(), name="visits")
     >>> own = Series(np.array([[12], [17]]), np.array([4.0, 4.0]), np.array([9.0, 9.0]))
-    >>> released = Released(definition, counter.terms, range(1, 3), own, 0.95)
+    >>> released = ReleasedCells(definition, counter.terms, range(1, 3), own, 0.95)
     >>> released.table().select("step", "group", "lower", "upper", "window_estimate").rows()
     [(1, 'all', 3, 21, 12), (2, 'all', 8, 26, 5)]
     """
@@ -167,7 +87,7 @@ class Released(Release):
         since: Mapping[str, int] | None = None,
         there: NDArray[np.bool_] | None = None,
         own_windows: Numbers | None = None,
-    ) -> Released:
+    ) -> ReleasedCells:
         """What was published, with intervals of confidence ``level``.
 
         Args:
@@ -207,11 +127,13 @@ class Released(Release):
         return replace(self.published, values=self.published.values - self.carried.estimates)
 
     @property
-    def shown(self) -> range:
+    def shown_steps(self) -> range:
         """The steps that tables and charts show."""
         return range(self.first, self.steps.stop)
 
-    def only(self, steps: range | None = None, groups: Sequence[str] | None = None) -> Released:
+    def only(
+        self, steps: range | None = None, groups: Sequence[str] | None = None
+    ) -> ReleasedCells:
         """Some of the steps and some of the groups; None: all.
 
         Args:
@@ -246,8 +168,8 @@ class Released(Release):
             if group not in places or group in groups[:number]:
                 why = "twice" if group in places else "which is not among the groups"
                 raise InvalidInput(
-                    f"{field('groups')} names {group!r}, {why}; choose from {_some(self.groups)}, "
-                    f"each once"
+                    f"{field('groups')} names {group!r}, {why}; choose from "
+                    f"{some_of(self.groups)}, each once"
                 )
         of = [places[group] for group in groups]
         own = found.published.of_groups(of)
@@ -262,7 +184,7 @@ class Released(Release):
             own_windows=None if windows is None else windows[:, of],
         )
 
-    def largest(self, count: int) -> Released:
+    def largest(self, count: int) -> ReleasedCells:
         """The groups with the largest totals, if there are more than ``count``.
 
         Of windows alone by what all those that are shown add up to: the last one is mostly noise.
@@ -529,7 +451,7 @@ class Released(Release):
             wrong = next((group for group in given if group not in self.definition.groups), None)
             raise InvalidInput(
                 f"{field('groups')} names {wrong!r}, which is not among the groups; choose from "
-                f"{_some(self.definition.groups)}"
+                f"{some_of(self.definition.groups)}"
             )
         start, stop = _ends(steps, self)
         place = {group: cell for cell, group in enumerate(self.definition.groups)}
@@ -582,8 +504,8 @@ class Released(Release):
         sums = self.between(first, last).columns()
         return pl.DataFrame(
             {
-                "window_start": each(_moments(ends[first], self.definition)),
-                "window_end": each(_moments(ends[last], self.definition)),
+                "window_start": each(local_times(self.definition.windows, ends[first])),
+                "window_end": each(local_times(self.definition.windows, ends[last])),
                 "first_step": each(first + 1),
                 "last_step": each(last),
                 "whole": each(periods.whole),
@@ -615,17 +537,13 @@ class Released(Release):
         """Up to when each release counts, in local time: ends of windows, less the delay."""
         return self._local(self._counted())
 
-    def counted_until(self) -> int:
-        """Microsecond up to which the last release counts."""
-        return int(self._counted()[-1])
-
     def _counted(self) -> NDArray[np.int64]:
         last_windows = np.maximum(np.asarray(self.steps) - self.delay, 0)
         ends = self.definition.windows.ends(range(self.steps.stop))  # from the stream's beginning
         return np.asarray(ends[last_windows], dtype=np.int64)
 
     def _local(self, us: NDArray[np.int64]) -> NDArray[np.datetime64]:
-        local = _moments(us, self.definition).dt.replace_time_zone(None).to_numpy()
+        local = local_times(self.definition.windows, us).dt.replace_time_zone(None).to_numpy()
         return np.asarray(local, dtype="datetime64[us]")
 
     def curves(self) -> Curves:
@@ -644,7 +562,7 @@ class Released(Release):
         from counton.results.periods import periods_of
 
         windows = self.definition.windows
-        if len(self.shown) > most:
+        if len(self.shown_steps) > most:
             for every in ("1d", "1w", "1mo", "12mo"):
                 try:
                     periods = periods_of(windows, every, self.steps[-1])
@@ -743,6 +661,53 @@ class Released(Release):
             for kind, (curves, said, times) in drawn.items()
         }
 
+    def screen(self) -> Screen:
+        """See `Release.screen`: the largest groups, in the order in which they are declared."""
+        heading = self._heading()
+        noise = [("noise", f"standard deviation {self._noise_in_words()}")]
+        if not self.groups:
+            return Screen(noise, heading, notes=["no group is large enough to be shown yet"])
+        smaller = len(self.groups) - MOST
+        left_out = f"and {smaller:,} smaller groups" if smaller > 0 else ""
+        return Screen(noise, heading, [self.largest(MOST)._last_table()], left_out)
+
+    def _noise_in_words(self) -> str:
+        """Standard deviations of what was released last."""
+        parts, step = [], f"{self.steps[-1]:,}"
+        if self.totals is not None:
+            parts.append(f"{figures(self.totals.std[-1])} at step {step}")
+        if self.windows is not None:
+            parts.append(f"{figures(self.windows.std[-1])} of window {step} by itself")
+        return ", ".join(parts)
+
+    def _heading(self) -> str:
+        definition, step = self.definition, f"{self.steps[-1]:,}"
+        end, counted = (
+            str(times[-1].astype("datetime64[s]")).replace("T", " ")
+            for times in (self.local_ends(), self.local_counted())
+        )
+        zone = definition.windows.timezone
+        until = f"up to {counted}, released at" if self.delay else "after"
+        if definition.release == "windows":
+            return f"\n{definition.subject} in window {step}, which ended {end}, {zone}"
+        return f"\nrunning {definition.subject} {until} step {step} ({end}, {zone})"
+
+    def _last_table(self) -> TextTable:
+        """The last step, a row for each group."""
+        names = [(self.definition.by or "", False)]
+        columns: list[Sequence[str]] = [self.groups]
+        shown = [series for series in self.last if series is not None]
+        for name, series in zip(("estimate", "in this window"), shown, strict=False):
+            half, whole = float(series.half[0]), series.estimates.dtype.kind == "i"
+            value, lower, upper = (
+                [quantity(float(number), half, whole) for number in ends[0]]
+                for ends in (series.estimates, series.lower, series.upper)
+            )
+            ends = [f"{low} to {high}" for low, high in zip(lower, upper, strict=True)]
+            names += [(name, True), (f"{100 * self.level:g}% interval", True)]
+            columns += [value, ends]
+        return TextTable(names, [*zip(*columns, strict=True)])
+
     def errors(self) -> list[str]:
         """See `Release.errors`."""
         return [
@@ -755,6 +720,45 @@ class Released(Release):
         """See `Release.last_rows`."""
         last = self.only(self.steps[-1:])
         return (last if most is None else last.largest(most)).table()
+
+    def numbers(self, of: str | None = None) -> pl.DataFrame:
+        """See `Release.numbers`."""
+        published = self.definition.release
+        chosen = ("windows" if published == "windows" else "totals") if of is None else of
+        if chosen not in ("totals", "windows"):
+            raise InvalidInput(f"{field('of')} is {of!r}; use totals or windows")
+        table = self.table()
+        when = [name for name in table.columns if name in _WHEN]
+        if published in ("both", chosen):
+            prefix = "window_" if chosen == "windows" else ""
+            return table.select(*when, *(pl.col(f"{prefix}{one}").alias(one) for one in ADDED))
+        stops = np.asarray(self.shown_steps)  # what is not published follows from what is
+        begins = stops - 1 if chosen == "windows" else np.zeros_like(stops)
+        return table.select(when).with_columns(**self.between(begins, stops).columns())
+
+    @property
+    def rows(self) -> int:
+        """See `Release.rows`; of groups that nobody declared there may be fewer."""
+        return len(self.shown_steps) * len(self.groups)
+
+    def last_numbers(self) -> dict[str, Any]:
+        """See `Release.last_numbers`: numbers by group, of windows under ``window_`` names."""
+        last: dict[str, Any] = {
+            "counted_until": self.definition.windows.at(int(self._counted()[-1]))
+        }
+        groups: list[dict[str, Any]] = [{"group": group} for group in self.groups]
+        for prefix, series in zip(("", "window_"), self.last, strict=True):
+            if series is None:
+                continue
+            last[f"{prefix}std"] = float(series.std[0])
+            for name, ends in (
+                ("estimate", series.estimates),
+                ("lower", series.lower),
+                ("upper", series.upper),
+            ):
+                for row, number in zip(groups, ends[0].tolist(), strict=True):
+                    row[f"{prefix}{name}"] = number
+        return {**last, "groups": groups}
 
     @property
     def drawable(self) -> bool:
@@ -798,12 +802,12 @@ class Released(Release):
                     most -= found.height
                 yield found
 
-        schema = self._rows(self.shown[:1]).schema
+        schema = self._rows(self.shown_steps[:1]).schema
         return register_io_source(rows, schema=schema, is_pure=True)
 
     def _chunks(self) -> Iterator[range]:
         size = max(1, _ROWS // max(1, len(self.groups)))
-        shown = self.shown
+        shown = self.shown_steps
         for start in range(0, max(len(shown), 1), size):
             yield shown[start : start + size]
 
@@ -813,7 +817,7 @@ class Released(Release):
         step = np.repeat(np.arange(steps), len(groups))
 
         def each(us: NDArray[np.int64]) -> pl.Series:
-            return _moments(us, self.definition).gather(step)
+            return local_times(self.definition.windows, us).gather(step)
 
         columns: dict[str, Any] = {
             "step": np.repeat(np.asarray(shown, dtype=np.int64), len(groups)),
@@ -866,7 +870,7 @@ def error_in_words(series: Series, what: str, level: float) -> str:
     )
 
 
-def _ends(steps: Steps, released: Released) -> tuple[int, int]:
+def _ends(steps: Steps, released: ReleasedCells) -> tuple[int, int]:
     """The step before the first, and the last.
 
     Raises:
@@ -876,7 +880,7 @@ def _ends(steps: Steps, released: Released) -> tuple[int, int]:
     return chosen.start - 1, chosen.stop - 1
 
 
-def _within_words(steps: Steps, released: Released) -> str:
+def _within_words(steps: Steps, released: ReleasedCells) -> str:
     if steps is None:
         return ""
     start, stop = _ends(steps, released)
@@ -884,7 +888,7 @@ def _within_words(steps: Steps, released: Released) -> str:
 
 
 def _pair(
-    one: Groups, steps: Steps, other: Groups, later: Steps, released: Released, how: str
+    one: Groups, steps: Steps, other: Groups, later: Steps, released: ReleasedCells, how: str
 ) -> str:
     """What is compared, in words."""
     names = [asked if isinstance(asked, str) else " and ".join(asked) for asked in (one, other)]
@@ -894,25 +898,7 @@ def _pair(
     return f"{names[0]}{first} {how} {names[1]}{second}"
 
 
-def _steps_in_words(steps: NDArray[np.int64]) -> str:
-    """Steps in ascending order, as ranges: the first few, and how many more there are."""
-    parts = np.split(steps, np.flatnonzero(np.diff(steps) > 1) + 1)
-    told = [f"{a[0]:,}" if len(a) == 1 else f"{a[0]:,} to {a[-1]:,}" for a in parts]
-    if len(steps) == 1:
-        return f"step {told[0]} is"
-    return f"steps {_some(told)} are"
-
-
-def _some(names: Sequence[str]) -> str:
-    """The first of them, and how many more there are."""
-    more = f" and {len(names) - 8:,} more" if len(names) > 8 else ""
-    return ", ".join(names[:8]) + more
-
-
-def _moments(us: NDArray[np.int64], definition: Description) -> pl.Series:
-    series = pl.Series(np.asarray(us, dtype=np.int64)).cast(pl.Datetime("us", "UTC"))
-    return series.dt.convert_time_zone(definition.windows.timezone)
-
-
+#: Columns of a table that say of what its numbers are.
+_WHEN = ("step", "window_start", "window_end", "counted_until", "group")
 #: Rows of a table that are made at a time.
 _ROWS = 2**18

@@ -1,0 +1,149 @@
+"""The largest of groups that nobody declared: a ranking of what a counting job releases."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from counton.exact import figures
+from counton.mechanisms import StreamTerms
+from counton.mechanisms.intervals import halfwidths
+from counton.results.cells import ReleasedCells
+from counton.results.description import Description
+from counton.results.readings import WINDOW, chart_of, heading_of
+from counton.results.release import Release
+from counton.results.screen import Screen, largest_rows
+from counton.results.shown import Look
+from counton.statistics import TopK
+from counton.statistics.ranking import ranked
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, repr=False)
+class ReleasedRanking(Release):
+    """The k largest of the groups shown at each step; a function of what is released.
+
+    Its table has the columns step, window_start, window_end, rank, group, estimate, std, lower,
+    upper, sure; a group surely belongs to the k largest if no group that is not shown can be larger
+    either.
+
+    Attributes:
+        definition, terms, steps, level: see `Release`.
+        released: by a stream whose groups nobody declared.
+        k: how many are shown.
+        room: how many groups there can be, known to the public: showing some has chosen among all,
+            so intervals hold for all of them at once.
+    """
+
+    definition: Description
+    terms: StreamTerms
+    steps: range
+    level: float
+    released: ReleasedCells
+    k: int
+    room: int
+
+    @classmethod
+    def of(cls, released: ReleasedCells, k: int, room: int) -> ReleasedRanking:
+        """The k largest of what was released."""
+        own = released.definition, released.terms, released.steps, released.level
+        return cls(*own, released, k, room)
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """See `Release.groups`: those that are ranked."""
+        return self.released.groups
+
+    def only(
+        self, steps: range | None = None, groups: Sequence[str] | None = None
+    ) -> ReleasedRanking:
+        """See `Release.only`."""
+        return ReleasedRanking.of(self.released.only(steps, groups), self.k, self.room)
+
+    def ended(self, step: int) -> np.datetime64:
+        """See `Release.ended`."""
+        return self.released.ended(step)
+
+    def table(self) -> pl.DataFrame:
+        """See `Release.table`."""
+        return self._table
+
+    @cached_property
+    def _table(self) -> pl.DataFrame:
+        released, level, room = self.released, self.level, self.room
+        terms, groups, discovery = released.terms, released.groups, released.definition.discovery
+        assert discovery is not None
+        hidden = discovery.thresholds(terms, released.steps)  # what is not shown was always below
+        since = np.array([(released.since or {}).get(group, 1) for group in groups], np.int64)
+        half = halfwidths(terms.strategy, terms.law, released.steps, level ** (1 / room))
+        rows: list[tuple[Any, ...]] = []
+        for step in released.steps:
+            there = np.flatnonzero(since <= step)
+            values = released.own.estimates[step - 1, there]
+            names = [groups[place] for place in there]
+            best = ranked(names, values, float(half[step - 1]), self.k, level=level)
+            std = float(released.own.std[step - 1])
+            sure = best.sure & (best.lower - float(half[step - 1]) >= hidden[step - 1])
+            found = zip(
+                *(best.names, best.values.tolist(), best.lower.tolist(), best.upper.tolist()),
+                sure.tolist(),
+                strict=True,
+            )
+            rows += [(step, rank, *one[:2], std, *one[2:]) for rank, one in enumerate(found, 1)]
+        names_of = ("step", "rank", "group", "estimate", "std", "lower", "upper", "sure")
+        none = dict.fromkeys(names_of, pl.Int64()) | {
+            "group": pl.String(),
+            "std": pl.Float64(),
+            "sure": pl.Boolean(),
+        }
+        table = pl.DataFrame(rows, schema=list(names_of) if rows else none, orient="row")
+        windows = released.table().select(WINDOW).unique("step")
+        return table.join(windows, on="step", maintain_order="left").select(*WINDOW, *names_of[1:])
+
+    def last_rows(self, most: int | None = None) -> pl.DataFrame:
+        """See `Release.last_rows`."""
+        last = self._table.filter(self._table["step"] == self.steps[-1])
+        return last if most is None else last.head(most)
+
+    def errors(self) -> list[str]:
+        """See `Release.errors`."""
+        return self.released.errors()
+
+    def screen(self) -> Screen:
+        """See `Release.screen`."""
+        after, rows = self.steps[-1], self.last_rows()
+        std = float(self.terms.std(range(after, after + 1))[0])
+        words = [("noise", f"standard deviation up to {figures(std)} at step {after:,}")]
+        heading = heading_of(self, None, f" for all of up to {self.room:,} groups at once")
+        if not rows.height:
+            return Screen(words, heading, notes=["no group is large enough to be shown yet"])
+        table, left_out = largest_rows(rows.drop(WINDOW))
+        return Screen(words, heading, [table], left_out)
+
+    def figures(
+        self,
+        *,
+        panels: bool = False,
+        title: str | None = None,
+        axis: str | None = None,
+        source: str | None = None,
+        width: float | None = None,
+    ) -> dict[str, Figure]:
+        """See `Release.figures`."""
+        statistic, look = TopK(list(self.groups), self.k), Look(title, axis, source, width)
+        return {"statistic": chart_of(statistic, self._table, self.released, look)}
+
+    @property
+    def drawable(self) -> bool:
+        """See `Release.drawable`: a row of any step."""
+        return self._table.height > 0
+
+    def described(self) -> None:
+        """See `Release.described`: its rows lack the groups that are not among the largest."""

@@ -1,0 +1,507 @@
+"""Released steps of a statistic as tables and charts: a row, or several, for each step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from counton.errors import InvalidInput, field
+from counton.exact import figures, quantity
+from counton.mechanisms import StreamTerms
+from counton.mechanisms.intervals import window_halfwidths
+from counton.privacy.guarantees import plural
+from counton.results.description import Description
+from counton.results.packing import MOST_CELLS, packed
+from counton.results.release import Release
+from counton.results.screen import Screen, largest_rows
+from counton.results.series import local_times
+from counton.results.shown import EVERYTHING, Look, Shown, check_shown
+from counton.statistics import Grouped, Reading, Statistic
+from counton.statistics.readings import Readings
+from counton.windows import Windows
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+#: Steps that a chart shows, about.
+_DRAWN = 500
+
+
+class Source(Protocol):
+    """Where readings come from: a stream, a reader of one, or a file."""
+
+    @property
+    def terms(self) -> StreamTerms:
+        """Of the stream."""
+
+    @property
+    def step(self) -> int:
+        """How many steps there are."""
+
+    def readings(
+        self, start: int = 1, stop: int | None = None, read_as: Statistic | None = None
+    ) -> Readings:
+        """What steps ``start..stop-1`` said of the statistic."""
+
+    def history(self, cells: NDArray[np.int64], steps: range) -> NDArray[Any]:
+        """What is released of cells that are read on demand, at consecutive steps."""
+
+
+@dataclass(frozen=True, repr=False)
+class ReleasedReadings(Release):
+    """Released steps of a statistic, all or some of them.
+
+    Attributes:
+        definition: of the stream.
+        terms: of the stream.
+        steps: 1 to the last step released.
+        source: what gives the readings of its steps.
+        level: confidence of the intervals.
+        first: the first step that tables and charts show.
+        shown: what is shown of each reading.
+        chosen: the groups that are shown, where they are not all.
+
+    >>> import tempfile
+    >>> import polars as pl
+    >>> from counton.jobs import Job, run
+    >>> from counton.statistics import Average
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> paid = pl.DataFrame({"at": ["2024-03-01T09:00", "2024-03-02T10:15"], "paid": [3, 5]})
+    >>> job = Job(
+    ...     Average(0, 9, resolution=1), paid, folder.name + "/s.db", value="paid", time="at",
+    ...     every="1d", start="2024-03-01", steps=365, until="2024-03-03", epsilon=1,
+    ... )
+    >>> with run(job) as outcome:
+    ...     outcome.released().table()["step"].unique().to_list()
+    [1, 2]
+    >>> folder.cleanup()
+    """
+
+    definition: Description
+    terms: StreamTerms
+    steps: range
+    source: Source
+    level: float
+    first: int = 1
+    shown: Shown = EVERYTHING
+    chosen: tuple[str, ...] | None = None
+
+    @classmethod
+    def read(
+        cls,
+        stream: Source,
+        definition: Description,
+        level: float,
+        shown: Shown | None = None,
+    ) -> ReleasedReadings:
+        """Everything in the journal, with intervals of confidence ``level``."""
+        shown = Shown() if shown is None else shown
+        statistic = definition.statistic
+        check_shown(shown, statistic)
+        if shown.top is not None:
+            definition = replace(definition, statistic=statistic.showing(shown.top))
+        steps = range(1, stream.step + 1)
+        return cls(definition, stream.terms, steps, stream, level, shown=shown)
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """See `Release.groups`: those of the statistic, if it is of groups."""
+        return (self.definition.domain or ()) if self.chosen is None else self.chosen
+
+    @property
+    def statistic(self) -> Statistic:
+        """Which."""
+        return self.definition.statistic
+
+    @cached_property
+    def _readings(self) -> Readings:
+        """All steps, by their journal or on demand."""
+        return self.source.readings(1, self.steps.stop, self.statistic)
+
+    def at_hand(self) -> ReleasedReadings:
+        """The same, with its steps read, so that its state may be closed before it is shown."""
+        if not self.statistic.on_demand:
+            self._readings  # noqa: B018  # kept once it is read
+        return self
+
+    def only(
+        self, steps: range | None = None, groups: Sequence[str] | None = None
+    ) -> ReleasedReadings:
+        """Some of the steps, and some of the groups; None: all.
+
+        Raises:
+            InvalidInput: groups of a statistic without, or that are none of its.
+        """
+        found = self
+        if steps is not None:
+            found = replace(found, first=steps.start, steps=range(1, steps.stop))
+        if groups is None:
+            return found
+        if self.statistic.declares is not None:
+            for group in groups:
+                self.statistic.cell(group)
+            return replace(found, shown=replace(found.shown, ask=tuple(groups)))
+        if not isinstance(self.statistic, Grouped):
+            raise InvalidInput(
+                f"{field('groups', ','.join(groups))} names groups, and {self.statistic!r} has "
+                f"none; leave it out"
+            )
+        for group in groups:
+            self.statistic.group(group)
+        return replace(found, chosen=tuple(groups))
+
+    @property
+    def last(self) -> pl.DataFrame:
+        """The rows of the last step."""
+        last = self.steps.stop - 1
+        return self._table(range(last, last + 1))
+
+    def table(self, steps: range | None = None) -> pl.DataFrame:
+        """Readings below each other: step, window, and the statistic's own columns.
+
+        Args:
+            steps: which of those that are shown; None: all of them, and where cells are read on
+                demand and none are named the last.
+        """
+        if steps is None:
+            alone = self.statistic.on_demand and self.shown.ask is None
+            steps = range(self.steps.stop - 1 if alone else self.first, self.steps.stop)
+        return self._table(steps)
+
+    def screen(self) -> Screen:
+        """See `Release.screen`: the rows of the last step, of many the largest."""
+        if self.definition.once:
+            shown, notes = self.shown, self.facts().get("notes", ())
+            tables = self.reading.screen(shown.ask, shown.fit, self.level)
+            return Screen(tables=tables, notes=[f"note: {note}" for note in notes])
+        rows = self.last
+        words = [("noise", noise)] if (noise := self._noise_in_words(rows)) else []
+        heading = heading_of(self, self.shown.over)
+        if not rows.height:
+            none = "no group is large enough to be shown yet"
+            if self.shown.over is not None:
+                none = "nothing yet: fewer steps are released than are to be looked back over"
+            return Screen(words, heading, notes=[none])
+        table, left_out = largest_rows(rows.drop(WINDOW, strict=False))
+        return Screen(words, heading, [table], left_out)
+
+    def _noise_in_words(self, rows: pl.DataFrame) -> str:
+        after, statistic = self.steps.stop - 1, self.statistic
+        if "level" in rows.columns:  # of nodes, which are functions of what is measured
+            by_level = rows.group_by("level", maintain_order=True).agg("std")
+            parts = [f"{name} {figures(max(stds))}" for name, stds in by_level.iter_rows()]
+            return f"standard deviation at step {after:,}: {', '.join(parts)}"
+        if "std" not in rows.columns:
+            return ""
+        if statistic.stream == self.definition.what:
+            most = float(rows["std"].max())  # type: ignore[arg-type]
+            return f"standard deviation up to {figures(most)} at step {after:,}"
+        std = float(self.terms.std(range(after, after + 1))[0])
+        return f"standard deviation {figures(std)} of one cell at step {after:,}"
+
+    def errors(self) -> list[str]:
+        """See `Release.errors`."""
+        from counton.mechanisms.releases import noise_in_words
+
+        errors = []
+        if not self.statistic.on_demand or self.shown.ask is not None:
+            last = self.last
+            if "std" in last.columns and last["std"].drop_nulls().len():
+                errors = [noise_in_words(last["std"].drop_nulls().to_numpy())]
+        if not errors:  # what is read has no deviation of its own
+            after = self.steps.stop - 1
+            std = float(self.terms.std(range(after, after + 1))[0])
+            errors = [
+                f"A cell of what it is read from has the standard deviation {quantity(std, std)}."
+            ]
+        errors.append(
+            f"Intervals hold with a probability of {100 * self.level:g}% or more, one at a time "
+            f"unless the table says else."
+        )
+        return errors
+
+    def last_rows(self, most: int | None = None) -> pl.DataFrame:
+        """See `Release.last_rows`."""
+        return self.last if most is None else self.last.head(most)
+
+    def facts(self) -> dict[str, Any]:
+        """See `Release.facts`."""
+        over, fit = self.shown.over, self.shown.fit
+        notes = {} if fit is None else {"notes": fit.notes()}
+        if self.definition.once:
+            return {"statistic": self.terms.statistic, **notes}
+        windows = "windows" if self.definition.cut is not None else "steps"
+        counted = f"all {windows} so far" if over is None else f"the last {over:,} {windows}"
+        return {"statistic": self.terms.statistic, "counted": counted, **notes}
+
+    def described(self) -> dict[str, Any]:
+        """See `Release.described`: what is shown, and all cells, unless they are too many."""
+        found: dict[str, Any] = {"shown": self.shown.to_dict()}
+        if (cells := self.cells()) is not None:
+            found["cells"] = packed(cells)
+        return found
+
+    def cells(self) -> NDArray[Any] | None:
+        """The released cells by step; None where they are made on demand, or are too many."""
+        if self.statistic.on_demand:
+            return None
+        found = self.source.readings(1, self.steps.stop, self.statistic).releases
+        return None if found is None or found.values.size > MOST_CELLS else found.values
+
+    def _table(self, steps: range) -> pl.DataFrame:
+        begin = self.shown.over or 0
+        steps = steps[sum(step < begin for step in steps[:begin]) :]
+        if self.statistic.on_demand and self.shown.ask is not None and steps:
+            parts = [self._history(self.shown.ask, steps)]
+            place = np.repeat(np.arange(len(steps)), len(self.shown.ask))
+        else:
+            parts = []
+            for step in steps:
+                reading = self._readings[step - 1]
+                if 0 < begin < step:
+                    reading = reading.since(self._readings[step - begin - 1])
+                parts.append(self._columns(reading))
+            rows = [len(next(iter(part.values()))) for part in parts]
+            place = np.repeat(np.arange(len(steps)), rows)
+        table = _framed(
+            parts, np.asarray(steps, np.int64)[place], self.definition.cut, self.shown.over
+        )
+        if self.definition.once:
+            return table.drop("step")
+        if not self.definition.by_several:
+            return table
+        from counton.results.wording import with_parts
+
+        return with_parts(table, self.definition)
+
+    def _columns(self, reading: Reading) -> dict[str, Any]:
+        level, ask = self.level, self.shown.ask
+        groups = reading.by_group(self.chosen)
+        if groups is not None:
+            parts = [self._columns(part) for part in groups.values()]
+            rows = [len(next(iter(part.values()))) for part in parts]
+            found: dict[str, Any] = {"group": np.repeat(np.array(list(groups)), rows)}
+            names = list(parts[0])
+            return found | {name: np.concatenate([part[name] for part in parts]) for name in names}
+        if self.shown.fit is not None:
+            found = cast("Any", reading).fitted(self.shown.fit).table_columns(level)
+        elif ask is None:
+            found = reading.table_columns(level)
+        else:
+            found = reading.asked_columns(ask, level)
+        return {name: values for name, values in found.items() if name != "step"}
+
+    def _history(self, ask: Sequence[Any], steps: range) -> dict[str, Any]:
+        """Cells that are asked for, or cuts, after all of some steps: a row for each, by step."""
+        statistic, terms, source = self.statistic, self.terms, self.source
+        names, asked = zip(*(statistic.asked_cells(name) for name in ask), strict=True)
+        stops, stds = np.asarray(steps, np.int64), terms.std(range(1, steps[-1] + 1))
+        found: dict[str, list[NDArray[Any]]] = {
+            "estimate": [],
+            "std": [],
+            "lower": [],
+            "upper": [],
+        }
+        for cells in asked:
+            all_steps = range(steps.start, steps[-1] + 1)
+            every = source.history(cells, all_steps)[:: steps.step].sum(axis=1)
+            half = window_halfwidths(
+                terms.strategy, terms.law, 0, stops, self.level, cells=len(cells)
+            ) * float(terms.resolution)
+            half = np.ceil(half) if every.dtype.kind == "i" else half
+            std = math.sqrt(len(cells)) * stds[stops - 1]
+            for name, column in zip(found, (every, std, every - half, every + half), strict=True):
+                found[name].append(column)
+        columns = {name: np.stack(parts, axis=1).ravel() for name, parts in found.items()}
+        return {statistic.drawing.cells: np.array(names * len(steps)), **columns}
+
+    def times(self, steps: range) -> NDArray[np.datetime64] | NDArray[np.int64]:
+        """Ends of windows in local time, without a zone; without windows the steps."""
+        cut = self.definition.cut
+        if cut is None:
+            return np.asarray(steps, np.int64)
+        local = local_times(cut, cut.ends(steps)).dt.replace_time_zone(None)
+        return np.asarray(local.to_numpy(), "datetime64[us]")
+
+    def ended(self, step: int) -> np.datetime64:
+        """When the window of a step ended, in local time."""
+        found: np.datetime64 = np.asarray(self.times(range(step, step + 1)), "datetime64[us]")[0]
+        return found
+
+    def figures(
+        self,
+        *,
+        panels: bool = False,
+        title: str | None = None,
+        axis: str | None = None,
+        source: str | None = None,
+        width: float | None = None,
+    ) -> dict[str, Figure]:
+        """A chart of what `table` tells; arguments as of `Release.figures`.
+
+        Raises:
+            InvalidInput: panels, of a statistic that has no groups; or no such width.
+            MissingExtra: matplotlib is not installed.
+        """
+        if panels:
+            raise InvalidInput(
+                f"{field('panels', True)} is for the groups of counts and sums: leave it out"
+            )
+        if self.definition.once:
+            return {"table": self._chart_of_table(Look(title, axis, source, width))}
+        steps, after = self._some(), self.steps.stop - 1
+        drawn = self.table(steps)
+        if "rank" in drawn.columns:  # those that are shown last, all along
+            last = self._table(range(after, after + 1))["group"].to_list()
+            drawn = replace(self, shown=replace(self.shown, ask=tuple(last))).table(steps)
+        look = Look(title, axis, source, width)
+        return {"statistic": chart_of(self.statistic, drawn, self, look, over=self.shown.over)}
+
+    def _chart_of_table(self, look: Look) -> Figure:
+        """Of a table that was released once."""
+        from counton.plots.style import check_width
+        from counton.plots.tables import plot_table
+
+        definition = self.definition
+        promise = (
+            f"{definition.guarantee} protects each single {definition.unit} "
+            f"({definition.contribution.neighbours})"
+        )
+        return plot_table(
+            self.reading,
+            promise,
+            what=plural(definition.unit),
+            title=look.title,
+            axis=look.axis,
+            fit=self.shown.fit,
+            level=self.level,
+            foot="" if look.source is None else f"Source: {look.source}.",
+            width=check_width(look.width),
+        )
+
+    @property
+    def reading(self) -> Reading:
+        """What the last step said, of all cells: sums of a set of them, covariances."""
+        return self._readings[self.steps.stop - 2]
+
+    def _some(self) -> range | None:
+        """The steps that a chart shows, the last among them."""
+        if self.statistic.on_demand and self.shown.ask is None:
+            return None
+        count = self.steps.stop - self.first
+        stride = max(1, count // _DRAWN)
+        return range(self.first + (count - 1) % stride, self.steps.stop, stride)
+
+
+#: Columns that say of which time the numbers are.
+WINDOW = ("step", "window_start", "window_end")
+
+
+def heading_of(released: Release, over: int | None, at_once: str = "") -> str:
+    """What stands above the rows of the last step.
+
+    Args:
+        released: what is shown.
+        over: how many steps are looked back over; None: all so far.
+        at_once: for what intervals hold together.
+    """
+    after, cut = released.steps.stop - 1, released.definition.cut
+    when = ""
+    if cut is not None:
+        ended = str(released.ended(after).astype("datetime64[s]"))
+        when = f" ({ended.replace('T', ' ')}, {cut.timezone})"
+    which = "after" if over is None else "in"
+    if over is not None and over > 1:
+        which = f"in the {over:,} steps up to"
+    level = f"intervals of {100 * released.level:g}%{at_once}"
+    return f"\n{which} step {after:,}{when}, {level}"
+
+
+def chart_of(
+    statistic: Statistic,
+    table: pl.DataFrame,
+    released: Timed,
+    look: Look,
+    *,
+    over: int | None = None,
+) -> Figure:
+    """A chart of readings.
+
+    Args:
+        statistic: which.
+        table: its rows.
+        released: where they come from.
+        look: words and width.
+        over: what came in so many steps is shown; None: in all so far.
+    """
+    from counton.plots.statistic_charts import plot_statistic
+    from counton.plots.style import check_width
+    from counton.results.wording import (
+        counted_in_words,
+        foot_of,
+        groups_in_words,
+        times_in_words,
+    )
+
+    definition = released.definition
+    columns = {name: table[name].to_numpy() for name in table.columns}
+    width = check_width(look.width)
+    return plot_statistic(
+        statistic,
+        columns,
+        released.times,
+        level=released.level,
+        title=look.title,
+        axis=look.axis,
+        when=times_in_words(definition, over),
+        by=groups_in_words(definition),
+        of=definition.value,
+        counted=counted_in_words(definition),
+        over=over,
+        foot=foot_of(definition, look.source),
+        width=width,
+    )
+
+
+class Timed(Protocol):
+    """Released steps with their times."""
+
+    @property
+    def definition(self) -> Description:
+        """Of the stream."""
+
+    @property
+    def level(self) -> float:
+        """Confidence of the intervals."""
+
+    def times(self, steps: range) -> NDArray[np.datetime64] | NDArray[np.int64]:
+        """Ends of windows in local time; of step 0 the beginning."""
+
+
+def _framed(
+    parts: Sequence[Mapping[str, Any]],
+    steps: NDArray[np.int64],
+    windows: Windows | None,
+    over: int | None = None,
+) -> pl.DataFrame:
+    """Columns below each other, with the step of each row, and its window."""
+    columns: dict[str, Any] = {"step": steps}
+    if windows is not None:
+        ends = windows.ends(range(int(steps.max(initial=0)) + 1))  # from the stream's beginning
+        columns["window_start"] = local_times(windows, ends[steps - (over or 1)])
+        columns["window_end"] = local_times(windows, ends[steps])
+    if over is not None:
+        columns["over"] = np.full(len(steps), over)
+    for name in parts[0] if parts else ():
+        values = np.concatenate([part[name] for part in parts])
+        texts = values.dtype == object
+        columns[name] = pl.Series(values.tolist(), dtype=pl.String) if texts else values
+    return pl.DataFrame(columns)
