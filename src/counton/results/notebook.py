@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import base64
 import io
+from collections.abc import Mapping
 from html import escape
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from counton.columns import html
 
 if TYPE_CHECKING:
-    from counton.results.release import Release
+    import polars as pl
 
 #: Groups that a notebook shows, or rows of a statistic's reading.
 _ROWS = 24
@@ -19,7 +20,28 @@ _ROWS = 24
 _WHEN = ("step", "window_start", "window_end")
 
 
-def page(released: Release, words: str | None = None) -> str:
+class Pictured(Protocol):
+    """What a notebook asks of a release: see `counton.results.release.Release`."""
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Their names."""
+
+    @property
+    def rows(self) -> int | None:
+        """Of its table, if that is known; then each row of a step is a group's."""
+
+    def describe(self) -> str:
+        """In words."""
+
+    def last_rows(self, most: int | None = None) -> pl.DataFrame:
+        """Of the last step."""
+
+    def figures(self) -> Mapping[str, Any]:
+        """Charts, by name."""
+
+
+def page(released: Pictured, words: str | None = None) -> str:
     """HTML of what was released: words, the largest groups of the last step, charts.
 
     Args:
@@ -39,7 +61,7 @@ def page(released: Release, words: str | None = None) -> str:
     return html(words, columns, _ROWS) + _charts(released)
 
 
-def _charts(released: Release) -> str:
+def _charts(released: Pictured) -> str:
     if find_spec("matplotlib") is None:  # the extra "plot"; the table is shown without
         return ""
     try:
