@@ -378,7 +378,7 @@ def print_release(places: Sequence[str], name: str | None, as_json: bool) -> Non
         there = f"{len(steps):,} steps, {steps[0]:,} to {steps[-1]:,}"
         there += f"; missing between them: {gone:,}" if gone else ""
     rows = [
-        ("holds", definition.subject if definition.plain else repr(definition.statistic)),
+        ("holds", definition.holds),
         ("released", there),
         ("protected", promised["protected"]),
         *([("people", promised["people"])] if "people" in promised else []),

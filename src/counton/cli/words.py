@@ -159,8 +159,8 @@ def protection(outcome: Outcome) -> list[tuple[str, str]]:
         lines.append(("delay", f"each release counts up to {windows} before its own"))
     if definition.continues is not None:
         lines += _succession(definition, definition.continues)
-    if not definition.plain:
-        lines.insert(0, ("statistic", repr(definition.statistic)))
+    if not definition.statistic.additive:
+        lines.insert(0, ("statistic", definition.holds))
     return lines + _until(outcome)
 
 

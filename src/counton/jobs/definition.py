@@ -145,7 +145,7 @@ class Definition(Description):
 
     def measured(self, sums: Integers) -> Integers:
         """What is released of sums by place, shape ``(steps, groups * places)``, in grid units."""
-        if self.plain or self.discovery is not None:
+        if self.statistic.additive:
             return sums.reshape(len(sums), *(self.shape if self.discovery is None else (-1,)))
         assert isinstance(self.statistic, Tallied)
         return self.statistic.measured(sums)
@@ -157,9 +157,7 @@ class Definition(Description):
             from counton.mechanisms.discovery import ROOM
 
             return (ROOM,)
-        if not self.plain:
-            return self.statistic.cells
-        return () if self.domain is None else (len(self.cells),)
+        return self.statistic.shape_of(None if self.domain is None else len(self.cells))
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -673,7 +671,7 @@ def define(asked: Asked) -> Definition:
     assert asked.parts is not None
     statistic, domain = asked.statistic, _with_other(request, asked.domain)
     cut = _cut(asked)
-    if domain is not None and not (isinstance(statistic, Tallied) and statistic.plain):
+    if domain is not None:
         statistic = _by_group(statistic, domain, request, cut)
     ordered = (cut is None and not asked.once) or not statistic.tallied
     if ordered:
@@ -719,12 +717,8 @@ def define(asked: Asked) -> Definition:
         contribution = replace(
             _contribution_of(statistic, asked, ordered=ordered, steps=steps), unit=unit
         )
-        shape: tuple[int, ...] = ()
-        if domain is not None:
-            shape = (len(domain) + (request.spare or 0),)
-        if not (isinstance(statistic, Tallied) and statistic.plain):
-            shape = () if statistic.on_demand else statistic.cells
-        shape = (ROOM,) if discovering else shape
+        groups = None if domain is None else len(domain) + (request.spare or 0)
+        shape = (ROOM,) if discovering else statistic.shape_of(groups)
         strategy = _choose(asked, steps, promised, contribution, shape)
     return Definition(
         what=statements.name_of(request.what),

@@ -75,11 +75,11 @@ def publish_new(
         )
     definition = Definition.reopen(source.terms, source.details)
     terms = source.terms
-    carried = carried_by(source, definition) if definition.plain else None
+    additive, carried = definition.statistic.additive, carried_by(source, definition)
     with place.transaction(write=True) as connection:
         known = published.found(connection, terms.name)
         kept = level_of(definition) if known is None else float(known.level)
-        readings = Shown() if definition.plain else shown_of(definition.remembered)
+        readings = shown_of(definition.remembered)
         shown = published.Shown(
             terms.name,
             source.key_fingerprint,
@@ -88,25 +88,28 @@ def publish_new(
             repr(terms.strategy),
             level or kept,
             None if readings == Shown() else json.dumps(readings.to_dict()),
-            definition.groups if definition.plain else (),
+            definition.groups if additive else (),
         )
-        if not definition.plain:
-            own: dict[str, Any] = {"shown": readings.to_dict()}
-        else:
-            own = carried_facts(carried, definition.groups, terms)
-        description = description_of(terms, definition, shown.level, own)
+        own: dict[str, Any] = carried_facts(carried, definition.groups, terms)
+        description = description_of(
+            terms, definition, shown.level, own if additive else {"shown": readings.to_dict()}
+        )
         begun = published.begin(connection, shown, source.step, description, AUTHOR)
-    stream_id, before, _ = begun
-    if not definition.plain:
+    if not additive:
         _publish_readings(source, definition, place, begun, shown.level, readings)
-    elif source.step > before:
-        released = read(source, definition, shown.level)
-        size = max(1, _CHUNK // len(released.groups))
-        for first in range(before + 1, source.step + 1, size):
-            steps = range(first, min(first + size, source.step + 1))
-            with place.transaction(write=True) as connection:
-                _write(connection, stream_id, released, steps)
-    return Published(terms.name, place.label, before, source.step)
+    elif source.step > begun[1]:
+        _publish_cells(read(source, definition, shown.level), place, begun)
+    return Published(terms.name, place.label, begun[1], source.step)
+
+
+def _publish_cells(released: ReleasedCells, place: published.Place, begun: published.Begun) -> None:
+    """Add counts or sums: a row for each step and group."""
+    stream_id, before, _ = begun
+    size = max(1, _CHUNK // max(1, len(released.groups)))
+    for first in range(before + 1, released.steps.stop, size):
+        steps = range(first, min(first + size, released.steps.stop))
+        with place.transaction(write=True) as connection:
+            _write(connection, stream_id, released, steps)
 
 
 def _publish_readings(

@@ -46,7 +46,7 @@ def read_released(
             so that every door shows the same numbers.
     """
     level = level_of(definition) if level is None else level
-    if definition.plain:
+    if definition.statistic.additive:
         return read_cells(stream, definition, level)
     from counton.results.readings import ReleasedReadings
 

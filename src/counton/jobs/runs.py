@@ -844,10 +844,10 @@ def _created(request: Job, definition: Definition) -> Stream:
         definition.guarantee,
         key=request.key,
         contribution=definition.contribution,
-        shape=definition.shape if definition.plain else (),
+        shape=() if definition.statistic.in_terms else definition.shape,
         details=definition.details,
         counters=_counters(definition),
-        statistic=None if definition.plain else definition.statistic,
+        statistic=definition.statistic if definition.statistic.in_terms else None,
         batched=not definition.each_row,
     )
 

@@ -211,7 +211,7 @@ def continued(definition: Definition, name: str, before: Definition, step: int) 
         and not once
         and "windows" not in (definition.release, before.release)
         and definition.contribution.resolution == before.contribution.resolution
-        and definition.plain  # readings of a statistic begin anew
+        and definition.statistic.additive  # readings of a statistic begin anew
     )
     return replace(definition, continues=Continued(name, step, totals))
 

@@ -104,9 +104,9 @@ class Outputs:
             InvalidInput: sums of a stream that has none, or readings that there are not.
         """
         check_shown(self.shown, definition.statistic)
-        if self.sums and (definition.discovery is not None or not definition.plain):
+        if self.sums and not definition.adds_up:
             what = "groups that nobody declared, each of which is shown from some window on"
-            if not definition.plain:
+            if not definition.statistic.additive:
                 what = f"{definition.what}, which does not add up over windows"
             raise InvalidInput(
                 f"{field('sums', self.job.sums)} does not go with {what}; leave it out"

@@ -21,7 +21,7 @@ from counton.mechanisms import StreamTerms
 from counton.mechanisms.discovery import Discovery
 from counton.privacy import Contribution, Guarantee
 from counton.privacy.guarantees import people_in_words, plural
-from counton.statistics import Count, Statistic, Sum, Tallied
+from counton.statistics import Count, Statistic, Sum
 from counton.statistics.running import statistic_of
 from counton.strategies import StreamStrategy, strategy_from_dict
 from counton.windows import Once, Windows
@@ -127,9 +127,14 @@ class Description:
         return self.cut
 
     @property
-    def plain(self) -> bool:
-        """Whether the cells are released as they are: numbers and sums of rows."""
-        return isinstance(self.statistic, Tallied) and self.statistic.plain
+    def adds_up(self) -> bool:
+        """Whether sums over windows follow: of groups each of which is shown from the beginning."""
+        return self.statistic.additive and self.discovery is None
+
+    @property
+    def holds(self) -> str:
+        """What a stream holds, in words."""
+        return self.subject if self.statistic.additive else repr(self.statistic)
 
     @property
     def of_people(self) -> bool:

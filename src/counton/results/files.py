@@ -217,7 +217,7 @@ def read(
     terms = StreamTerms.from_dict(described["terms"])
     definition = Description.of(terms, described)
     level = check_level(described["level"] if level is None else level)
-    if definition.plain:
+    if definition.statistic.additive:
         return _cells(files, described, definition, terms, level)
     return _readings(files, described, definition, terms, level)
 

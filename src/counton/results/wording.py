@@ -31,7 +31,7 @@ def methods_of(
     from counton.mechanisms.methods import methods
     from counton.plans import factors_of_terms, far_from_possible
 
-    of = "" if definition.plain else "a cell of what it reads"
+    of = "" if definition.statistic.additive else "a cell of what it reads"
     factors = factors_of_terms(terms, definition.least)
     far = far_from_possible(terms, definition.least, of=of, factors=factors, cited=False)
     people = definition.people
@@ -58,7 +58,7 @@ def methods_of(
 def _released_in_words(definition: Description, terms: StreamTerms, steps: int) -> str:
     """What was released so far, a sentence."""
     cut = definition.cut
-    if definition.plain:
+    if definition.statistic.additive:
         form = {"totals": "The running ", "windows": "The "}.get(definition.release, "The ")
         what = f"{form}{definition.subject}"
         if definition.release == "both":

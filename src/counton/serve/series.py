@@ -390,7 +390,7 @@ class Journal:
 
 
 def _what(definition: Definition) -> str:
-    if definition.plain:
+    if definition.statistic.additive:
         return definition.subject
     named = definition.what in keywords()
     return statistic_named(definition.what).says if named else definition.what

@@ -163,6 +163,9 @@ class Statistic(ABC):
         drawing: how a chart shows it.
         stream: what its streams are called, unless a job says else.
         windowed: it is of windows of time; else without a column of times each row is a step.
+        additive: its cells are its groups as they were released, so what happened in some windows,
+            or in some groups together, is a sum of them.
+        in_terms: the terms of a stream name it; of counts and sums the contribution says all.
         finds: its groups may be such as nobody declared, each shown once it is large enough.
         ranks: its groups are shown by their size.
     """
@@ -176,6 +179,8 @@ class Statistic(ABC):
     drawing: ClassVar[Drawing] = Drawing()
     stream: ClassVar[str] = "statistic"
     windowed: ClassVar[bool] = False
+    additive: ClassVar[bool] = False
+    in_terms: ClassVar[bool] = True
     finds: ClassVar[bool] = False
     ranks: ClassVar[bool] = False
     on_demand: ClassVar[bool] = False
@@ -295,6 +300,13 @@ class Statistic(ABC):
             groups: their names.
         """
         return None
+
+    def shape_of(self, groups: int | None) -> tuple[int, ...]:
+        """Shape of what one step releases, of so many groups; None: of none.
+
+        Cells that are computed when they are asked for have none.
+        """
+        return () if self.on_demand else self.cells
 
     @property
     def protects(self) -> str:

@@ -39,7 +39,7 @@ class Count(Tallied):
     also_called = ("number", "events", "rows", "histogram")
     shows = ("sums",)
     counts_rows = True
-    plain = True
+    additive, in_terms = True, False
 
     def __init__(self, *, unit: str | None = None) -> None:
         self.unit = Contribution.add_remove(unit="event" if unit is None else unit).unit
@@ -54,6 +54,14 @@ class Count(Tallied):
     def cells(self) -> tuple[int, ...]:
         """See `Statistic.cells`."""
         return ()
+
+    def by_groups(self, groups: Sequence[str]) -> Statistic:
+        """See `Statistic.by_groups`: a cell each."""
+        return self
+
+    def shape_of(self, groups: int | None) -> tuple[int, ...]:
+        """See `Statistic.shape_of`: a cell for each group."""
+        return () if groups is None else (groups,)
 
     def contribution(self, *, batched: bool = False) -> Contribution:
         """See `Statistic.contribution`."""
@@ -100,7 +108,7 @@ class Sum(Tallied):
     shows = ("sums",)
     event = "value"
     parts = (Part("value"),)
-    plain = True
+    additive, in_terms = True, False
 
     def __init__(
         self, lower: Number, upper: Number, resolution: Number, *, unit: str | None = None
@@ -136,6 +144,14 @@ class Sum(Tallied):
     def cells(self) -> tuple[int, ...]:
         """See `Statistic.cells`."""
         return ()
+
+    def by_groups(self, groups: Sequence[str]) -> Statistic:
+        """See `Statistic.by_groups`: a cell each."""
+        return self
+
+    def shape_of(self, groups: int | None) -> tuple[int, ...]:
+        """See `Statistic.shape_of`: a cell for each group."""
+        return () if groups is None else (groups,)
 
     def contribution(self, *, batched: bool = False) -> Contribution:
         """See `Statistic.contribution`."""

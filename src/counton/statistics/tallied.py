@@ -51,15 +51,12 @@ class Tallied(Statistic):
         parts: of what an event consists besides its time, group and user.
         counts_rows: every row changes one place by 1, so that totals are numbers of rows.
         counts_units: a row counts as often as it says, and what is protected is one of these times.
-        plain: the cells are released as they are and need no words in the terms of a stream: the
-            noise is that of a plain counter.
     """
 
     tallied: bool = True
     parts: tuple[Part, ...] = ()
     counts_rows: ClassVar[bool] = False
     counts_units: bool = False
-    plain: ClassVar[bool] = False
 
     @property
     def largest_entry(self) -> int:

@@ -266,7 +266,7 @@ def check_statistic_rows(statistic: AnyStatistic, batches: Batches) -> None:
 
     Each row changes known places by no less and no more than ``row_bounds``, where ``counts_rows``
     is said one place by 1, and no cell that is measured of it is larger than ``largest_entry``
-    times what ``row_bounds`` says of a place. ``measured`` is linear, and where ``plain`` is said
+    times what ``row_bounds`` says of a place. ``measured`` is linear, and where it is ``additive``
     the sums themselves. The sums of two halves of the rows add up to those of all. A statistic by
     group (`Grouped`) is in each group what the statistic itself is of that group's rows.
 
@@ -349,8 +349,8 @@ def _rows_added(statistic: Any, batches: Batches, whole: Integers) -> None:
         require(one, statistic, "says counts_rows, and a row adds more than 1 to one place")
     units = np.eye(statistic.places, dtype=np.int64)
     measured = statistic.measured(units).reshape(statistic.places, -1)
-    plain = not statistic.plain or np.array_equal(measured, units)
-    require(plain, statistic, "says plain, and measures other cells than the sums")
+    additive = not statistic.additive or np.array_equal(measured, units)
+    require(additive, statistic, "says additive, and measures other cells than the sums")
     each = statistic.measured(units if statistic.counts_rows else adds)
     largest, entry = int(np.abs(each).max(initial=0)), statistic.largest_entry
     bound = entry * max(abs(end) for end in statistic.row_bounds())
@@ -475,7 +475,7 @@ def check_statistic_reading(statistic: AnyStatistic, batches: Batches) -> None:
 
     Raises:
         InvalidInput: no events, or too many cells.
-        LawBroken: a reading shows what was counted, or ``plain`` cells otherwise than released.
+        LawBroken: a reading shows what was counted, or ``additive`` cells otherwise than released.
 
     >>> from counton.statistics import Count
     >>> check_statistic_reading(Count(), [["home"], [], ["home", "shop"]])
@@ -506,10 +506,14 @@ def check_statistic_reading(statistic: AnyStatistic, batches: Batches) -> None:
         raise LawBroken(
             f"{statistic}: reads nothing before it has counted: {type(error).__name__}: {error}"
         ) from error
-    plain = not getattr(this, "plain", False) or np.array_equal(
-        expected.get("estimate", ()), np.ravel(value)
-    )
-    require(plain, statistic, "says plain, and shows other numbers than were released")
+    cells = () if this.on_demand else this.cells
+    shapes = this.shape_of(None), this.shape_of(3)
+    expected_shapes = ((), (3,)) if this.additive else (cells, cells)
+    require(shapes == expected_shapes, statistic, f"says shape_of {shapes}, not {expected_shapes}")
+    named = this.in_terms or this.keyword in ("count", "sum")
+    require(named, statistic, "says that terms need not name it, as those of counts and sums alone")
+    additive = not this.additive or np.array_equal(expected.get("estimate", ()), np.ravel(value))
+    require(additive, statistic, "says additive, and shows other numbers than were released")
     if tuple(this.error_of) == _OF_ONE_CELL:
         _errors_of_cells(fresh, release)
     half = [batch[: len(batch) // 2] for batch in batches]
