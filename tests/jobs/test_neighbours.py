@@ -326,7 +326,7 @@ def published_once(
             job = Job(what, path, state, epsilon=10**12, out=out, **options)
             try:
                 with run(job) as outcome:
-                    table = outcome.shown().table()
+                    table = outcome.released().table()
                     fixed = [name for name in table.columns if name not in NUMBERS]
                     changes = np.asarray(outcome.stream.releases().values, float)
                     contribution = outcome.definition.contribution
