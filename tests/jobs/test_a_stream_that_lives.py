@@ -148,6 +148,31 @@ def test_whatever_the_rows_have_a_named_group_takes_the_same_of_them(
     assert found[-1] == [1, 0, *sums]
 
 
+@pytest.mark.parametrize(
+    ("append", "more", "sums"),
+    [
+        (False, {}, [0, 2]),  # a file of all rows says anew what open windows hold
+        (True, {}, [1, 1]),
+        (False, {"id": "row"}, [1, 1]),
+        (False, {"user": "user", "most": 1, "unit": "user"}, [1, 1]),
+    ],
+)
+def test_rows_ahead_of_their_time_stay_where_they_were_read_and_known(
+    request_: Job, append: bool, more: dict[str, Any], sums: list[int]
+) -> None:
+    nights = ["00:10,a,t,1", "05:10,x,u,2"], ["05:20,x,v,3"]
+    rows: list[str] = []
+    for hour, new in zip((1, 6), nights, strict=True):
+        rows = new if append else rows + new
+        write(Path(str(request_.events)), rows, "time,group,user,row")
+        named = {"other": "rest", "spare": 1, "also": None if hour == 1 else "x", **more}
+        until = f"2013-01-01T{hour:02}:00"
+        asked = replace(request_, append=append, until=until, confirmed=True, **named)
+        groups, found = totals(asked)
+    assert groups == ("a", "b", "rest", "x")
+    assert found[-1] == [1, 0, *sums]
+
+
 def test_a_group_for_which_no_window_is_left_is_not_named(request_: Job) -> None:
     last = replace(request_, other="rest", spare=1, steps=3, until="2013-01-01T02:00")
     run(last).close()
