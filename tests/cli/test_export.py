@@ -191,6 +191,23 @@ def test_an_output_takes_no_place_of_the_state_or_of_what_is_beside(
     assert contents() == before
 
 
+def test_a_stream_that_can_release_nothing_says_why(
+    tmp_path: Path, place: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a version that began streams whose noise their strategy cannot add up."""
+    state = str(tmp_path / "s.db")
+    Stream.create(state, "one", Binary(3), PureDP(1)).close()
+
+    def refuse(self: Binary, law: object) -> None:
+        raise InvalidInput("sums of noise are not exact")
+
+    monkeypatch.setattr(Binary, "check_law", refuse)
+    done = place("export", "--state", state)
+    assert done.code == 2
+    assert "has released no step, and can release none" in done.err
+    assert "(sums of noise are not exact); end it, and begin another stream" in done.err
+
+
 def test_a_state_with_nothing_or_with_several_releases_says_so(tmp_path: Path, place: Any) -> None:
     state, key = str(tmp_path / "s.db"), Key.generate()
     Stream.create(state, "one", Binary(3), PureDP(1), key=key).close()

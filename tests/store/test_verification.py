@@ -19,7 +19,7 @@ from counton import (
     PureDP,
     Stream,
 )
-from counton.errors import StateError, WrongKey
+from counton.errors import InvalidInput, StateError, WrongKey
 from counton.store import Store, journal, marks, verify
 from counton.strategies import (
     Binary,
@@ -266,3 +266,22 @@ def test_a_state_with_two_keys_is_verified_at_once(tmp_path: Path) -> None:
         state.write_bytes(old)
         wrong = [one.name for one in verify(state, key=kept) if one.problems]
         assert ("a" if key == kept[0] else "b") in wrong
+
+
+def test_a_stream_that_can_release_no_more_says_so_beside_what_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A state of a version that began streams whose noise their strategy cannot add up."""
+    for name, steps in (("stuck", 8), ("full", 2)):
+        stream = Stream.create(tmp_path / "s.db", name, KAry(steps, 5), PureDP(1))
+        with stream:
+            stream.release_many(np.ones(2, np.int64))
+
+    def refuse(self: KAry, law: object) -> None:
+        raise InvalidInput("sums of noise are not exact")
+
+    monkeypatch.setattr(KAry, "check_law", refuse)
+    stuck, full = sorted(verify(tmp_path / "s.db"), key=lambda found: found.name, reverse=True)
+    assert len(stuck.problems) == 1 and not full.problems
+    assert "can release no further step, though what it promises holds: sums" in stuck.problems[0]
+    assert any("as wide as the guarantee needs" in check for check in stuck.checks)

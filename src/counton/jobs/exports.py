@@ -431,6 +431,13 @@ def _of_stream(
 ) -> Exported:
     name = reader.terms.name
     if not reader.step:
+        try:
+            reader.terms.strategy.check_law(reader.terms.law)
+        except InvalidInput as error:
+            raise InvalidInput(
+                f"stream {name!r} has released no step, and can release none, so that there is "
+                f"nothing to export ({error}); end it, and begin another stream"
+            ) from error
         raise InvalidInput(
             f"stream {name!r} has released no step yet: there is nothing to export before its "
             f"first window has ended"

@@ -87,6 +87,19 @@ def law_for(
     >>> law_for(strategy, PureDP(0.5), Contribution.add_remove()).law
     DiscreteLaplace(scale=Fraction(6, 1))
     """
+    found = calibrated(strategy, guarantee, contribution, shape, family)
+    strategy.check_law(found.law)
+    return found
+
+
+def calibrated(
+    strategy: StreamStrategy,
+    guarantee: Guarantee,
+    contribution: Contribution,
+    shape: tuple[int, ...] = (),
+    family: Family | None = None,
+) -> Calibration:
+    """The same, whether or not ``strategy`` can add up such noise: see `law_for`."""
     guarantee = promised(strategy, guarantee)
     check_contribution(contribution)
     if isinstance(guarantee, (ExpiringDP, ExpiringZCDP)):
@@ -99,14 +112,10 @@ def law_for(
             )
         # The loss by age counts shifts of one unit; here is how many units one step can change by.
         one = contribution.shift(Shift(1, 1, ((1, 1),)), cells=math.prod(shape))
-        expiring = calibrate_expiring(guarantee, one, family)
-        strategy.check_law(expiring.law)
-        return expiring
+        return calibrate_expiring(guarantee, one, family)
     moved = shift_of(strategy, contribution, shape)
     causal, once = strategy.causal, contribution.in_one_step
-    found = calibrate(guarantee, moved, family, causal=causal, once=once or causal)
-    strategy.check_law(found.law)
-    return found
+    return calibrate(guarantee, moved, family, causal=causal, once=once or causal)
 
 
 def check_addresses(strategy: StreamStrategy, shape: tuple[int, ...]) -> None:

@@ -25,7 +25,7 @@ from sqlalchemy.engine import Connection, Row
 from counton.errors import InvalidInput, ReplayMismatch, StateError, WrongKey
 from counton.laws import Law, law_to_dict
 from counton.mechanisms import Counter
-from counton.mechanisms.calibration import law_for
+from counton.mechanisms.calibration import calibrated
 from counton.mechanisms.state import Progress, read_checkpoint, write_checkpoint
 from counton.mechanisms.terms import StreamTerms
 from counton.noise import Key
@@ -226,6 +226,15 @@ def _verify_stream(database: Database, row: Row[Any], key: Key, spent: Any) -> V
         terms = StreamTerms.from_dict(json.loads(row.terms))
     values = row.step * max(terms.cells, 1)
     checks, problems = _promise(terms, row.name, spent)
+    horizon = terms.strategy.horizon
+    if horizon is None or row.step < horizon:
+        try:
+            terms.strategy.check_law(terms.law)
+        except InvalidInput as error:
+            problems.append(
+                f"it can release no further step, though what it promises holds: {error}; end it, "
+                f"and begin another stream"
+            )
     try:
         _check_seal(database, row, key)
         _check_std(database, row, terms)
@@ -435,7 +444,7 @@ def _promise(terms: StreamTerms, name: str, spent: Any) -> tuple[list[str], list
             f"{unit!r} ({relation}): the state was altered; restore it from a copy"
         )
     promised = terms.counters or terms.guarantee
-    needed = law_for(terms.strategy, promised, terms.contribution, terms.shape).law
+    needed = calibrated(terms.strategy, promised, terms.contribution, terms.shape).law
     _width(needed, terms.law, checks, problems)
     return checks, problems
 
