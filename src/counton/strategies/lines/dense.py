@@ -17,6 +17,7 @@ from counton.errors import InvalidInput
 from counton.exact import check_integer, unmasked
 from counton.strategies.base import LARGEST_DENSE, Norm
 from counton.strategies.lines.least_squares import NormalEquations, OwnCells
+from counton.strategies.lines.scaled_root import scaled_root
 
 _LARGEST_SQUARED = 2.0**60
 
@@ -27,6 +28,7 @@ class Dense(OwnCells):
     Args:
         matrix: int64, shape (measurements, cells).
         name: by which it was chosen.
+        formula: of `scaled_root`, where the matrix is its; descriptions then hold it alone.
 
     Raises:
         InvalidInput: not an integer matrix over 1 to 4096 cells, masked entries, deficient rank, or
@@ -38,7 +40,7 @@ class Dense(OwnCells):
 
     sources = ("optimal",)
 
-    def __init__(self, matrix: NDArray[Any], name: str) -> None:
+    def __init__(self, matrix: NDArray[Any], name: str, formula: str | None = None) -> None:
         matrix = unmasked(matrix, "the matrix")
         matrix = np.asarray(matrix)
         if matrix.ndim != 2 or matrix.dtype.kind not in "iu":
@@ -60,8 +62,25 @@ class Dense(OwnCells):
             )
         self._matrix = matrix.astype(np.int64)
         self._matrix.flags.writeable = False
-        self.name = name
+        self.name, self._formula = name, formula
         self._factor  # noqa: B018  (refuses deficient rank now, before any data)
+
+    @classmethod
+    def by_formula(cls, cells: int, formula: str) -> Self:
+        """The matrix of `scaled_root`, which every machine computes alike.
+
+        Raises:
+            InvalidInput: an unknown formula, or too many cells.
+
+        >>> Dense.by_formula(365, "mean").to_dict()["formula"]
+        'mean'
+        """
+        if not 1 <= cells <= LARGEST_DENSE:
+            raise InvalidInput(
+                f"a dense strategy over {cells} cells was asked for; at most {LARGEST_DENSE} are "
+                f"possible: use haar or square_root"
+            )
+        return cls(scaled_root(cells, formula), "scaled square root", formula)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write matrix and name to a new file, so that a release can be made again anywhere.
@@ -117,14 +136,16 @@ class Dense(OwnCells):
         return {"cells": self.cells, "measurements": self.measurements, "matrix_sha256": digest}
 
     def to_dict(self) -> dict[str, Any]:
-        """See `Strategy.to_dict`; with the name and, exactly, all of the matrix.
+        """See `Strategy.to_dict`; with the name and, exactly, all of the matrix, or its formula.
 
         >>> strategy = Dense(np.array([[2, 1], [0, 2]]), "mine")
         >>> Dense.from_dict(strategy.to_dict()).matrix().tolist()
         [[2, 1], [0, 2]]
         """
-        matrix = integers_to_text(self._matrix)
-        return {**super().to_dict(), "name": self.name, "matrix": matrix}
+        said = {**super().to_dict(), "name": self.name}
+        if self._formula is not None:
+            return {**said, "formula": self._formula}
+        return {**said, "matrix": integers_to_text(self._matrix)}
 
     @classmethod
     def from_dict(cls, description: Mapping[str, Any]) -> Self:
@@ -137,7 +158,10 @@ class Dense(OwnCells):
             sizes = (("measurements", 2**32), ("cells", LARGEST_DENSE))
             shape = tuple(check_integer(each, description[each], 1, most) for each, most in sizes)
             name, digest = str(description["name"]), description["matrix_sha256"]
-            strategy = cls(integers_from_text(description["matrix"], shape), name)
+            if (formula := description.get("formula")) is not None:
+                strategy = cls.by_formula(shape[1], formula)
+            else:
+                strategy = cls(integers_from_text(description["matrix"], shape), name)
         except InvalidInput:
             raise
         except (KeyError, TypeError, ValueError, OverflowError) as error:

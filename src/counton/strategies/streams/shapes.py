@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from counton.arrays import Floats, Integers, integers_from_text, integers_to_text
+from counton.arrays import Integers, integers_from_text, integers_to_text
 from counton.exact import check_integer
 from counton.strategies.base import (
     Metric,
@@ -232,11 +232,7 @@ def _data() -> list[dict[str, Any]]:
 
 
 def scaled_square_root(horizon: int, metric: Metric) -> Solved:
-    """A matrix for Gaussian noise within half a percent of the least root mean square error.
-
-    Weights of rows and of columns around the square root's coefficients: C_ij = p_i f(i - j) / d_j,
-    with p_i = (i + a)^b (T - i + c)^d (1 + e i / T), fitted at 1024 steps, and d_j so that all
-    columns have norm 1. A heavier middle leaves less of the noise to the many releases around it.
+    """A matrix for Gaussian noise within half a percent of the least error: see `scaled_root`.
 
     >>> strategy = scaled_square_root(64, "mean")
     >>> round(strategy.overall_variance("mean") ** 0.5, 3)
@@ -245,32 +241,7 @@ def scaled_square_root(horizon: int, metric: Metric) -> Solved:
     from counton.strategies.lines.dense import Dense
     from counton.strategies.streams.solved import Solved
 
-    def power(base: Floats, *roots: int) -> Floats:
-        """The product of the 2^k-th roots."""
-        product = np.ones_like(base)
-        for root in roots:
-            factor = base
-            for _ in range(root):
-                factor = np.sqrt(factor)
-            product = product * factor
-        return product
-
-    step = np.arange(horizon, dtype=np.float64)
-    if metric == "mean":
-        rows = power(step + 10.5, 3, 5) * power(horizon - step + 0.58, 2, 3, 4)
-        rows *= 1 + 0.17 * (step + 0.5) / horizon
-    else:
-        rows = power(step + 8, 3, 4) * power(horizon - step, 2)
-    series = np.ones(horizon)
-    for k in range(1, horizon):
-        series[k] = series[k - 1] * (2 * k - 1) / (2 * k)
-    matrix = np.zeros((horizon, horizon))
-    squares = np.zeros(horizon)
-    for t in range(horizon):
-        matrix[t, : t + 1] = series[t::-1] * rows[t]
-        squares += matrix[t] ** 2  # row by row: a sum in a definite order
-    entries = np.rint(matrix / np.sqrt(squares) * 2.0**_LATTICE_BITS).astype(np.int64)
-    return Solved(Dense(entries, "scaled square root"), norm=2)
+    return Solved(Dense.by_formula(horizon, "mean" if metric == "mean" else "max"), norm=2)
 
 
 def tree(least: int) -> tuple[int, ...]:
