@@ -426,6 +426,30 @@ def test_any_table_may_be_handed_over(tmp_path: Path) -> None:
         assert isinstance(statistic, Hierarchy)
 
 
+@pytest.mark.parametrize("timed", [True, False])
+def test_counts_are_of_no_user_and_have_no_ids_however_they_are_given(
+    timed: bool, tmp_path: Path
+) -> None:
+    """A statistic that was handed over took a row of a thousand for one of a user's few."""
+    rows = pl.DataFrame({"at": ["2024-03-01"], "region": ["N"], "number": [1000], "who": ["u1"]})
+    times = {"time": "at", "every": "1d", "start": "2024-03-01", "steps": 2, "until": "2024-03-02"}
+    given: dict[str, Any] = {"columns": "region,number", "epsilon": 1, **(times if timed else {})}
+    tables = (
+        Ranges(["N", "S"], counts=True),
+        Contingency({"region": ["N", "S"]}, counts=True),
+        Hierarchy(Tree.from_leaves({"region": ["N", "S"]}, ["region"]), counts=True),
+    )
+    bounds: tuple[dict[str, Any], ...] = (
+        *({"user": "who", "most": 1}, {"user": "who", "first": True}, {"id": "who"}),
+    )
+    for statistic in tables:
+        job = Job(statistic, rows, tmp_path / "s.db", **given)
+        for bound in bounds:
+            with pytest.raises(InvalidInput, match=r"^(user|id)=who does not go with .* of counts"):
+                run(replace(job, **bound))
+        assert not (tmp_path / "s.db").exists()
+
+
 def test_weights_are_as_fine_as_one_step_leaves_room_for(tmp_path: Path) -> None:
     with run(table("hierarchy", tmp_path, epsilon=None, rho="0.5")) as outcome:
         once: Any = outcome.definition.statistic

@@ -346,6 +346,8 @@ def ask(request: Job, saved: Definition | None = None) -> Asked:
         raise _lacks([*map(field, error.names), *lacking]) from None
     if len(lacking) > 1:
         raise _lacks(lacking)
+    if saved is None and isinstance(statistic, Tallied) and statistic.counts_units:
+        _refuse_of_counts(request)
     named = statements.statistic_class(request.what) if isinstance(request.what, str) else None
     if saved is None and named is not None:
         request = replace(request, **named.settles(statements.OfJob(request)))
@@ -388,6 +390,27 @@ def ask(request: Job, saved: Definition | None = None) -> Asked:
         clock_change=cast(ClockChange, request.clock_change),
         once=once,
     )
+
+
+def _refuse_of_counts(request: Job) -> None:
+    """Refuse what bounds rows where a row counts as often as it says: protected is less than that.
+
+    However the statistic is given: one that is handed over has read no statement of a job.
+
+    Raises:
+        InvalidInput: naming it, and why.
+    """
+    reasons = {
+        "user": "bounds the rows of a user, and rows with counts are of many",
+        "id": "counts rows once, and what is protected is less than a row",
+    }
+    for name, why in reasons.items():
+        value = getattr(request, name)
+        if value is not None:
+            raise InvalidInput(
+                f"{field(name, value)} does not go with a {statements.name_of(request.what)} of "
+                f"counts: it {why}; leave it out"
+            )
 
 
 def _lacking(request: Job) -> list[str]:

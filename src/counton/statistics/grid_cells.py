@@ -68,16 +68,12 @@ def refuse_of_tables(stated: Statement) -> None:
         "other": "is a group of its own, and a table has no groups",
         "spare": "reserves groups, and a table has none",
     }
-    counts = stated["value"] is not None
-    if counts:  # then what is protected is less than a row
-        reasons["user"] = "bounds the rows of a user, and rows with counts are of many"
-        reasons["id"] = "counts rows once, and what is protected is less than a row"
     for name, why in reasons.items():
         value = getattr(stated, name)
         if value is not None:
             raise InvalidInput(
-                f"{field(name, value)} does not go with a {stated.statistic}"
-                f"{' of counts' if name in ('user', 'id') else ''}: it {why}; leave it out"
+                f"{field(name, value)} does not go with a {stated.statistic}: it {why}; leave it "
+                f"out"
             )
     if stated.unknown == "discover":
         raise InvalidInput(
