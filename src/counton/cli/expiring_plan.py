@@ -12,6 +12,7 @@ from counton.cli.ages import named_ages, targets_from
 from counton.cli.options import PlanOptions
 from counton.cli.printing import print_files, print_json, print_line, print_table
 from counton.errors import InvalidInput
+from counton.exact import figures
 from counton.jobs.outputs import PICTURES, check_output
 from counton.plans import ExpirationPlan, plan_expiration
 from counton.plots import plot_loss
@@ -119,11 +120,9 @@ def _show(
         plan.baseline.loss(ages.values()),
     )
     for name, *losses in zip(ages, *columns, strict=True):
-        table.add_row(
-            name if name == "at once" else f"after {name}", *(f"{x:,.3f}" for x in losses)
-        )
+        table.add_row(name if name == "at once" else f"after {name}", *map(figures, losses))
     table.add_section()
-    error, habit_error = f"{plan.best.rmse:,.1f}", f"{plan.baseline_rmse:,.1f}"
+    error, habit_error = figures(plan.best.rmse), figures(plan.baseline_rmse)
     table.add_row(f"typical error, {plan.best.steps:,} steps", error, error, habit_error)
     print_table(console, table)
     last = max(plan.targets)
@@ -133,10 +132,11 @@ def _show(
             console,
             f"nothing is asked beyond {age}, where the loss grows on like log(age)^{growth:g}",
         )
-    largest = f"{math.ceil(10 * plan.best.largest_error) / 10:,.1f}"
+    tenths = 10 if plan.best.largest_error < 1000 else 1  # rounded up, since it is a bound
+    largest = figures(math.ceil(tenths * plan.best.largest_error) / tenths)
     errors = f"all {plan.best.steps:,} errors stay below {largest} with probability 2/3"
     if plan.least_largest_error:
-        least = f"{plan.least_largest_error:g}"
+        least = figures(plan.least_largest_error)
         errors += f"; no mechanism at all with these losses can stay below {least}"
     print_line(console, errors)
     print_line(console, f"options for counton count: {_options(plan)}")

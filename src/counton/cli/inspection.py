@@ -133,8 +133,8 @@ def print_plan(options: PlanOptions) -> None:
         above = choice.by(chosen) / least - 1 if least else 0.0
         table.add_row(
             choice.kind if len(families) == 1 else f"{choice.kind}, {choice.family}",
-            f"{choice.mean_std:,.2f}",
-            f"{choice.max_std:,.2f}",
+            figures(choice.mean_std),
+            figures(choice.max_std),
             f"{above:.0%}" if choice.rank > 1 else "",
             f"{choice.planning_seconds:,.2f} s",
             "" if taken is None else f"{1e6 * taken:,.1f} us",
@@ -151,8 +151,8 @@ def print_plan(options: PlanOptions) -> None:
     if said:
         print_line(console, "lower bounds, with what the best of this plan achieves:")
     for bound in said:
-        here = "" if bound.achieved is None else f"({bound.achieved:,.2f})"
-        numbers = f"{bound.at_least:7,.2f} {here:<11}"
+        here = "" if bound.achieved is None else f"({figures(bound.achieved)})"
+        numbers = f"{figures(bound.at_least or 0.0):>7} {here:<11}"
         print_line(console, f"  {bound.quantity:<26}{numbers}{bound.source}: {bound.holds_for}")
     print_line(
         console,

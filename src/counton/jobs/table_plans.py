@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from counton.errors import InvalidInput
+from counton.exact import figures
 from counton.jobs import statements
 from counton.jobs.definition import Definition, ask, define
 from counton.jobs.job import Job
@@ -64,7 +65,9 @@ def planned_table(job: Job) -> TablePlan:
         words.append(("noise", f"{law.family}. {statistic.mechanism}"))
         if isinstance(statistic, Ranges):
             lines = statistic.lines(definition.guarantee).choices[:_LINES]
-            errors = (f"{one.name} with {one.family} {one.expected_error:,.4g}" for one in lines)
+            errors = (
+                f"{one.name} with {one.family} {figures(one.expected_error)}" for one in lines
+            )
             words.append(("lines", f"total squared error by strategy: {', '.join(errors)}"))
         return TablePlan(tuple(words), tuple(statistic.spread(law.std)))
     steps = definition.strategy.horizon

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from counton.columns import html
 from counton.errors import InvalidInput
-from counton.exact import quoted, quoted_numbers
+from counton.exact import figures, quoted, quoted_numbers
 from counton.laws import Family, Law
 from counton.mechanisms.tables import NORMS, noise_kinds, ranked, shift_of_cells
 from counton.privacy import Contribution, Guarantee, calibrate
@@ -114,7 +114,7 @@ class RangesPlan:
         asked = " x ".join(dict.fromkeys(work.name for work in self.workloads))
         rows = [
             f"  {row['rank']:>2}  {row['strategy']:<12} {row['noise']:<9} "
-            f"{row['expected_error']:>12,.4g}"
+            f"{figures(row['expected_error']):>12}"
             for row in self.rows()
         ]
         head = (

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from counton.arrays import Floats, Integers
 from counton.columns import MISSING, OUTSIDE, TextTable
 from counton.errors import InvalidInput, field
-from counton.exact import figures, quantity, quoted
+from counton.exact import quantity, quoted
 from counton.laws import Bounded
 from counton.mechanisms import Release
 from counton.mechanisms.adjusted import (
@@ -786,7 +786,7 @@ def _level_table(
         part, std = estimates[depth], float(stds[depth].max())
         middle, together = float(np.median(part)), float(part.sum()) + higher
         texts = (
-            figures(std),
+            quantity(std, std),
             quantity(middle, std),
             quantity(together, float(stds[0][0]), whole),
         )
@@ -806,7 +806,7 @@ def _sum_table(
 
     def row(level: int, node: int, text: str) -> tuple[str, str, str]:
         std = float(stds[level][node])
-        return text, quantity(float(estimates[level][node]), std, whole), figures(std)
+        return text, quantity(float(estimates[level][node]), std, whole), quantity(std, std)
 
     rows = [row(0, 0, "total")]
     if len(tree.levels) > 1:

@@ -10,7 +10,7 @@ from functools import cached_property
 from html import escape
 
 from counton.errors import InvalidInput
-from counton.exact import Number, check_integer
+from counton.exact import Number, check_integer, figures, quantity
 from counton.noise import Key
 from counton.privacy import ZCDP, Guarantee
 from counton.strategies.base import LARGEST_DENSE
@@ -120,9 +120,14 @@ class TrainingChoice:
 
     def __str__(self) -> str:
         return (
-            f"{self.strategy.name}: error {self.error:.4g}, {self.buffers} buffers, "
-            f"{self.draws:.3g} normals a step"
+            f"{self.strategy.name}: error {figures(self.error)}, {self.buffers} buffers, "
+            f"{figures(self.draws)} normals a step"
         )
+
+
+def _measured(milliseconds: float) -> str:
+    """A time that is known to a tenth or so."""
+    return quantity(milliseconds, milliseconds / 10)
 
 
 @dataclass(frozen=True)
@@ -147,8 +152,8 @@ class TrainingPlan:
     def __str__(self) -> str:
         head = f"{'strategy':<44}{'error':>9}{'buffers':>9}{'normals':>9}{'ms/step':>9}"
         rows = [
-            f"{choice.strategy.name:<44}{choice.error:>9.4g}{choice.buffers:>9}"
-            f"{choice.draws:>9.3g}{choice.milliseconds:>9.3g}"
+            f"{choice.strategy.name:<44}{figures(choice.error):>9}{choice.buffers:>9}"
+            f"{figures(choice.draws):>9}{_measured(choice.milliseconds):>9}"
             for choice in self.choices
         ]
         return "\n".join([head, *rows, self._for])
@@ -168,8 +173,8 @@ class TrainingPlan:
         heads = ("strategy", "error", "buffers", "normals a step", "ms a step")
         rows = "".join(
             f"<tr><td style='text-align:left'>{escape(choice.strategy.name)}</td>"
-            f"<td>{choice.error:.4g}</td><td>{choice.buffers}</td><td>{choice.draws:.3g}</td>"
-            f"<td>{choice.milliseconds:.3g}</td></tr>"
+            f"<td>{figures(choice.error)}</td><td>{choice.buffers}</td><td>{figures(choice.draws)}</td>"
+            f"<td>{_measured(choice.milliseconds)}</td></tr>"
             for choice in self.choices
         )
         return (
