@@ -11,6 +11,7 @@ from rich.table import Table
 from counton.cli.options import InspectOptions
 from counton.cli.printing import print_json, print_line, print_table
 from counton.events.windows import ClockChange
+from counton.exact import figures
 from counton.jobs.choosing import Bound, activity, weigh
 from counton.jobs.job import guarantee_from
 from counton.jobs.outputs import PICTURES, check_output
@@ -77,8 +78,8 @@ def print_inspection(options: InspectOptions) -> None:
             f"{bound.most:,}",
             f"{bound.dropped:.2%}",
             f"{bound.above:,}",
-            "" if bound.std is None else f"{bound.std:,.1f}",
-            "" if bound.error is None else f"{bound.error:,.1f}",
+            "" if bound.std is None else figures(bound.std),
+            "" if bound.error is None else figures(bound.error),
         )
     print_table(console, table)
     if best is None:
