@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from counton import ApproxDP, Contribution, Counter, Key, PureDP, release
 from counton.errors import CountonError, InvalidInput, ReplayMismatch, StateError
 from counton.events.tally import label
-from counton.jobs import Job, export, run, runs
+from counton.jobs import Job, export, methods, publish, read, run, runs
 from counton.jobs.writing import Outputs
 from counton.laws import DiscreteLaplace
 from counton.mechanisms.discovery import Discovery, draws, shown
@@ -242,6 +242,33 @@ def test_later_groups_come_after_earlier_ones_and_not_before_their_step(tmp_path
     assert found.filter(group="aaa").height == 12 - 5
 
 
+def test_exported_and_published_groups_are_those_of_the_run(tmp_path: Path) -> None:
+    """Also where a later night finds a group that sorts before all others."""
+    late = [(START + timedelta(days=5, minutes=m), "=aa", "x") for m in range(500)]
+    rows, public = sorted(visits(rare=2) + late), tmp_path / "public.db"
+    for days in (4, 12):
+        until = START + timedelta(days=days)
+        with run(asked(tmp_path, rows, until=until)) as outcome:
+            released = cells_of(outcome)
+        own = released.table()
+        assert export(tmp_path / "visits.db", tmp_path / "e.csv").table().equals(own)
+        publish(tmp_path / "visits.db", public)
+        for place in (tmp_path / "e.csv", public):
+            found = read(place)
+            assert found.table().equals(own)
+            assert found.described() == released.described()
+    assert released.since == {"home": 1, "shop": 1, "=aa": 6}
+    only = export(tmp_path / "visits.db", groups="=aa").table()
+    assert only.equals(own.filter(group="=aa"))
+
+
+def test_a_ranking_is_shown_by_its_command_alone(tmp_path: Path) -> None:
+    run(asked(tmp_path, visits(), what="top-k")).close()
+    for refused in (export, lambda state: publish(state, tmp_path / "public.db")):
+        with pytest.raises(StateError, match="which only the command that counts shows"):
+            refused(tmp_path / "visits.db")
+
+
 def test_one_unit_shifts_what_others_bring_and_nothing_else(tmp_path: Path, one_key: None) -> None:
     """Under one key: the tables differ by the unit's counts, in the groups of others alone."""
     first, second = folders(tmp_path, 2)
@@ -366,18 +393,16 @@ def test_labels_of_groups_not_shown_are_nowhere(
             perform(job, Printing(json=as_json))
     summary = state_summary(state)
     _print_stream(Console(), summary["streams"][0])
-    refused = []
-    for refusal in (
-        lambda: export(state),
-        lambda: table(asked(tmp_path, [row for row in visits(rare=3) if "hush" not in row[1]])),
-    ):
-        with pytest.raises(CountonError) as error:
-            refusal()
-        refused.append(str(error.value))
-    assert "not named" in refused[1]
+    with pytest.raises(CountonError, match="not named") as error:
+        table(asked(tmp_path, [row for row in visits(rare=3) if "hush" not in row[1]]))
+    files += [tmp_path / "e.csv", tmp_path / "e.parquet", tmp_path / "public.db"]
+    exported = export(state, files[4])
+    export(state, files[5])
+    publish(state, files[6])
     (verified,) = verify(state)
     captured = capfd.readouterr()
-    texts = [captured.out, captured.err, str(summary), *refused, repr(verified)]
+    texts = [captured.out, captured.err, str(summary), str(error.value), repr(verified)]
+    texts += [str(methods(state)), str(exported.about), repr(read(files[6]).described())]
     assert all("hush" not in text for text in texts)
     assert "home" in captured.out
     assert all(b"hush" not in path.read_bytes() and path.stat().st_size for path in files)

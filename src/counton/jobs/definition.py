@@ -227,7 +227,7 @@ class Definition(Description):
 
     @classmethod
     def reopen(
-        cls, saved: StreamTerms, details: Mapping[str, Any], *, discovering: bool = False
+        cls, saved: StreamTerms, details: Mapping[str, Any], *, discovering: bool = True
     ) -> Definition:
         """The definition of a stream that exists.
 
@@ -243,8 +243,8 @@ class Definition(Description):
         found = details.get("discovery")
         if found is not None and not discovering:
             raise StateError(
-                f"stream {saved.name!r} finds groups that nobody declared, which only the command "
-                f"that counts shows, and it has no successor: run that one again for its table"
+                f"stream {saved.name!r} finds groups that nobody declared, so it has no successor: "
+                f"begin a stream of declared groups"
             )
         if details.get("kind") != KIND:
             raise StateError(

@@ -13,7 +13,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import polars as pl
 
 from counton.columns import html
@@ -29,20 +28,18 @@ from counton.jobs.outputs import (
 from counton.jobs.parts import check_text
 from counton.jobs.publishing import Published, publish_new
 from counton.jobs.released import (
-    level_of,
     read_cells,
     read_released,
     refuse_other_fit,
+    refuse_ranking,
     shown_of,
 )
 from counton.mechanisms import Releases
 from counton.mechanisms.fit import Fit
-from counton.mechanisms.intervals import check_level, halfwidths
-from counton.results.cells import error_in_words
+from counton.mechanisms.intervals import check_level
 from counton.results.choosing import groups_named, steps_between, steps_within
 from counton.results.files import about, facts_of
 from counton.results.release import Release
-from counton.results.series import Series
 from counton.results.shown import LOOK
 from counton.store import Store, published, state_file
 from counton.store.keyfile import state_files
@@ -379,23 +376,10 @@ def methods(
                 raise StateError(f"the state {state} has released nothing yet: release first")
         else:
             names = [name]
-        return {one: _methods_of(store.reader(one), level) for one in names}
-
-
-def _methods_of(reader: Reader, level: float | None) -> str:
-    """The paragraph about a stream; of groups that nobody declared it names none."""
-    if not reader.step or "discovery" not in reader.details:
-        return _of_stream(reader, None, None, None, None, level).methods()
-    from counton.results.wording import methods_of
-
-    definition, terms = (
-        Definition.reopen(reader.terms, reader.details, discovering=True),
-        reader.terms,
-    )
-    steps, level = range(1, reader.step + 1), level_of(definition) if level is None else level
-    half = halfwidths(terms.strategy, terms.law, steps, level) * float(terms.resolution)
-    noise = Series(np.zeros((len(steps), 1)), np.asarray(terms.std(steps), np.float64), half)
-    return methods_of(definition, terms, len(steps), [error_in_words(noise, "total", level)])
+        return {
+            one: _of_stream(store.reader(one), None, None, None, None, level).methods()
+            for one in names
+        }
 
 
 def _checked_file(out: str | os.PathLike[str], state: str | os.PathLike[str]) -> Path:
@@ -459,17 +443,19 @@ def _of_stream(
             facts = about(reader.terms, level or 0.95, steps=chosen)
             return Exported(facts, chosen, reader.releases(chosen.start, chosen.stop))
     definition = Definition.reopen(reader.terms, reader.details)
+    refuse_ranking(name, definition)
     timed = definition.cut is not None
     chosen = steps_between(steps, reader.step, definition.windows if timed else None)
     if timed:
         chosen = steps_within(definition, chosen, start, until)
-    named = None if groups is None else groups_named(groups, definition.groups)
     shown = None
     if fit:
         kept = shown_of(definition.remembered)
         refuse_other_fit(name, kept.fit, fit)
         shown = replace(kept, fit=fit)
-    found = read_released(reader, definition, level, shown).only(chosen, named)
+    found = read_released(reader, definition, level, shown).only(chosen)
+    if groups is not None:
+        found = found.only(groups=groups_named(groups, found.groups or definition.groups))
     found = found.at_hand()  # a table that is asked for later must not open the state again
     return Exported(facts_of(found), None if definition.once else chosen, found)
 
@@ -484,7 +470,9 @@ def _write(found: Exported, path: Path, **look: Any) -> None:
 
         save_charts(draw, path)
     else:
-        write_table(found.lazy(), path, found.about)
+        what = found._what
+        named_by_rows = isinstance(what, Release) and what.definition.discovery is not None
+        write_table(found.lazy(), path, found.about, found=named_by_rows)
 
 
 def publish(

@@ -6,13 +6,14 @@ import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from counton.errors import InvalidInput, field
 from counton.jobs.definition import Definition
-from counton.jobs.released import level_of, shown_of
+from counton.jobs.released import level_of, refuse_ranking, shown_of
 from counton.jobs.succession import carried_by
 from counton.results.cells import carried_facts
 from counton.results.files import AUTHOR, description_of
@@ -75,7 +76,13 @@ def publish_new(
         )
     definition = Definition.reopen(source.terms, source.details)
     terms = source.terms
+    refuse_ranking(terms.name, definition)
     additive, carried = definition.statistic.additive, carried_by(source, definition)
+    groups: Sequence[str] = definition.groups
+    own = carried_facts(carried, definition.groups, terms)
+    if definition.discovery is not None:
+        found = read(source, definition, level_of(definition))
+        groups, own = found.groups, found.described()
     with place.transaction(write=True) as connection:
         known = published.found(connection, terms.name)
         kept = level_of(definition) if known is None else float(known.level)
@@ -88,9 +95,8 @@ def publish_new(
             repr(terms.strategy),
             level or kept,
             None if readings == Shown() else json.dumps(readings.to_dict()),
-            definition.groups if additive else (),
+            groups if additive else (),
         )
-        own: dict[str, Any] = carried_facts(carried, definition.groups, terms)
         description = description_of(
             terms, definition, shown.level, own if additive else {"shown": readings.to_dict()}
         )
@@ -206,13 +212,17 @@ def _write(connection: Any, stream_id: int, released: ReleasedCells, steps: rang
         else:
             columns += [series.std[part].tolist(), series.half[part].tolist()]
             numbers.append(iter(series.estimates[part].ravel().tolist()))
-    step_of = np.repeat(np.asarray(steps), cells).tolist()
-    cell_of = np.tile(np.arange(cells), len(steps)).tolist()
+    step_of = np.repeat(np.asarray(steps), cells)
+    cell_of = np.tile(np.arange(cells), len(steps))
+    rows: Iterator[Any] = zip(step_of.tolist(), cell_of.tolist(), *numbers, strict=True)
+    if released.since is not None:  # nothing of a group before it is shown
+        first = np.array([released.since[group] for group in released.groups], np.int64)
+        rows = compress(rows, (step_of >= first[cell_of]).tolist())
     published.write(
         connection,
         stream_id,
         steps[0],
         steps[-1],
         zip(steps, begins, ends, *columns, strict=True),
-        zip(step_of, cell_of, *numbers, strict=True),
+        rows,
     )

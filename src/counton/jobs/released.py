@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from counton.errors import InvalidInput, ReplayMismatch, field
+from counton.errors import InvalidInput, ReplayMismatch, StateError, field
 from counton.exact import quoted
 from counton.jobs.definition import Definition
 from counton.jobs.job import Job
+from counton.jobs.statements import statistic_class
 from counton.mechanisms.discovery import Discovery
 from counton.mechanisms.discovery import shown as reached_at
 from counton.options import numbers_of
@@ -174,6 +175,19 @@ def _is_total(pair: Any) -> bool:
         return False
     path, total = pair
     return isinstance(path, str | list | tuple) and isinstance(total, int | float)
+
+
+def refuse_ranking(name: str, definition: Definition) -> None:
+    """Refuse to show a ranking of groups that nobody declared otherwise than its command does.
+
+    Raises:
+        StateError: it is one; its table has the largest groups alone, and depends on their number.
+    """
+    if definition.discovery is not None and statistic_class(definition.what).ranks:
+        raise StateError(
+            f"stream {name!r} ranks groups that nobody declared, which only the command that "
+            f"counts shows: run that one again for its table"
+        )
 
 
 def read_cells(stream: Stream | Reader, definition: Definition, level: float) -> ReleasedCells:

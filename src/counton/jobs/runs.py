@@ -385,7 +385,7 @@ def _run(
 ) -> Outcome:
     dropped = 0
     if saved is not None:
-        definition = Definition.reopen(saved.terms, saved.details, discovering=True)
+        definition = Definition.reopen(saved.terms, saved.details)
         definition = amend(definition, request, saved.step)
         refuse_ended(definition, request.name)
         if definition.once:

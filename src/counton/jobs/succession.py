@@ -83,7 +83,7 @@ def end_stream(state: str | os.PathLike[str] | Store, name: str, *, confirmed: b
         with Store(state) as store:
             return end_stream(store, name, confirmed=confirmed)
     reader = state.reader(name)
-    definition = Definition.reopen(reader.terms, reader.details)
+    definition = Definition.reopen(reader.terms, reader.details, discovering=False)
     if definition.once:
         raise InvalidInput(
             f"{name!r} is a table that is released once, and releases nothing more: it needs no "
@@ -125,7 +125,7 @@ def succeed(request: Job, store: Store | None) -> tuple[Job, Definition, End]:
             f"{field('state', os.fspath(request.state))} does not exist; correct it"
         )
     reader = store.reader(request.continues)
-    before = Definition.reopen(reader.terms, reader.details)
+    before = Definition.reopen(reader.terms, reader.details, discovering=False)
     if before.once:
         raise InvalidInput(
             f"{field('continues', request.continues)} is a table that was released once, after "
@@ -222,7 +222,7 @@ def carried_by(stream: Stream | Reader, definition: Definition) -> Carried | Non
     if found is None or not found.totals:
         return None
     reader = stream.beside(found.name)
-    before = Definition.reopen(reader.terms, reader.details)
+    before = Definition.reopen(reader.terms, reader.details, discovering=False)
     earlier = carried_by(reader, before)
     estimates: NDArray[Any] = np.zeros(len(before.cells), np.int64)
     variance = 0.0

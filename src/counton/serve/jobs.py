@@ -236,7 +236,7 @@ def _ended(known: Found | None) -> Definition | None:
     """What is known of a stream, where it has ended: no run goes on with it."""
     if known is None or known.details.get("ended") is None:
         return None
-    return Definition.reopen(known.terms, known.details, discovering=True)
+    return Definition.reopen(known.terms, known.details)
 
 
 def packed(frame: pl.DataFrame) -> bytes:

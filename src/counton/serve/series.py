@@ -114,7 +114,7 @@ class Journal:
     def _look(self) -> tuple[Found, Definition]:
         found = self._store.reader(self.name)
         known = Found(found.terms, found.details, found.key_fingerprint, found.step)
-        return known, Definition.reopen(found.terms, found.details, discovering=True)
+        return known, Definition.reopen(found.terms, found.details)
 
     @property
     def step(self) -> int:
