@@ -215,6 +215,8 @@ def export(
     with Store(state) as store:
         reader = store.reader(only_name(store.streams) if name is None else name)
         found = _of_stream(reader, steps, start, until, groups, level, fit)
+        if isinstance(found._what, Release):
+            refuse_ranking(reader.terms.name, found._what.definition)
         doubt = reader.doubt()
         if doubt is not None:
             notes = [*found.about.get("notes", ()), doubt]
@@ -338,6 +340,7 @@ def released_in(
             f"stream {reader.terms.name!r} was not made from events, and answers by Stream.window: "
             f"ask for its table by export"
         )
+    refuse_ranking(reader.terms.name, found.definition)
     return found
 
 
@@ -443,7 +446,6 @@ def _of_stream(
             facts = about(reader.terms, level or 0.95, steps=chosen)
             return Exported(facts, chosen, reader.releases(chosen.start, chosen.stop))
     definition = Definition.reopen(reader.terms, reader.details)
-    refuse_ranking(name, definition)
     timed = definition.cut is not None
     chosen = steps_between(steps, reader.step, definition.windows if timed else None)
     if timed:

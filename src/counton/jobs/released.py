@@ -17,6 +17,7 @@ from counton.mechanisms.discovery import Discovery
 from counton.mechanisms.discovery import shown as reached_at
 from counton.options import numbers_of
 from counton.results.cells import ReleasedCells
+from counton.results.description import Description
 from counton.store import Stream
 
 if TYPE_CHECKING:
@@ -177,7 +178,7 @@ def _is_total(pair: Any) -> bool:
     return isinstance(path, str | list | tuple) and isinstance(total, int | float)
 
 
-def refuse_ranking(name: str, definition: Definition) -> None:
+def refuse_ranking(name: str, definition: Description) -> None:
     """Refuse to show a ranking of groups that nobody declared otherwise than its command does.
 
     Raises:
