@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from forked_commands import forked_commands
 from hypothesis import HealthCheck, settings
 from postgresql_server import postgres, postgres_server
+from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
+from sqlalchemy.util import LRUCache
 
 __all__ = ["forked_commands", "postgres", "postgres_server"]  # fixtures for all tests
 
@@ -40,6 +45,28 @@ def same_keys_every_time(request: pytest.FixtureRequest, monkeypatch: pytest.Mon
         return hashlib.shake_256(said).digest(size)
 
     monkeypatch.setattr("counton.noise.key.secrets.token_bytes", token_bytes)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def statements_are_compiled_once() -> Iterator[None]:
+    """And not for each file anew, of which there are thousands here and one in a program."""
+    engines: Any = sa.create_engine
+    compiled: LRUCache[Any, Any] = LRUCache(2000)
+
+    def create_engine(*args: Any, **options: Any) -> sa.Engine:
+        engine: sa.Engine = engines(*args, **options)
+        if isinstance(engine.dialect, SQLiteDialect_pysqlite):
+            engine._compiled_cache = compiled
+        return engine
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(sa, "create_engine", create_engine)
+        # Compiled statements are found by dialect too: one is as good as another.
+        patched.setattr(SQLiteDialect_pysqlite, "__hash__", lambda self: hash(type(self)))
+        patched.setattr(
+            SQLiteDialect_pysqlite, "__eq__", lambda self, other: type(self) is type(other)
+        )
+        yield
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -32,7 +32,7 @@ killing = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(killing)
 
 START = datetime(2013, 1, 1, tzinfo=UTC)
-NIGHTS = 12
+NIGHTS = 6
 MOST = 2
 
 

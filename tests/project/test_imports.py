@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -177,7 +178,7 @@ HINTED = (
 
 def imports_of(module: str, tree: ast.Module, *, hints: bool = False) -> Iterator[str]:
     """Modules of counton that a module imports when it runs, also within functions; or ever."""
-    for node in ast.walk(tree) if hints else runtime_nodes(tree):
+    for node in statements(tree, hints=hints):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in MODULES)
         elif isinstance(node, ast.ImportFrom) and node.module in MODULES:
@@ -186,12 +187,20 @@ def imports_of(module: str, tree: ast.Module, *, hints: bool = False) -> Iterato
                 yield part if part in MODULES else node.module
 
 
-def runtime_nodes(tree: ast.AST) -> Iterator[ast.AST]:
+def statements(tree: ast.AST, *, hints: bool) -> Iterator[ast.AST]:
+    """All of them, and what holds some: no expression holds an import."""
     for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+        if isinstance(node, ast.expr):
+            continue
+        if not hints and isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             continue
         yield node
-        yield from runtime_nodes(node)
+        yield from statements(node, hints=hints)
+
+
+@cache
+def tree_of(module: str) -> ast.Module:
+    return ast.parse(MODULES[module].read_text(encoding="utf-8"))
 
 
 def circle(graph: dict[str, set[str]]) -> list[str]:
@@ -239,9 +248,9 @@ def test_a_knot_is_found() -> None:
 def test_hints_make_no_more_circles() -> None:
     """Who moves a type to a file of its own takes its circle from `HINTED`."""
     graph = {}
-    for module, path in MODULES.items():
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        graph[module] = set(imports_of(module, tree, hints=True)) & set(MODULES) - {module}
+    for module in MODULES:
+        named = set(imports_of(module, tree_of(module), hints=True))
+        graph[module] = named & set(MODULES) - {module}
     known = [{f"counton.{name}" for name in names} for names in HINTED]
     assert not [knot for knot in knots(graph) if not any(knot <= names for names in known)]
 
@@ -263,9 +272,6 @@ def test_what_a_module_imports_is_found() -> None:
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
-    graph = {
-        module: set(imports_of(module, ast.parse(path.read_text(encoding="utf-8"))))
-        for module, path in MODULES.items()
-    }
+    graph = {module: set(imports_of(module, tree_of(module))) for module in MODULES}
     assert sum(map(len, graph.values())) > 3 * len(graph) > 300
     assert circle(graph) == []
