@@ -6,6 +6,7 @@ As `test_every_claim_has_a_law` does for streams.
 from __future__ import annotations
 
 from copy import copy
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,15 @@ from counton.strategies.lines import Dyadic, Haar, LineStrategy, Nodes, SquareRo
 from counton.testing import LawBroken, check_line_strategy
 
 
+@cache
+def example(base: type[LineStrategy]) -> LineStrategy:
+    """One over eight cells."""
+    return base.examples(8)[0]
+
+
 def claiming(base: type[LineStrategy], **claims: Any) -> LineStrategy:
-    """An example over eight cells that says something else."""
-    made: Any = copy(base.examples(8)[0])
+    """An example that says something else."""
+    made: Any = copy(example(base))
     made.__class__ = type(f"Wrong{base.__name__}", (base,), claims)
     found: LineStrategy = made
     return found
