@@ -55,14 +55,13 @@ def strategies() -> Iterator[Made]:
         if epochs > 1:
             echo = Echo(steps, (0.9, 0.5), (0.7, 0.2), 0.2, 0.6, training_schedule(steps, epochs))
             yield f"echo-{said}", partial(copy, echo)
-            for scaling in ("equal", "free"):
-                yield f"echo-{said}-{scaling}", partial(echo.scaled, scaling)
-    apart: Any = (14, 3, "separated")
-    fit = partial(BufferedToeplitz.fit, *apart, separation=4)
+            yield f"echo-{said}-equal", partial(echo.scaled, "equal")
+            yield f"echo-{said}-free", partial(echo.scaled, "free")
+    fit = partial(BufferedToeplitz.fit, 14, 3, "separated", separation=4)
     yield "buffers-14-3-apart", partial(fit, scaling="equal")
-    bands = partial(BandedInverseSquareRoot.fit, *apart, separation=2)
+    bands = partial(BandedInverseSquareRoot.fit, 14, 3, "separated", separation=2)
     yield "bands-14-3-apart", partial(bands, scaling="equal")
-    yield "octave-14-3-apart", partial(Octave.fit, *apart, separation=4)
+    yield "octave-14-3-apart", partial(Octave.fit, 14, 3, "separated", separation=4)
 
 
 def free_buffers(steps: int, epochs: int) -> TrainingStrategy:
