@@ -314,3 +314,29 @@ def test_of_jobs_none_of_which_can_run_all_are_said(tmp_path: Path) -> None:
     assert "job 'one'" in message
     assert "job 'two'" in message
     assert not (tmp_path / "visits.db").exists()
+
+
+def test_a_stream_whose_runs_fail_is_left_to_another_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until its next run is due; and one whose job cannot run here always."""
+    service = Service(job_file(tmp_path), clock=lambda: START)
+    (state,), ((name, releaser),) = service.states.values(), service.releasers.items()
+
+    def fail() -> bool:
+        raise OSError("no room")
+
+    monkeypatch.setattr(releaser, "work", fail)
+    left = []
+    for _ in range(3):
+        left.append(service._left_to_others(state))
+        failures, _ = service._wait.get(name, (0, 0.0))
+        service._wait[name] = (failures, 0.0)  # its next run is due
+        service._work(releaser)
+    assert left == [frozenset()] * 3
+    assert service._left_to_others(state) == {name}
+    service._wait[name] = (3, 0.0)
+    assert service._left_to_others(state) == frozenset()
+    del service.served[name]
+    assert service._left_to_others(state) == {name}
+    service.close()

@@ -223,6 +223,20 @@ def test_each_stream_has_a_turn_of_its_own(postgres: str, tmp_path: Path) -> Non
         assert other.mine() == {"others", "more"}
 
 
+def test_a_turn_is_given_up_for_streams_that_others_are_to_have(
+    postgres: str, tmp_path: Path
+) -> None:
+    for name in ("visits", "others"):
+        Stream.create(postgres, name, Binary(100), PureDP(1), key=tmp_path / "key").close()
+    names = ["visits", "others"]
+    with Turn(postgres, names) as one, Turn(postgres, names) as other:
+        assert one.mine() == {"visits", "others"}
+        assert other.mine() == frozenset()
+        assert one.mine(but={"visits"}) == {"others"}
+        assert other.mine() == {"visits"}
+        assert one.mine() == {"others"}
+
+
 def test_a_file_is_not_shared(tmp_path: Path) -> None:
     Stream.create(tmp_path / "v.db", "visits", Binary(100), PureDP(1)).close()
     with Turn(tmp_path / "v.db", ["visits"]) as one, Turn(tmp_path / "v.db", ["visits"]) as other:

@@ -31,6 +31,8 @@ from counton.windows import microseconds
 
 #: Seconds between two looks whether something is due, and the longest wait after a failure.
 _TICK, _LONGEST_WAIT = 0.2, 60.0
+#: After so many failures in a row another server may try.
+_OFTEN = 3
 #: Batches of a state that wait to be committed at most.
 _QUEUE = 1024
 
@@ -44,6 +46,7 @@ class State:
     """
 
     def __init__(self, address: str, keys: Mapping[str, Kept]) -> None:
+        self.names = frozenset(keys)
         self.turn = Turn(address, keys)
         try:
             if self.turn.alone:
@@ -186,7 +189,7 @@ class Service:
         """Whether rows can be taken and series read."""
         return (
             not self.stopping.is_set()
-            and all(failures < 3 for failures, _ in self._wait.values())
+            and all(failures < _OFTEN for failures, _ in self._wait.values())
             and not any(journal.refused for journal in self.journals.values())
         )
 
@@ -224,7 +227,7 @@ class Service:
         """Ask for the turn, again and again, also while a run takes long."""
         while not self.stopping.is_set():
             self._watch(address, state)
-            leads = state.turn.mine(state.watch.unknown)
+            leads = state.turn.mine(state.watch.unknown | self._left_to_others(state))
             if leads - state.leads:
                 self._watch(address, state)  # what the one before wrote until it left
             for what, names in (
@@ -235,6 +238,19 @@ class Service:
                     note(what, stream=name)
             state.leads = leads
             self.stopping.wait(LASTS / 4)
+
+    def _left_to_others(self, state: State) -> frozenset[str]:
+        """Streams that another server may release better: of jobs that cannot run here.
+
+        Those whose last runs failed are asked for again when their next run is due.
+        """
+        now = monotonic()
+        failing = [
+            name
+            for name, (failures, until) in list(self._wait.items())
+            if failures >= _OFTEN and now < until
+        ]
+        return frozenset({*failing, *(state.names - self.served.keys())})
 
     def _watch(self, address: str, state: State) -> None:
         """Note in this server's witnesses what another one releases, before it may itself."""

@@ -95,7 +95,8 @@ class Turn(Closing):
         """Of which streams it is this process's turn; asks for it, or for more of it.
 
         Args:
-            but: streams of a state on a server that others are to have.
+            but: streams of a state on a server that others are to have: those that are this
+                process's are given up.
         """
         if self.alone:
             return self._names if self._handle >= 0 or self._locked() else frozenset()
@@ -111,6 +112,10 @@ class Turn(Closing):
         )
         try:
             with self._database.transaction(write=True) as connection:
+                if but:
+                    left = [id for id, name in self._streams.items() if name in but]
+                    given = _turns.update().where(table.id.in_(left), table.holder == self._me)
+                    connection.execute(given.values(holder="", until=sa.func.now()))
                 return frozenset(self._streams[id] for id in connection.execute(asked).scalars())
         except CountonError:  # a server that cannot be reached gives no turn
             return frozenset()
