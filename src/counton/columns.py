@@ -21,8 +21,9 @@ MISSING, OUTSIDE = -1, -2
 
 #: Between the values of several grouping columns, in the label of a group.
 BETWEEN = " / "
-#: Columns that released tables add to those of the caller.
+#: Columns that released tables add to those of the caller; and, where they are of many steps, when.
 ADDED = ("estimate", "std", "lower", "upper")
+_WHEN = ("step", "window_start", "window_end")
 
 
 class TextTable(NamedTuple):
@@ -209,14 +210,18 @@ def labels_bytes(labels: NDArray[Any]) -> bytes:
     return f"{lengths};{''.join(texts)}".encode("utf-8", "surrogatepass")
 
 
-def refuse_added(names: Sequence[str]) -> None:
+def refuse_added(names: Sequence[str], *more: str) -> None:
     """Refuse columns whose names the released table needs itself.
+
+    Args:
+        names: of the caller's columns.
+        more: columns that this table adds besides those that every one has.
 
     Raises:
         InvalidInput: naming the column.
     """
     for name in names:
-        if name in ADDED:
+        if name in (*ADDED, *_WHEN, *more):
             raise InvalidInput(
                 f"a column is called {name!r}, as a column of the released table is: rename it"
             )

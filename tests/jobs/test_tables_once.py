@@ -175,6 +175,24 @@ def test_a_public_list_has_not_what_tells_of_rows(tmp_path: Path) -> None:
     run(table("contingency", tmp_path, **people)).close()
 
 
+@pytest.mark.parametrize("what", TABLES)
+def test_no_column_is_called_as_one_that_the_table_adds(what: str, tmp_path: Path) -> None:
+    """Released tables lacked it, or had other numbers under its name."""
+    own = {"hierarchy": ("level",), "ranges": ("running_total", "running_total_std")}
+    for name in ("estimate", "std", "step", "window_start", "window_end", *own.get(what, ())):
+        given: dict[str, Any] = {
+            "hierarchy": {"levels": name, "domain": {name: ["N", "S"]}},
+            "ranges": {"label": name, "domain": "N,S"},
+            "contingency": {"columns": name, "domain": {name: ["N", "S"]}},
+        }[what]
+        rows = pl.DataFrame({name: ["N"], "at": ["2024-03-01"]})
+        times: dict[str, Any] = {"time": "at", "every": "1d", "start": "2024-03-01", "steps": 2}
+        for more in ({}, times):
+            with pytest.raises(InvalidInput, match=f"a column is called '{name}'.*rename it"):
+                run(Job(what, rows, tmp_path / "s.db", epsilon=1, **given, **more))
+    assert not (tmp_path / "s.db").exists()
+
+
 def test_rows_of_a_line_that_cannot_be_its_cells(tmp_path: Path) -> None:
     """The others would move up: which rows could be read would show in all of them."""
     line: dict[str, Any] = {"label": None, "domain": None, "value": "number"}

@@ -57,20 +57,6 @@ def names_of(given: str | Sequence[str], name: str) -> list[str]:
     return names
 
 
-def levels_of(given: str | Sequence[str]) -> list[str]:
-    """Names of level columns.
-
-    Raises:
-        InvalidInput: an empty one, or one that a released table has besides.
-    """
-    levels = names_of(given, "levels")
-    if "level" in levels:
-        raise InvalidInput(
-            "a column is called 'level', as a column of the released table is: rename it"
-        )
-    return levels
-
-
 def numbered(job: Job) -> Job:
     """A line of rows without names, each of them a cell: with a column of their numbers.
 
@@ -162,7 +148,7 @@ def tree_of(domain: Any, levels: Sequence[str], value: str | None = None) -> Tre
     Raises:
         InvalidInput: no such file, or no tree.
     """
-    named = levels_of(levels)
+    named = names_of(levels, "levels")
     if isinstance(domain, Tree):
         if (known := list(domain.levels[1:])) != named:
             raise InvalidInput(

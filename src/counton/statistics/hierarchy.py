@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.arrays import Floats, Integers
-from counton.columns import MISSING, OUTSIDE, TextTable
+from counton.columns import MISSING, OUTSIDE, TextTable, refuse_added
 from counton.errors import InvalidInput, field
 from counton.exact import quantity, quoted
 from counton.laws import Bounded
@@ -140,6 +140,7 @@ class Hierarchy(TableStatistic):
                 f"the tree names a node {quoted(wrong)} of type {type(wrong).__name__}; events say "
                 f"their nodes in texts: name all nodes by texts"
             )
+        refuse_added(self.tree.levels[1:], "level")
         if sum(map(len, self.tree.leaves)) > _MOST_LEAVES:
             raise InvalidInput(
                 f"the tree has {sum(map(len, self.tree.leaves)):,} leaves; at most "

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.arrays import Integers
-from counton.columns import TextTable, readable
+from counton.columns import TextTable, readable, refuse_added
 from counton.errors import InvalidInput
 from counton.exact import check_integer, quoted
 from counton.mechanisms import Release
@@ -103,6 +103,7 @@ class Ranges(GridCells):
                 f"line is {quoted(line)}; it must be one of {', '.join(_ONCE)}, or None for the "
                 f"best"
             )
+        refuse_added([name], "running_total", "running_total_std")
         self.name, self.workload, self.line = name, workload, line
         self.numbered = not isinstance(labels, str) and isinstance(labels, int)
         if isinstance(labels, int):
