@@ -186,8 +186,9 @@ def test_no_column_is_called_as_one_that_the_table_adds(what: str, tmp_path: Pat
             "contingency": {"columns": name, "domain": {name: ["N", "S"]}},
         }[what]
         rows = pl.DataFrame({name: ["N"], "at": ["2024-03-01"]})
-        times: dict[str, Any] = {"time": "at", "every": "1d", "start": "2024-03-01", "steps": 2}
-        for more in ({}, times):
+        times = {"time": "at", "every": "1d", "start": "2024-03-01", "steps": 2}
+        choices: tuple[dict[str, Any], ...] = ({}, times)
+        for more in choices:
             with pytest.raises(InvalidInput, match=f"a column is called '{name}'.*rename it"):
                 run(Job(what, rows, tmp_path / "s.db", epsilon=1, **given, **more))
     assert not (tmp_path / "s.db").exists()
