@@ -202,7 +202,7 @@ pytest: $(READY)
 quick: $(READY) ## the tests that take no figures, pages, kills and servers: a few minutes
 	$(PYTEST) -m 'not slow'
 
-# Examples of each statistic; one takes about a sixth of a second of CPU, and there are 13.
+# Examples of each of 19 statistics; one takes a sixth of a second of CPU, of tables once half of one.
 FUZZ ?= 300
 
 .PHONY: fuzz

@@ -180,17 +180,17 @@ def test_no_column_is_called_as_one_that_the_table_adds(what: str, tmp_path: Pat
     """Released tables lacked it, or had other numbers under its name."""
     own = {"hierarchy": ("level",), "ranges": ("running_total", "running_total_std")}
     for name in ("estimate", "std", "step", "window_start", "window_end", *own.get(what, ())):
-        given: dict[str, Any] = {
+        tables: dict[str, dict[str, Any]] = {
             "hierarchy": {"levels": name, "domain": {name: ["N", "S"]}},
             "ranges": {"label": name, "domain": "N,S"},
             "contingency": {"columns": name, "domain": {name: ["N", "S"]}},
-        }[what]
+        }
         rows = pl.DataFrame({name: ["N"], "at": ["2024-03-01"]})
         times = {"time": "at", "every": "1d", "start": "2024-03-01", "steps": 2}
         choices: tuple[dict[str, Any], ...] = ({}, times)
         for more in choices:
             with pytest.raises(InvalidInput, match=f"a column is called '{name}'.*rename it"):
-                run(Job(what, rows, tmp_path / "s.db", epsilon=1, **given, **more))
+                run(Job(what, rows, tmp_path / "s.db", epsilon=1, **tables[what], **more))
     assert not (tmp_path / "s.db").exists()
 
 

@@ -79,6 +79,31 @@ def test_the_bits_are_those_of_one_machine(
     assert expected[2][1] > 10
 
 
+@pytest.mark.parametrize("name", ["hierarchy", "ranges", "contingency"])
+def test_tables_once_have_the_bits_of_one_machine(
+    name: str, tmp_path: Path, spark: Any, one_key: None
+) -> None:
+    rows = events()
+    times = dict.fromkeys(("time", "every", "start", "steps", "until", "strategy"))
+    own: tuple[dict[str, Any], ...] = ({}, {"user": "user", "most": 2}, {"id": "id"})
+    for number, more in enumerate(own):
+        asked = job(name, tmp_path, f"here{number}", **times, **more)
+        with run(replace(asked, events=rows)) as outcome:
+            here = told(outcome)
+        asked = replace(asked, state=tmp_path / f"spark{number}.db")
+        with counton_spark.run(asked, spread(spark, rows, 1)) as outcome:
+            assert told(outcome) == here
+        with counton_spark.run(asked, spread(spark, rows, 2)) as outcome:
+            assert told(outcome)[-2:] == here[-2:]
+            assert outcome.before == 1
+        more_rows = rows.vstack(rows.with_columns(id=pl.lit("new")))
+        with pytest.raises(ReplayMismatch, match="released once: the same noise on other rows"):
+            counton_spark.run(asked, spread(spark, more_rows, 1))
+    line = Job("ranges", "-", tmp_path / "line.db", value="paid", epsilon=1)
+    with pytest.raises(InvalidInput, match="the data frame has rows in no order, and without"):
+        counton_spark.run(line, spread(spark, rows, 1))
+
+
 def test_rows_of_any_type_are_read_as_on_one_machine(
     tmp_path: Path, spark: Any, one_key: None
 ) -> None:
