@@ -10,12 +10,12 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+import counton
 from benchmarks.measure import fastest
 from benchmarks.row import Row
 from counton import Key
 from counton.laws import DiscreteGaussian, Law
 from counton.noise import NoiseField
-from counton.plans import plan_ranges
 from counton.privacy import ZCDP
 from counton.strategies.lines import Haar
 from counton.strategies.trees import Tree
@@ -46,7 +46,7 @@ def numpy_cascade(cells: int) -> NDArray[np.float64]:
 
 def exact_cascade(cells: int) -> NDArray[np.float64]:
     """The same law with exact discrete noise from a key, as a release draws it."""
-    choice = plan_ranges(cells, guarantee=ZCDP(0.5), strategy="cascade").best
+    choice = counton.plan(cells=cells, guarantee=ZCDP(0.5), line="cascade").best
     axis = choice.grid.axes[0]
     assert isinstance(axis, Haar)
     field = NoiseField(Key.generate().derive(b"bench"), choice.noise_law)
@@ -109,7 +109,7 @@ def _field(law: Law) -> NoiseField:
 
 def _sums(counts: NDArray[np.int64], strategy: str) -> NDArray[np.int64]:
     """Running sums of a line or grid, as they are released."""
-    best = plan_ranges(counts.shape, guarantee=ZCDP(0.5), strategy=strategy).best
+    best = counton.plan(cells=counts.shape, guarantee=ZCDP(0.5), line=strategy).best
     return best.grid.running_sums(counts, _field(best.noise_law), 16)[0]
 
 

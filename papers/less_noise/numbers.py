@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from counton.errors import InvalidInput
-from counton.plans.planner import Plan, plan
+from counton.plans import Plan, plan
 from counton.privacy import ZCDP, Guarantee, PureDP
 from counton.strategies import (
     Binary,

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from counton.mechanisms import Counter as Counter
     from counton.noise import Key as Key
     from counton.plans import plan as plan
-    from counton.plans import plan_expiration as plan_expiration
     from counton.privacy import ZCDP as ZCDP
     from counton.privacy import ApproxDP as ApproxDP
     from counton.privacy import Contribution as Contribution
@@ -93,7 +92,6 @@ _HOME = {
     "plan": "counton.plans",
     "read": "counton.jobs",
     "release": "counton.jobs",
-    "plan_expiration": "counton.plans",
 }
 
 #: What a star brings.
@@ -128,7 +126,6 @@ __all__ = [
     "TopK",
     "Triangles",
     "plan",
-    "plan_expiration",
     "read",
     "release",
 ]

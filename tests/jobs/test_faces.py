@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 from once import hierarchy, line, released
 
+import counton
 from counton import (
     ZCDP,
     Average,
@@ -22,7 +23,6 @@ from counton import (
     release,
 )
 from counton.jobs import export
-from counton.plans import plan_ranges
 from counton.privacy import Ledger
 from counton.statistics import Contingency, Quantiles
 from counton.strategies import Binary
@@ -104,7 +104,7 @@ RESULTS: dict[str, tuple[Callable[[Path], Any], frozenset[str]]] = {
         frozenset({"methods"}),
     ),
     "plan": (lambda _: plan(64, PureDP(1)), frozenset()),
-    "plan of a line": (lambda _: plan_ranges(8, guarantee=ZCDP(1)), frozenset()),
+    "plan of a line": (lambda _: counton.plan(cells=8, guarantee=ZCDP(1)), frozenset()),
     "ledger": (lambda _: ledger(), frozenset()),
     "readings": (
         lambda _: (

@@ -15,9 +15,9 @@ from once import grid as grid_of
 from once import line
 from tables_of_noise import WrittenNoise
 
+import counton
 from counton.errors import InvalidInput, SumOverflow
 from counton.noise import Key
-from counton.plans import plan_ranges
 from counton.privacy import ZCDP, ApproxDP, Contribution, PureDP
 from counton.statistics import Ranges
 from counton.strategies.lines import AllRanges, Dense, Haar, Nodes, gaussian_bound
@@ -41,7 +41,7 @@ def kronecker(grid: Any) -> Any:
 def test_privacy_shift_by_brute_force_over_cells(strategy: Any, shape: Any) -> None:
     """One unit more in a cell, and noise shifted by its column, give the same release."""
     for guarantee in GUARANTEES:
-        choice = plan_ranges(shape, guarantee=guarantee, strategy=strategy).best
+        choice = counton.plan(cells=shape, guarantee=guarantee, line=strategy).best
         matrix = kronecker(choice.grid)
         one, moved = choice.grid.shift(), choice.grid.shift("move")
         assert one.l1 == np.abs(matrix).sum(axis=0).max()
@@ -62,7 +62,7 @@ def test_privacy_shift_by_brute_force_over_cells(strategy: Any, shape: Any) -> N
 
 
 def test_square_root_privacy_shift_and_sensitivity() -> None:
-    choice = plan_ranges(30, guarantee=ZCDP(1), strategy="square_root").best
+    choice = counton.plan(cells=30, guarantee=ZCDP(1), line="square_root").best
     axis = choice.grid.axes[0]
     matrix = np.array([axis.measure(row) for row in np.eye(30, dtype=np.int64)]).T
     assert axis.l1_sensitivity() == matrix.sum(axis=0).max()
@@ -109,23 +109,24 @@ def test_intervals_add_up_exactly_and_the_cells_add_up_to_them() -> None:
 
 
 def test_auto_takes_the_least_error_and_states_it() -> None:
-    plan = plan_ranges(1024, guarantee=ZCDP(1 / (2 * 50.2098**2)))
+    plan = counton.plan(cells=1024, guarantee=ZCDP(1 / (2 * 50.2098**2)))
     assert plan.best.name == "optimal"
     assert plan.best.expected_error <= 1.02 * 1.635e10
     assert plan.best.expected_error >= 50.2098**2 * gaussian_bound(AllRanges(1024)) * 0.9999
     errors = [choice.expected_error for choice in plan.choices]
     assert errors == sorted(errors)
     assert {choice.name for choice in plan.choices} == set(RELEASED)
-    both = plan_ranges(200, guarantee=ApproxDP(0.1, 1e-9))
+    both = counton.plan(cells=200, guarantee=ApproxDP(0.1, 1e-9))
     assert {choice.family for choice in both.choices} == {"laplace", "gaussian"}
     assert both.best.family == "laplace"
-    assert plan_ranges(200, guarantee=ApproxDP(0.1, 1e-3)).best.family == "gaussian"
+    assert counton.plan(cells=200, guarantee=ApproxDP(0.1, 1e-3)).best.family == "gaussian"
 
 
 def test_the_tree_without_least_squares_is_planned_with_and_not_released() -> None:
     """Its answers do not add up, and least squares on what it measures are better everywhere."""
     plain, consistent = (
-        plan_ranges(1000, guarantee=ZCDP(0.5), strategy=name).best for name in ("dyadic", "binary")
+        counton.plan(cells=1000, guarantee=ZCDP(0.5), line=name).best
+        for name in ("dyadic", "binary")
     )
     assert plain.noise_law == consistent.noise_law
     low, high = np.triu_indices(1001, 1)
@@ -134,20 +135,22 @@ def test_the_tree_without_least_squares_is_planned_with_and_not_released() -> No
     with pytest.raises(InvalidInput, match="line is 'dyadic'"):
         Ranges(3, line="dyadic")
     with pytest.raises(InvalidInput, match="dyadic works on a line only"):
-        plan_ranges((8, 8), guarantee=ZCDP(0.5), strategy="dyadic")
+        counton.plan(cells=(8, 8), guarantee=ZCDP(0.5), line="dyadic")
 
 
 def test_auto_on_long_lines_is_at_least_as_good_as_haar() -> None:
     for guarantee in (PureDP(0.1), ZCDP(0.5)):
-        best = plan_ranges(2**15, guarantee=guarantee).best.expected_error
-        assert best <= plan_ranges(2**15, guarantee=guarantee, strategy="haar").best.expected_error
+        best = counton.plan(cells=2**15, guarantee=guarantee).best.expected_error
+        assert (
+            best <= counton.plan(cells=2**15, guarantee=guarantee, line="haar").best.expected_error
+        )
 
 
 @pytest.mark.parametrize(
     "workload", ["ranges", "prefixes", "nodes", "subsets", np.eye(40)[:7] + np.eye(40)[1:8]]
 )
 def test_expected_error_is_the_sum_of_the_variances(workload: Any) -> None:
-    plan = plan_ranges(40, guarantee=ZCDP(0.5), workload=workload, strategy="haar")
+    plan = counton.plan(cells=40, guarantee=ZCDP(0.5), workload=workload, line="haar")
     (choice,), gram = plan.choices, plan.workloads[0].gram()
 
     def variance(low: Any, high: Any) -> Any:
@@ -197,7 +200,7 @@ def test_boxes_against_the_kronecker_product(shape: Any, strategy: Any) -> None:
 
 def test_two_dimensional_cascade_has_the_product_sensitivity() -> None:
     """The paper leaves the privacy of its Algorithm 4 open."""
-    choice = plan_ranges((8, 32), guarantee=ZCDP(0.5), strategy="cascade").best
+    choice = counton.plan(cells=(8, 32), guarantee=ZCDP(0.5), line="cascade").best
     sigma_squared = (1 + 3 / 3) * (1 + 5 / 3)
     low, high = np.array([[0, 0, 4], [0, 0, 8]]), np.array([[8, 1, 8], [32, 1, 16]])
     found = choice.grid.variance(low, high) * choice.noise_law.variance
@@ -205,10 +208,10 @@ def test_two_dimensional_cascade_has_the_product_sensitivity() -> None:
 
 
 def test_strategies_for_each_axis() -> None:
-    best = plan_ranges(
-        (8, 6),
+    best = counton.plan(
+        cells=(8, 6),
         guarantee=ZCDP(0.5),
-        strategy=("haar", Nodes.independent(6)),
+        line=("haar", Nodes.independent(6)),
         workload=("ranges", np.eye(6)),
     ).best
     assert best.name == "haar x identity"
@@ -218,8 +221,8 @@ def test_strategies_for_each_axis() -> None:
 
 def test_moving_a_unit_costs_more_and_cells_multiply() -> None:
     def std(contribution: Any) -> Any:
-        best = plan_ranges(
-            16, guarantee=ZCDP(1), strategy="cascade", contribution=contribution
+        best = counton.plan(
+            cells=16, guarantee=ZCDP(1), line="cascade", contribution=contribution
         ).best
         whole = best.grid.variance(np.array([[0]]), np.array([[16]]))
         return math.sqrt(float(whole[0]) * best.noise_law.variance)
@@ -265,18 +268,18 @@ def test_intervals_outside_the_line_are_refused(name: Any, message: Any) -> None
 @pytest.mark.parametrize(
     ("shape", "changed", "message"),
     [
-        (2, {"strategy": "best"}, "must be 'auto' or one of"),
-        (2, {"strategy": None}, "strategy is None"),
-        ((1, 2), {"strategy": ["haar", "haar"]}, "or a tuple with one of these an axis"),
+        (2, {"line": "best"}, "must be 'auto' or one of"),
+        (2, {"line": None}, "line is None"),
+        ((1, 2), {"line": ["haar", "haar"]}, "or a tuple with one of these an axis"),
         (2, {"guarantee": ZCDP(1e-30)}, "no gaussian noise is known"),
-        (2, {"strategy": Nodes.independent(3)}, "measures 3 cells, but there are 2"),
-        (2, {"strategy": ("haar", "haar")}, "2 strategies were given for 1 axes"),
+        (2, {"line": Nodes.independent(3)}, "measures 3 cells, but there are 2"),
+        (2, {"line": ("haar", "haar")}, "2 strategies were given for 1 axes"),
         (2, {"workload": "all"}, "workload is 'all'"),
         (2, {"workload": np.eye(3)}, "asks about 3 cells, but there are 2"),
         (2, {"workload": ("ranges", "ranges")}, "2 workloads were given for 1 axes"),
-        ((1, 2), {"strategy": "square_root"}, "works on a line only"),
-        (5000, {"strategy": "optimal"}, "at most 4096"),
-        (5000, {"strategy": "optimal", "guarantee": PureDP(1)}, "at most 1024"),
+        ((1, 2), {"line": "square_root"}, "works on a line only"),
+        (5000, {"line": "optimal"}, "at most 4096"),
+        (5000, {"line": "optimal", "guarantee": PureDP(1)}, "at most 1024"),
         (2, {"contribution": Contribution.clipped(0, 5, resolution=1)}, "clipped values"),
         (2, {"contribution": Contribution.add_remove(steps=2)}, "no steps"),
         (2, {"contribution": Contribution.replace(every=2)}, "no steps"),
@@ -284,15 +287,15 @@ def test_intervals_outside_the_line_are_refused(name: Any, message: Any) -> None
 )
 def test_plans_of_nothing_that_could_be_are_refused(shape: Any, changed: Any, message: Any) -> None:
     with pytest.raises(InvalidInput, match=message):
-        plan_ranges(shape, **{"guarantee": ZCDP(1), **changed})
+        counton.plan(cells=shape, **{"guarantee": ZCDP(1), **changed})
 
 
-@pytest.mark.parametrize("shape", [0, (), (3, 0), 6.5, (6.5,), True, "6", None])
+@pytest.mark.parametrize("shape", [0, (), (3, 0), 6.5, (6.5,), True, "6"])
 def test_shapes_that_are_none_are_refused(shape: Any) -> None:
     with pytest.raises(InvalidInput, match="at least one cell along every axis"):
-        plan_ranges(shape, guarantee=ZCDP(1))
+        counton.plan(cells=shape, guarantee=ZCDP(1))
     six: Any = np.int64(6)
-    assert plan_ranges(six, guarantee=ZCDP(1)).best.grid.shape == (6,)
+    assert counton.plan(cells=six, guarantee=ZCDP(1)).best.grid.shape == (6,)
 
 
 @pytest.mark.parametrize("count", [2**45, 2**61])
@@ -329,7 +332,7 @@ def test_the_documented_table_of_strategies_states_their_errors() -> None:
     assert {name for name, _, _ in rows} == set(RELEASED)
     columns = ((1, ZCDP(0.5), "gaussian", ".3e"), (2, PureDP(0.1), "laplace", ".2e"))
     for column, guarantee, family, digits in columns:
-        choices = plan_ranges(1024, guarantee=guarantee).choices
+        choices = counton.plan(cells=1024, guarantee=guarantee).choices
         errors = {choice.name: choice.expected_error for choice in choices}
         assert {choice.family for choice in choices} == {family}
         assert {row[0]: row[column] for row in rows} == {

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+import counton
 from counton.errors import SumOverflow
 from counton.mechanisms.tables import (
     noise_kinds,
     ranked,
     shift_of_cells,
 )
-from counton.plans import plan_ranges
 from counton.privacy import ZCDP, ApproxDP, Contribution, PureDP, calibrate
 from counton.strategies.lines import Haar
 
@@ -49,7 +49,7 @@ def test_laplace_noise_is_rightly_left_out_for_small_rho(rho: float) -> None:
 
 def test_plans_for_lines_have_the_shape_of_all_plans() -> None:
     guarantee = ApproxDP(1, 1e-6)
-    plan = plan_ranges(8, guarantee=guarantee)
+    plan = counton.plan(cells=8, guarantee=guarantee)
     assert plan.best is plan.choices[0]
     assert {choice.family for choice in plan.choices} == {"laplace", "gaussian"}
     assert [row["rank"] for row in plan.rows()] == [*range(1, len(plan.choices) + 1)]

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from counton import Counter, plan_expiration
+import counton
+from counton import Counter
 from counton.errors import InvalidInput
 from counton.laws import DiscreteGaussian, DiscreteLaplace
 from counton.noise import InsecureKeyWarning, InsecureSeededKey, NoiseField
@@ -33,7 +34,7 @@ CASES: list[tuple[dict[int, float], float]] = [
 def test_targets_are_kept_and_no_other_choice_has_less_error(
     targets: dict[int, float], per_step: float, largest_growth: int
 ) -> None:
-    plan = plan_expiration(targets, per_step=per_step, largest_growth=largest_growth)
+    plan = counton.plan(expire=targets, per_step=per_step, largest_growth=largest_growth)
     assert plan.best.strategy.growth <= largest_growth
     ages, limits = list(targets), np.array(list(targets.values()))
     assert (plan.best.loss(ages) <= limits * (1 + 1e-9)).all()
@@ -54,7 +55,7 @@ def test_targets_are_kept_and_no_other_choice_has_less_error(
 
 @pytest.mark.slow
 def test_the_growth_is_the_best_of_all_hundredths() -> None:
-    plan = plan_expiration({24: 1, 8760: 3}, rmse=23.38, delays=[0])
+    plan = counton.plan(expire={24: 1, 8760: 3}, rmse=23.38, delays=[0])
     errors = {}
     for hundredths in range(201):
         other = Expiring(Fraction(hundredths, 100))
@@ -73,10 +74,10 @@ def test_a_largest_error_is_made_smallest_where_it_is_asked_for(
 ) -> None:
     if concentrated:  # wide noise, which loses what continuous noise does
         targets = {age: loss / 100 for age, loss in targets.items()}
-    plan = plan_expiration(targets, largest_error=10**6, concentrated=concentrated)
+    plan = counton.plan(expire=targets, largest_error=10**6, concentrated=concentrated)
     assert (
         plan.best.largest_error
-        <= plan_expiration(targets, concentrated=concentrated).best.largest_error
+        <= counton.plan(expire=targets, concentrated=concentrated).best.largest_error
     )
     for delay in range(0, 25, 3):
         for growth in (0, "0.5", 1, "1.5", 2):
@@ -90,29 +91,32 @@ def test_a_largest_error_is_made_smallest_where_it_is_asked_for(
 
 
 def test_two_wanted_errors_are_met_together() -> None:
-    by_rmse, by_largest = plan_expiration({24: 1}), plan_expiration({24: 1}, largest_error=99)
+    by_rmse, by_largest = (
+        counton.plan(expire={24: 1}),
+        counton.plan(expire={24: 1}, largest_error=99),
+    )
     assert by_rmse.best.largest_error > 80
     assert by_largest.best.rmse > 23
-    both = plan_expiration({24: 1}, rmse=22.9, largest_error=60)
+    both = counton.plan(expire={24: 1}, rmse=22.9, largest_error=60)
     assert both.best.rmse <= 22.9
     assert both.best.largest_error <= 60
     with pytest.raises(InvalidInput, match="the nearest to both wanted is"):
-        plan_expiration({24: 1}, rmse=18, largest_error=40)
+        counton.plan(expire={24: 1}, rmse=18, largest_error=40)
 
 
 def test_the_least_loss_for_a_largest_error() -> None:
-    plan = plan_expiration(largest_error=100, age=8760)
+    plan = counton.plan(largest_error=100, age=8760)
     assert 99.99 < plan.best.largest_error <= 100
-    again = plan_expiration({8760: plan.targets[8760]}, largest_error=100.1)
+    again = counton.plan(expire={8760: plan.targets[8760]}, largest_error=100.1)
     assert again.best.largest_error == pytest.approx(100, rel=1e-3)
-    both = plan_expiration(rmse=10, largest_error=100, age=8760)
+    both = counton.plan(rmse=10, largest_error=100, age=8760)
     assert both.best.rmse <= 10
     assert both.best.loss([8760]) > plan.best.loss([8760])
 
 
 def test_beyond_the_last_target_the_loss_grows_slowly_unless_more_growth_is_allowed() -> None:
     days = [366, 3653]
-    plan, steep = (plan_expiration({1: 1}, largest_growth=most) for most in (2, 6))
+    plan, steep = (counton.plan(expire={1: 1}, largest_growth=most) for most in (2, 6))
     assert plan.best.strategy.growth == 2
     assert (plan.best.loss(days) < plan.baseline.loss(days) / 4).all()
     assert steep.best.rmse < plan.best.rmse
@@ -120,15 +124,15 @@ def test_beyond_the_last_target_the_loss_grows_slowly_unless_more_growth_is_allo
 
 
 def test_numbers_may_be_given_in_any_exact_form() -> None:
-    plan = plan_expiration({np.int64(24): Fraction(1, 3), 8760: np.float32(3)}, per_step="0.01")  # type: ignore[dict-item]
+    plan = counton.plan(expire={np.int64(24): Fraction(1, 3), 8760: np.float32(3)}, per_step="0.01")  # type: ignore[dict-item]
     assert plan.best.loss([24]) <= 1 / 3
     assert plan.targets == {24: 0.3333333333333333, 8760: 3.0}
-    assert plan_expiration({24: 1}, delays=np.array([9, 3])).best.strategy.delay in (3, 9)
-    assert plan_expiration({24: 1}, delays=range(10**12, -1, -1)).best.strategy.delay == 10
+    assert counton.plan(expire={24: 1}, delays=np.array([9, 3])).best.strategy.delay in (3, 9)
+    assert counton.plan(expire={24: 1}, delays=range(10**12, -1, -1)).best.strategy.delay == 10
 
 
 def test_errors_are_those_of_the_strategy() -> None:
-    plan = plan_expiration({24: 1, 8760: 3}, per_step=0.01, steps=5000)
+    plan = counton.plan(expire={24: 1, 8760: 3}, per_step=0.01, steps=5000)
     assert isinstance(plan.guarantee, ExpiringDP)
     variance = plan.best.strategy.variance(range(1, 5001)).mean() * 2 / plan.guarantee.epsilon**2
     assert plan.best.noise_std**2 == pytest.approx(float(variance))
@@ -139,22 +143,24 @@ def test_errors_are_those_of_the_strategy() -> None:
 
 
 def test_a_delay_pays_where_little_arrives_and_not_where_much_does() -> None:
-    assert plan_expiration({24: 1, 8760: 3}, per_step=0.01).best.strategy.delay > 24
-    assert plan_expiration({24: 1, 8760: 3}, per_step=100).best.strategy.delay == 0
-    assert plan_expiration({24: 1, 8760: 3}, delays=range(5, 9)).best.strategy.delay in range(5, 9)
+    assert counton.plan(expire={24: 1, 8760: 3}, per_step=0.01).best.strategy.delay > 24
+    assert counton.plan(expire={24: 1, 8760: 3}, per_step=100).best.strategy.delay == 0
+    assert counton.plan(expire={24: 1, 8760: 3}, delays=range(5, 9)).best.strategy.delay in range(
+        5, 9
+    )
 
 
 def test_the_least_loss_for_an_error_agrees_with_the_least_error_for_that_loss() -> None:
-    least = plan_expiration(rmse=30, age=8760)
+    least = counton.plan(rmse=30, age=8760)
     assert least.best.rmse <= 30
     assert least.best.rmse >= 30 * (1 - 1e-4)
-    again = plan_expiration({8760: float(least.best.loss([8760])[0]) * (1 + 1e-9)})
+    again = counton.plan(expire={8760: float(least.best.loss([8760])[0]) * (1 + 1e-9)})
     assert again.best.rmse == pytest.approx(30, rel=1e-3)
 
 
 @pytest.mark.slow
 def test_a_plan_can_be_run() -> None:
-    plan = plan_expiration({24: 1, 8760: 3})
+    plan = counton.plan(expire={24: 1, 8760: 3})
     with pytest.warns(InsecureKeyWarning):
         key = InsecureSeededKey(1)
     counter = Counter(plan.best.strategy, plan.guarantee, key=key, name="visits")
@@ -191,12 +197,12 @@ def test_only_what_is_ruled_out_is_called_impossible() -> None:
     with pytest.raises(
         InvalidInput, match="no mechanism at all can keep 1,000,000 errors below 23 "
     ):
-        plan_expiration(targets, largest_error=23, steps=10**6)
+        counton.plan(expire=targets, largest_error=23, steps=10**6)
     with pytest.raises(
         InvalidInput, match=r"the least is .* no mechanism at all can stay below 23:"
     ):
-        plan_expiration(targets, largest_error=23.5, steps=10**6)
-    plan = plan_expiration({24: 1000}, largest_error=0.5)
+        counton.plan(expire=targets, largest_error=23.5, steps=10**6)
+    plan = counton.plan(expire={24: 1000}, largest_error=0.5)
     assert plan.best.largest_error < 0.5
     assert plan.least_largest_error == 0
 
@@ -207,7 +213,7 @@ def test_only_what_is_ruled_out_is_called_impossible() -> None:
 @pytest.mark.slow
 def test_no_plan_does_what_is_called_impossible(targets: dict[int, float]) -> None:
     for steps in (2, 10, 1000, 10**9):
-        plan = plan_expiration(targets, steps=steps)
+        plan = counton.plan(expire=targets, steps=steps)
         assert plan.least_largest_error is not None
         assert plan.best.largest_error > plan.least_largest_error
 
@@ -217,7 +223,7 @@ def test_few_items_a_step_are_not_the_streams_of_theorem_5_1() -> None:
     # losses can keep to on a stream of ones.
     targets = {0: 0.001, 24: 1000}
     assert least_largest_error(targets, 1000) == 0.5
-    plan = plan_expiration(targets, per_step=0.01, largest_error=0.5)
+    plan = counton.plan(expire=targets, per_step=0.01, largest_error=0.5)
     assert plan.best.largest_error < 0.5
     assert plan.least_largest_error is None
 
@@ -246,7 +252,7 @@ def test_the_bound_on_all_errors_holds_and_is_not_far_off() -> None:
 def test_rho_is_kept_and_no_other_choice_has_less_error(
     targets: dict[int, float], per_step: float
 ) -> None:
-    plan = plan_expiration(targets, per_step=per_step, concentrated=True)
+    plan = counton.plan(expire=targets, per_step=per_step, concentrated=True)
     assert isinstance(plan.guarantee, ExpiringZCDP)
     ages, limits = list(targets), np.array(list(targets.values()))
     assert (plan.best.loss(ages) <= limits).all()
@@ -275,21 +281,21 @@ def test_rho_is_kept_and_no_other_choice_has_less_error(
 
 @pytest.mark.parametrize("concentrated", [False, True])
 def test_one_age_is_not_a_collection_of_ages(concentrated: bool) -> None:
-    plan = plan_expiration({24: 0.01}, concentrated=concentrated)
+    plan = counton.plan(expire={24: 0.01}, concentrated=concentrated)
     for lost in (plan.best.loss, plan.baseline.loss):
         with pytest.raises(InvalidInput, match="ages are 24; give a collection"):
             lost(24)  # type: ignore[arg-type]
 
 
 def test_rho_for_an_error() -> None:
-    plan = plan_expiration(rmse=30, age=8760, concentrated=True)
+    plan = counton.plan(rmse=30, age=8760, concentrated=True)
     assert plan.best.rmse <= 30
     assert plan.best.rmse >= 30 * (1 - 1e-4)
     assert plan.best.loss([8760]) == [plan.targets[8760]]
     assert plan.least_largest_error is None
     assert plan.unit == "rho"
     with pytest.raises(InvalidInput, match=r"the least is [0-9.]+, with [^;]*: allow"):
-        plan_expiration({24: 0.01}, largest_error=20, concentrated=True)
+        counton.plan(expire={24: 0.01}, largest_error=20, concentrated=True)
 
 
 def test_gaussian_bound_on_all_errors_holds() -> None:
@@ -307,26 +313,29 @@ def test_gaussian_bound_on_all_errors_holds() -> None:
     [
         ({}, "nothing to plan for"),
         ({"rmse": 30}, "nothing to plan for"),
-        ({"targets": {}}, "at least one age"),
-        ({"targets": [24]}, r"targets are \[24\]; give a largest loss for at least one age"),
-        ({"targets": {24: 1}, "delays": 3}, "delays are 3; give the delays in steps"),
-        ({"targets": {24: 1}, "delays": []}, r"delays are \[\]; give the delays in steps"),
-        ({"targets": {24: 1}, "delays": [0, -1]}, "a delay is -1"),
-        ({"targets": {24: 1}, "delays": range(-3, 2)}, "a delay is -3"),
-        ({"targets": {24: 1}, "age": 24}, "leave age out"),
-        ({"targets": {24: 1}, "largest_growth": "x"}, "largest_growth is 'x'"),
-        ({"targets": {24: 1}, "largest_growth": 17}, "between 0 and 16"),
-        ({"targets": {24: 0}}, "a largest loss is 0"),
-        ({"targets": {24: math.nan}}, "a largest loss is 'nan'"),
-        ({"targets": {-1: 1}}, "age is -1"),
-        ({"targets": {1.5: 1}}, "age is 1.5"),
-        ({"targets": {24: 1}, "steps": 0}, "steps is 0"),
-        ({"targets": {24: 1}, "per_step": -1}, "per_step is -1"),
-        ({"targets": {24: 1}, "delays": range(30, 40)}, "at least one must lie between"),
-        ({"targets": {24: 1}, "rmse": 1}, "cannot be reached with these targets: the least is"),
-        ({"targets": {24: 0.1}, "largest_error": 12, "steps": 10**12}, "no mechanism at all"),
+        ({"expire": {}}, "at least one age"),
         (
-            {"targets": {24: 1}, "largest_error": 20},
+            {"expire": [24]},
+            "expire is a value of type list; give a largest loss for at least one age",
+        ),
+        ({"expire": {24: 1}, "delays": 3}, "delays are 3; give one or more in steps"),
+        ({"expire": {24: 1}, "delays": []}, "delays are a value of type list; give one or more"),
+        ({"expire": {24: 1}, "delays": [0, -1]}, "a delay is -1"),
+        ({"expire": {24: 1}, "delays": range(-3, 2)}, "a delay is -3"),
+        ({"expire": {24: 1}, "age": 24}, "leave age out"),
+        ({"expire": {24: 1}, "largest_growth": "x"}, "largest_growth is 'x'"),
+        ({"expire": {24: 1}, "largest_growth": 17}, "between 0 and 16"),
+        ({"expire": {24: 0}}, "a largest loss is 0"),
+        ({"expire": {24: math.nan}}, "a largest loss is 'nan'"),
+        ({"expire": {-1: 1}}, "age is -1"),
+        ({"expire": {1.5: 1}}, "age is 1.5"),
+        ({"expire": {24: 1}, "steps": 0}, "steps is 0"),
+        ({"expire": {24: 1}, "per_step": -1}, "per_step is -1"),
+        ({"expire": {24: 1}, "delays": range(30, 40)}, "at least one must lie between"),
+        ({"expire": {24: 1}, "rmse": 1}, "cannot be reached with these targets: the least is"),
+        ({"expire": {24: 0.1}, "largest_error": 12, "steps": 10**12}, "no mechanism at all"),
+        (
+            {"expire": {24: 1}, "largest_error": 20},
             "cannot be promised with these targets: the least",
         ),
         ({"rmse": 3, "age": 50, "delays": range(4, 9)}, "no room for a delay"),
@@ -334,11 +343,11 @@ def test_gaussian_bound_on_all_errors_holds() -> None:
 )
 def test_what_cannot_be_is_refused_in_words(arguments: dict[str, Any], words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
-        plan_expiration(**arguments)
+        counton.plan(**arguments)
 
 
 def test_a_plan_has_the_shape_of_all_plans() -> None:
-    plan = plan_expiration({24: 1, 8760: 3})
+    plan = counton.plan(expire={24: 1, 8760: 3})
     assert plan.best is plan.choices[0]
     assert plan.guarantee is plan.best.guarantee
     assert [choice.rank for choice in plan.choices] == [*range(1, len(plan.choices) + 1)]
@@ -356,10 +365,10 @@ def test_a_plan_has_the_shape_of_all_plans() -> None:
 
 
 def test_other_choices_of_a_plan_by_error_keep_the_error_and_lose_more() -> None:
-    plan = plan_expiration(rmse=30, age=8760)
+    plan = counton.plan(rmse=30, age=8760)
     losses = [float(choice.loss([8760])[0]) for choice in plan.choices]
     assert losses == sorted(losses)
     assert all(choice.rmse <= 30 for choice in plan.choices)
     assert "least loss at age 8,760" in plan.describe()
-    few = plan_expiration(rmse=30, age=50, delays=range(4, 9))
+    few = counton.plan(rmse=30, age=50, delays=range(4, 9))
     assert few.best.strategy.delay in range(4, 9)

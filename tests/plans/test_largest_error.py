@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from keys import chosen_key
 
+import counton
 from counton.errors import InvalidInput
-from counton.plans import plan_ranges
 from counton.plans.largest_error import expected_largest_error, largest_errors, summed_up
 from counton.privacy import ZCDP, PureDP
 from counton.strategies.lines import RandomSubsets
@@ -19,7 +19,7 @@ KEY = chosen_key()
 
 
 def choice(cells: int, strategy: str, rho: float = 0.001) -> Any:
-    return plan_ranges(cells, guarantee=ZCDP(rho), strategy=strategy).best
+    return counton.plan(cells=cells, guarantee=ZCDP(rho), line=strategy).best
 
 
 def test_the_largest_of_independent_errors_is_the_one_of_the_normal_law() -> None:
@@ -57,7 +57,7 @@ def test_the_interval_is_students() -> None:
 
 def test_what_has_no_expected_largest_error_is_refused() -> None:
     best = choice(8, "haar")
-    grid = plan_ranges((4, 4), guarantee=PureDP(1)).best
+    grid = counton.plan(cells=(4, 4), guarantee=PureDP(1)).best
     asked: list[tuple[Any, dict[str, Any], str]] = [
         (grid, {}, "a grid of 2 axes"),
         (best, {"runs": 1}, "runs is 1"),

@@ -15,7 +15,7 @@ from counton.lazy import NEEDED, missing
 
 ROOT = Path(__file__).parents[2]
 
-PLAN = "from counton import plan_expiration; plan = plan_expiration({24: 1})"
+PLAN = "from counton import plan; plan = plan(expire={24: 1})"
 TREE = (
     "from counton import Hierarchy, Key, ZCDP\n"
     "from counton.strategies.trees import Tree\n"

@@ -169,7 +169,13 @@ CALLS: dict[str, Callable[[str], Called]] = {
     "methods": lambda state: Called(methods, (state, "a"), {"level": 0.9}),
     "read": lambda state: Called(counton.read, (state,)),
     "plan": lambda state: Called(counton.plan, (7, PureDP(1))),
-    "plan_ranges": lambda state: Called(counton.plans.plan_ranges, (7,), {"guarantee": PureDP(1)}),
+    "plan of cells": lambda state: Called(counton.plan, (), {"cells": 7, "guarantee": PureDP(1)}),
+    "plan of fading": lambda state: Called(
+        counton.plan, (), {"expire": {24: 1}, "per_step": 1, "delays": [0]}
+    ),
+    "plan of a statistic": lambda state: Called(
+        counton.plan, (7, PureDP(1)), {"of": Distinct(), "batched": True}
+    ),
     "PureDP": lambda state: Called(PureDP, (1,)),
     "ApproxDP": lambda state: Called(ApproxDP, (1, "1e-9")),
     "Contribution.clipped": lambda state: Called(Contribution.clipped, (0, 9, 1)),

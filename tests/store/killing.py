@@ -26,7 +26,7 @@ from sqlalchemy.engine import Engine
 from counton import Counter, Key, PureDP, Stream
 from counton.errors import ReplayMismatch, StreamConflict
 from counton.jobs import Job, run
-from counton.plans.ranges import plan_ranges  # noqa: F401 - loaded before the children are forked
+from counton.plans.ranges import plan_cells  # noqa: F401 - loaded before the children are forked
 from counton.store import Store, state_summary, statements, writer
 from counton.strategies import KAry
 

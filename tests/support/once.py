@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+import counton
 from counton.jobs import Job, run
 from counton.mechanisms.calibration import law_for
 from counton.noise import Key
-from counton.plans import plan_ranges
 from counton.privacy import Guarantee
 from counton.statistics import Contingency, Hierarchy, Ranges, Statistic
 from counton.strategies import Binary
@@ -50,7 +50,7 @@ def grid(counts: Any, guarantee: Guarantee, key: Key, *, strategy: Any, name: st
     """A grid of counts, with a strategy, or its name, for every axis."""
     values = np.asarray(counts)
     named = strategy if isinstance(strategy, tuple) else (strategy,) * values.ndim
-    best = plan_ranges(values.shape, guarantee=guarantee, strategy=named).best
+    best = counton.plan(cells=values.shape, guarantee=guarantee, line=named).best
     columns = {f"c{axis}": [*map(str, range(size))] for axis, size in enumerate(values.shape)}
     statistic = Contingency(columns, counts=True, grid=best.grid)
     events = [(tuple(map(str, place)), int(values[place])) for place in np.ndindex(*values.shape)]

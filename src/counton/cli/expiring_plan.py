@@ -14,7 +14,7 @@ from counton.cli.printing import print_files, print_json, print_line, print_tabl
 from counton.errors import InvalidInput
 from counton.exact import figures
 from counton.jobs.outputs import PICTURES, check_output
-from counton.plans import ExpirationPlan, plan_expiration
+from counton.plans import ExpirationPlan, plan
 from counton.plots import plot_loss
 from counton.plots.style import save_figure
 from counton.store.whole_file import replace_file
@@ -50,8 +50,8 @@ def print_expiring_plan(options: PlanOptions) -> None:
         check_output(options.plot, PICTURES)
     targets = targets_from(expire, every)
     ages = _shown_ages(expire, targets, every)
-    plan = plan_expiration(
-        targets,
+    found = plan(
+        expire=targets,
         rmse=options.rmse,
         largest_error=options.largest_error,
         steps=options.steps,
@@ -63,13 +63,13 @@ def print_expiring_plan(options: PlanOptions) -> None:
         named = named_ages(every)  # targets have marks of their own
         furthest = max(named.values(), default=0)
         drawn = named | {name: age for name, age in ages.items() if age > 4 * furthest}
-        figure = plot_loss(plan, drawn, "What one event has lost, by its age")
+        figure = plot_loss(found, drawn, "What one event has lost, by its age")
         replace_file(options.plot, lambda name: save_figure(figure, name))
     if options.json:
-        print_json(_as_json(plan, ages, every))
+        print_json(_as_json(found, ages, every))
         return
     console = Console()
-    _show(console, plan, ages, every, expire)
+    _show(console, found, ages, every, expire)
     print_files(console, None, options.plot)
 
 

@@ -460,7 +460,7 @@ class VerifyOptions(_OneState):
 _COMMANDS = {
     "what": "counton",
     "adopt": "counton verify --adopt",
-    "plan_expiration": "counton plan --expire 1d:1,365d:3 --every 1h",
+    "plan(expire=...)": "counton plan --expire 1d:1,365d:3 --every 1h",
 }
 _PARSERS: dict[Any, Callable[[str], Any]] = {int: whole_number, float: fraction}
 

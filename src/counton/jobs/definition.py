@@ -679,7 +679,7 @@ def _expiring_guarantee(
 def _needs_one_loss() -> InvalidInput:
     return InvalidInput(
         f"{field('expire')} needs either {field('epsilon')} (the loss of the newest event) or "
-        f"{field('rho')}; {field('plan_expiration')} finds it from the losses you allow"
+        f"{field('rho')}; {field('plan(expire=...)')} finds it from the losses you allow"
     )
 
 
@@ -1183,13 +1183,13 @@ def _choose(
     shape: tuple[int, ...],
 ) -> StreamStrategy:
     """The planner's first choice, or its best strategy of the kind asked for."""
-    from counton.plans import plan  # a later run needs no planner
+    from counton.plans.planner import plan_stream  # a later run needs no planner
 
     release = cast("ReleaseForm", asked.request.release or "totals")
     own = own_strategy(asked.request.strategy)
     if own is not None:
         given = [_own(own, horizon, release)]
-        return plan(
+        return plan_stream(
             horizon, guarantee, contribution=contribution, shape=shape, strategies=given
         ).best.strategy
     name = cast("str | None", asked.request.strategy)
@@ -1203,7 +1203,7 @@ def _choose(
         release = "totals"  # which are planned; a window is the difference of two
     metric = asked.metric or "mean"
     discovering = asked.request.unknown == "discover"
-    ranked = plan(
+    ranked = plan_stream(
         horizon,
         guarantee,
         metric,

@@ -10,18 +10,16 @@ if TYPE_CHECKING:
     from counton.plans.expiration import ExpirationChoice as ExpirationChoice
     from counton.plans.expiration import ExpirationPlan as ExpirationPlan
     from counton.plans.expiration import least_largest_error as least_largest_error
-    from counton.plans.expiration import plan_expiration as plan_expiration
     from counton.plans.largest_error import LargestError as LargestError
     from counton.plans.largest_error import expected_largest_error as expected_largest_error
     from counton.plans.planner import Choice as Choice
     from counton.plans.planner import Plan as Plan
     from counton.plans.planner import crossing_delta as crossing_delta
-    from counton.plans.planner import plan as plan
+    from counton.plans.planning import plan as plan
     from counton.plans.possible import factors_of_terms as factors_of_terms
     from counton.plans.possible import far_from_possible as far_from_possible
     from counton.plans.ranges import RangesChoice as RangesChoice
     from counton.plans.ranges import RangesPlan as RangesPlan
-    from counton.plans.ranges import plan_ranges as plan_ranges
     from counton.plans.restarted import RestartedCounter as RestartedCounter
 
 #: Where each public name lives. The imports above say the same to type checkers.
@@ -39,9 +37,7 @@ _HOME = {
     "factors_of_terms": "counton.plans.possible",
     "far_from_possible": "counton.plans.possible",
     "least_largest_error": "counton.plans.expiration",
-    "plan": "counton.plans.planner",
-    "plan_expiration": "counton.plans.expiration",
-    "plan_ranges": "counton.plans.ranges",
+    "plan": "counton.plans.planning",
 }
 
 __all__ = [
@@ -59,8 +55,6 @@ __all__ = [
     "far_from_possible",
     "least_largest_error",
     "plan",
-    "plan_expiration",
-    "plan_ranges",
 ]
 
 __getattr__ = loader(__name__, _HOME)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from counton.columns import html
 from counton.errors import InvalidInput
-from counton.exact import Number, check_integer, exact, figures, float_below
+from counton.exact import Number, check_integer, exact, figures, float_below, quoted
 from counton.expiry import LARGEST_DELAY, Expiry, checked_age, checked_ages
 from counton.laws import Family
 from counton.plans.expiration_search import (
@@ -52,7 +52,8 @@ class ExpirationChoice:
         per_step: items a step is expected to have; what a delay costs.
         noise_std: root of the mean variance of the noise over ``steps``.
 
-    >>> best = plan_expiration({24: 1, 8760: 3}).best
+    >>> from counton import plan
+    >>> best = plan(expire={24: 1, 8760: 3}).best
     >>> best.strategy.growth, best.strategy.delay, float(best.guarantee.epsilon)
     (Fraction(27, 25), 0, 0.18506)
     >>> best.loss([1, 24, 8760, 87600]).round(3)
@@ -111,7 +112,8 @@ class ExpirationPlan:
         targets: the losses by age that all of them keep.
         baseline: the restarted counter with the least error that keeps the same targets.
 
-    >>> plan = plan_expiration({24: 1, 8760: 3})
+    >>> from counton import plan
+    >>> plan = plan(expire={24: 1, 8760: 3})
     >>> [float(choice.strategy.growth) for choice in plan.choices]
     [1.08, 1.0, 1.5, 0.5, 0.0, 2.0]
     >>> print(plan)
@@ -251,47 +253,18 @@ def plan_expiration(
     largest_growth: Number = 2,
     concentrated: bool = False,
 ) -> ExpirationPlan:
-    """The expiring stream with the least error whose losses by age stay within targets.
-
-    Say what may be lost, ``plan_expiration({24: 1, 8760: 3})`` for "at most 1 within a day and at
-    most 3 within a year" of hourly steps, and the error is made smallest. Or say what error is
-    wanted, ``plan_expiration(rmse=30, age=8760)``, and the loss at that age is made smallest.
-
-    Args:
-        targets: largest loss by age in steps. Beyond the largest age nothing is asked, and the
-            loss grows on like log(age)^growth: state a target for the oldest age that matters.
-        rmse: wanted root of the mean squared error, from noise and delay.
-        age: without ``targets``: the age at which the loss is made smallest.
-        largest_error: wanted bound on all errors up to ``steps``, with probability 2/3. With
-            targets it is this bound, and no longer the rmse, that is made smallest; if both are
-            wanted, the larger of their parts of what is wanted.
-        steps: releases over which errors are taken; default: the largest age, at least 1,000.
-        per_step: items a step is expected to have. A delay of B steps leaves B * per_step out.
-        delays: delays to choose from; default: all that can pay off.
-        largest_growth: growths to choose from are 0 to this, in hundredths. With more growth the
-            error is smaller if only the first few releases of an item are limited, and what it
-            loses later is close to its age.
-        concentrated: all losses are rho of zero-concentrated privacy, and the noise is Gaussian.
-
-    Raises:
-        InvalidInput: targets that cannot be meant, or that no choice can keep together with the
-            wanted error; the message says so where no mechanism at all can (Theorem 5.1).
-
-    >>> best = plan_expiration(rmse=30, age=8760).best
-    >>> best.strategy.growth, best.rmse <= 30, best.loss([8760]).round(2).tolist()
-    (Fraction(93, 100), True, [2.29])
-    """
+    """`counton.plan` of a stream whose protection fades."""
     wanted_rmse = None if rmse is None else _positive("rmse", rmse)
     wanted_largest = None if largest_error is None else _positive("largest_error", largest_error)
     if targets is not None and age is not None:
         raise InvalidInput(
-            f"age is {age!r} and targets are given too: with targets the error is made smallest; "
-            f"leave age out, or add it to the targets with a largest loss"
+            f"age is {quoted(age)} and expire is given too: with expire the error is made "
+            f"smallest; leave age out, or add it to expire with a largest loss"
         )
     losses = {} if targets is None else _checked(targets)
     if targets is None and (age is None or (rmse is None and largest_error is None)):
         raise InvalidInput(
-            "nothing to plan for: state targets, such as {24: 1, 8760: 3} (largest loss by "
+            "nothing to plan for: give expire, such as {24: 1, 8760: 3} (largest loss by "
             "age in steps), or an error (rmse or largest_error) and the age at which the loss "
             "should be small"
         )
@@ -409,7 +382,7 @@ def _positive(name: str, value: Number) -> float:
     """A float that is not above the number that is meant."""
     number = exact(value, name)
     if number <= 0:
-        raise InvalidInput(f"{name} is {value!r}; it must be a number above 0")
+        raise InvalidInput(f"{name} is {quoted(value)}; it must be a number above 0")
     near = float(number)
     return near if Fraction(str(near)) <= number else float_below(number)
 
@@ -418,8 +391,8 @@ def _checked(targets: object) -> dict[int, float]:
     """Targets in order of age."""
     if not isinstance(targets, Mapping) or not targets:
         raise InvalidInput(
-            f"targets are {targets!r}; give a largest loss for at least one age in steps, such as "
-            f"{{24: 1, 8760: 3}}"
+            f"expire is {quoted(targets)}; give a largest loss for at least one age in steps, such "
+            f"as {{24: 1, 8760: 3}}"
         )
     ages = {checked_age(age): _positive("a largest loss", loss) for age, loss in targets.items()}
     return dict(sorted(ages.items()))
@@ -431,10 +404,11 @@ def _checked_delays(delays: object) -> Sequence[int]:
         listed: Sequence[object] = ()
     else:
         listed = delays if isinstance(delays, range) else [*delays]
-    if not listed:
+    whole = isinstance(listed, range) or all(isinstance(one, int | np.integer) for one in listed)
+    if not listed or not whole:
         raise InvalidInput(
-            f"delays are {delays!r}; give the delays in steps to choose from, such as [0, 24] or "
-            f"range(25)"
+            f"delays are {quoted(delays)}; give one or more in steps to choose from, such as "
+            f"[0, 24] or range(25)"
         )
     if isinstance(listed, range):
         listed = listed if listed.step > 0 else listed[::-1]

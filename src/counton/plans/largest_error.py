@@ -66,7 +66,7 @@ def expected_largest_error(
     It depends on no data, so planning with it costs no privacy.
 
     Args:
-        choice: strategy and noise, one of `plan_ranges`' choices for a line.
+        choice: strategy and noise, of `counton.plan(cells=...)`, for a line.
         workload: "ranges", "prefixes", "nodes", or a matrix with one row a query.
         runs: independent draws, at least 2.
         level: confidence of the interval.
@@ -77,8 +77,8 @@ def expected_largest_error(
             of random subsets, of which the largest error depends on how many are asked.
 
     >>> from counton import ApproxDP
-    >>> from counton.plans import plan_ranges
-    >>> cascade = plan_ranges(1024, guarantee=ApproxDP(0.1, 1e-9), strategy="cascade").best
+    >>> from counton import plan
+    >>> cascade = plan(cells=1024, guarantee=ApproxDP(0.1, 1e-9), line="cascade").best
     >>> found = expected_largest_error(cascade, "nodes", runs=50)
     >>> found.lower < found.mean < found.upper
     True

@@ -15,7 +15,7 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from textwrap import shorten
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypedDict, cast, runtime_checkable
 
 import numpy as np
 
@@ -93,7 +93,7 @@ class Choice:
         each: what a step's error is, in standard deviations of a cell: 1, or of a statistic what
             `Statistic.error_of` says of the mean.
 
-    >>> from counton.privacy import PureDP
+    >>> from counton import PureDP, plan
     >>> best = plan(365, PureDP(1)).best
     >>> best.kind, best.family, round(best.mean_std, 1), round(best.max_std)
     ('solved', 'laplace', 7.9, 9)
@@ -135,7 +135,7 @@ class Choice:
                 no last one.
             HorizonExceeded: a step beyond the horizon.
 
-        >>> from counton.privacy import PureDP
+        >>> from counton import PureDP, plan
         >>> best = plan(365, PureDP(1)).best
         >>> best.std([5, 365]).round(2).tolist()[0] == round(best.std(5), 2)
         True
@@ -177,7 +177,7 @@ class Plan:
         restated: of a statistic, whose errors are not those of a cell; None of counts.
         around: where there is no last step, errors are those of the first so many.
 
-    >>> from counton.privacy import PureDP
+    >>> from counton import PureDP, plan
     >>> ranked = plan(365, PureDP(1))
     >>> [choice.kind for choice in ranked][:3], ranked.best is ranked.choices[0]
     (['solved', 'look-ahead tree', 'k-ary with subtraction'], True)
@@ -235,7 +235,7 @@ class Plan:
     def least_std(self, metric: Metric) -> dict[Family, float]:
         """`lower_bounds` of the root of the mean variance, or of the largest.
 
-        >>> from counton.privacy import ZCDP
+        >>> from counton import ZCDP, plan
         >>> {name: round(std, 2) for name, std in plan(1024, ZCDP(0.5)).least_std("max").items()}
         {'gaussian': 2.91}
         """
@@ -270,7 +270,7 @@ class Plan:
         Those that say nothing of what was asked are there too, and say why. See
         ``counton.plans.bounds``.
 
-        >>> from counton.privacy import PureDP
+        >>> from counton import PureDP, plan
         >>> for bound in plan(8760, PureDP(1)).bounds:
         ...     print(bound)
         mean std: at least 4.874 (here 13.39); any strategy with Laplace noise; Constant Matters...
@@ -294,7 +294,7 @@ class Plan:
         and to what any mechanism at all must have on some stream. Each with its source. For units
         that count more often the second is that of units which count once: true, and loose.
 
-        >>> from counton.privacy import PureDP
+        >>> from counton import PureDP, plan
         >>> [round(factor.factor, 2) for factor in plan(8760, PureDP(1)).factors]
         [2.75, 2.75]
         """
@@ -420,7 +420,19 @@ class Plan:
         )
 
 
-def plan(
+class PlanOptions(TypedDict, total=False):
+    """What may be said of a plan for a stream: see `counton.plan`."""
+
+    metric: Metric
+    strategies: Iterable[StreamStrategy] | None
+    release: ReleaseForm
+    simple: bool
+    compare: bool
+    around: int | None
+    also: Iterable[StreamStrategy]
+
+
+def plan_stream(
     horizon: int | None,
     guarantee: Guarantee,
     metric: Metric = "mean",
@@ -434,58 +446,7 @@ def plan(
     around: int | None = None,
     also: Iterable[StreamStrategy] = (),
 ) -> Plan:
-    """Strategies ranked by the exact variance of their releases.
-
-    Every kind of strategy takes part with the parameters that suit this horizon, guarantee and
-    contribution best, once for each noise family in which its best parameters differ.
-
-    Args:
-        horizon: number of steps; None for a stream without a last step, whose protection never
-            fades.
-        guarantee: ``PureDP``, ``ApproxDP`` or ``ZCDP``.
-        metric: rank by the mean of the variance over all steps, or by its maximum.
-        contribution: what one protected unit can change; default: one count, present or absent.
-        shape: shape of one step's input.
-        strategies: rank these instead.
-        also: rank these besides, such as one of your own.
-        release: what is to be accurate: "totals" so far; "windows", each step's own count, with a
-            strategy that releases nothing else; or "both", as many counts, the differences of
-            totals, as totals.
-        simple: only strategies that release integers; they hold nothing, and nothing is searched.
-        compare: rank also the kinds that have never been found best, or not from 64 steps on.
-        around: without a last step, how many steps you have in mind: strategies are ranked by their
-            errors up to there, and serve as many as come. Default: 65,536.
-
-    Raises:
-        InvalidInput: an argument is out of range, or no strategy can give the guarantee.
-
-    >>> from counton.privacy import PureDP
-    >>> result = plan(8760, PureDP(1))
-    >>> result.best.kind, result.best.family, result.best.mean_std < 13.8
-    ('solved', 'laplace', True)
-    >>> plan(8760, PureDP(1), simple=True).best.strategy
-    KAry(horizon=8760, arity=26, subtraction=True)
-
-    A strategy of your own beside them:
-
-    >>> from counton.strategies import KAry
-    >>> mine = KAry(64, 5)
-    >>> mine in [choice.strategy for choice in plan(64, PureDP(1), also=[mine])]
-    True
-
-    A visitor who comes in up to 30 different hours is protected as a whole:
-
-    >>> visits = Contribution.add_remove(steps=30, unit="visitor")
-    >>> plan(8760, ApproxDP(1, 1e-6), contribution=visits).best.kind
-    'normalised square root'
-
-    Not to know the last step costs a tenth of the standard deviation with Gaussian noise:
-
-    >>> from counton.privacy import ZCDP
-    >>> known, unknown = plan(8760, ZCDP(0.5)), plan(None, ZCDP(0.5), around=8760)
-    >>> round(known.best.mean_std, 2), round(unknown.best.mean_std, 2)
-    (3.67, 4.1)
-    """
+    """`counton.plan` of a stream."""
     check_metric(metric)
     check_release_form(release)
     if horizon is None:
@@ -917,7 +878,7 @@ def crossing_delta(
 
     def laplace_wins(exponent: float) -> bool:
         guarantee = ApproxDP(epsilon, Fraction(10**exponent))
-        return plan(horizon, guarantee, metric, strategies=given).best.family == "laplace"
+        return plan_stream(horizon, guarantee, metric, strategies=given).best.family == "laplace"
 
     low, high = _LOWEST, _HIGHEST
     if not laplace_wins(low):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from counton.errors import InvalidInput
 from counton.plans.bounds import Factor
-from counton.plans.planner import plan
+from counton.plans.planner import plan_stream
 
 if TYPE_CHECKING:
     from counton.mechanisms.terms import StreamTerms
@@ -34,7 +34,7 @@ def factors_of_terms(
     """
     strategy = terms.strategy
     try:
-        return plan(
+        return plan_stream(
             strategy.horizon,
             terms.guarantee,
             metric,

@@ -1,6 +1,6 @@
 """Which strategy measures a line or grid of cells with the least error, before any data.
 
-`plan_ranges` decides strategy and noise by exact expected error; `counton.Ranges` releases by it.
+`plan_cells` decides strategy and noise by exact expected error; `counton.Ranges` releases by it.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class RangesChoice:
         noise_law: law of one measurement's noise, in lattice units.
         expected_error: total squared error over the workload, in squared units of the counts.
 
-    >>> from counton.privacy import ZCDP
-    >>> best = plan_ranges(64, guarantee=ZCDP(0.5)).best
+    >>> from counton import ZCDP, plan
+    >>> best = plan(cells=64, guarantee=ZCDP(0.5)).best
     >>> best.name, best.family
     ('optimal', 'gaussian')
     """
@@ -65,9 +65,9 @@ class RangesChoice:
 class RangesPlan:
     """All choices, least expected error first; no data was needed to make it.
 
-    >>> from counton.privacy import ZCDP
-    >>> plan = plan_ranges(64, guarantee=ZCDP(0.5))
-    >>> [choice.name for choice in plan.choices if choice.family == "gaussian"][:5]
+    >>> from counton import ZCDP, plan
+    >>> choices = plan(cells=64, guarantee=ZCDP(0.5)).choices
+    >>> [choice.name for choice in choices if choice.family == "gaussian"][:5]
     ['optimal', 'square_root', 'haar', 'hierarchy', 'wavelet']
     """
 
@@ -106,8 +106,8 @@ class RangesPlan:
     def describe(self) -> str:
         """What was compared and what is protected, in words.
 
-        >>> from counton.privacy import ZCDP
-        >>> print(plan_ranges(8, guarantee=ZCDP(0.5)).describe().splitlines()[0])
+        >>> from counton import ZCDP, plan
+        >>> print(plan(cells=8, guarantee=ZCDP(0.5)).describe().splitlines()[0])
         8 cells, workload ranges, least total squared error first
         """
         cells = " x ".join(f"{count:,}" for count in self.best.grid.shape)
@@ -138,36 +138,24 @@ class RangesPlan:
         )
 
 
-def plan_ranges(
-    shape: int | Sequence[int],
+def plan_cells(
+    cells: int | Sequence[int],
     *,
     guarantee: Guarantee,
     contribution: Contribution | None = None,
-    strategy: str | LineStrategy | Strategies = "auto",
+    line: str | LineStrategy | Strategies = "auto",
     workload: Asked | tuple[Asked, ...] = "ranges",
 ) -> RangesPlan:
-    """Rank strategies with Laplace and Gaussian noise by their exact expected squared error.
-
-    Args:
-        shape: cells, or cells along each axis of a grid.
-        guarantee: what is promised.
-        contribution: the protected unit; default one unit in one cell, added or removed.
-        strategy: "auto" tries all; a name, a strategy, or a tuple with one of them an axis.
-        workload: "ranges", "prefixes", "nodes", "subsets", or a matrix with one row a query; a
-            tuple with one entry an axis for grids, else the same on every axis. The queries of a
-            grid are all products of the axes' queries (boxes, for "ranges").
-
-    Raises:
-        InvalidInput: no cells, an unknown name, or no noise that gives the guarantee.
-
-    >>> from counton.privacy import PureDP
-    >>> plan_ranges(64, guarantee=PureDP(1), workload="prefixes").best.family
-    'laplace'
-    """
-    cells = _shape(shape)
+    """`counton.plan` of cells that are released once."""
+    shape = _shape(cells)
+    if not isinstance(guarantee, Guarantee):
+        raise InvalidInput(
+            f"guarantee is {quoted(guarantee)}; give PureDP(epsilon), ApproxDP(epsilon, delta) or "
+            f"ZCDP(rho)"
+        )
     unit = Contribution.add_remove() if contribution is None else contribution
-    asked = _asked(workload, cells)
-    names = _named(strategy, cells)
+    asked = _asked(workload, shape)
+    names = _named(line, shape)
 
     def attempt(family: Family, combination: Strategies) -> RangesChoice:
         grid, total = _grid(combination, asked, NORMS[family])
@@ -201,9 +189,9 @@ def _shape(shape: int | Sequence[int]) -> tuple[int, ...]:
     return tuple(int(count) for count in cells)
 
 
-def _named(strategy: str | LineStrategy | Strategies, cells: tuple[int, ...]) -> Strategies:
+def _named(line: str | LineStrategy | Strategies, cells: tuple[int, ...]) -> Strategies:
     """A name or strategy for every axis."""
-    names = strategy if isinstance(strategy, tuple) else (strategy,) * len(cells)
+    names = line if isinstance(line, tuple) else (line,) * len(cells)
     if len(names) != len(cells):
         raise InvalidInput(
             f"{len(names)} strategies were given for {len(cells)} axes: give one for each axis"
@@ -212,7 +200,7 @@ def _named(strategy: str | LineStrategy | Strategies, cells: tuple[int, ...]) ->
         known = isinstance(name, str) and name in ("auto", *NAMES)
         if not known and not isinstance(name, LineStrategy):
             raise InvalidInput(
-                f"strategy is {quoted(name)}; it must be 'auto' or one of {', '.join(NAMES)}, or a "
+                f"line is {quoted(name)}; it must be 'auto' or one of {', '.join(NAMES)}, or a "
                 f"strategy, or a tuple with one of these an axis"
             )
     return names

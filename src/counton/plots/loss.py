@@ -35,14 +35,14 @@ def plot_loss(plan: ExpirationPlan, ages: Mapping[str, int], title: str) -> Figu
     """Privacy loss by age: the plan, what the paper would claim for it, and the restarted counter.
 
     Args:
-        plan: from ``plan_expiration``.
+        plan: from ``counton.plan(expire=...)``.
         ages: named ages in steps, such as {"a day": 24}: marked on the axis, which ends at the
             largest.
         title: what the chart shows.
 
-    >>> from counton import plan_expiration
-    >>> plan = plan_expiration({24: 1, 8760: 3})
-    >>> float(plot_loss(plan, {"a day": 24, "a year": 8760}, "Loss by age").get_figwidth())
+    >>> from counton import plan
+    >>> fading = plan(expire={24: 1, 8760: 3})
+    >>> float(plot_loss(fading, {"a day": 24, "a year": 8760}, "Loss by age").get_figwidth())
     7.5
     """
     from matplotlib.figure import Figure

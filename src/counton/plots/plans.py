@@ -9,8 +9,8 @@ import numpy as np
 
 from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput
+from counton.plans import Choice, Plan, plan
 from counton.plans.bounds import least_of_any_mechanism
-from counton.plans.planner import Choice, Plan, plan
 from counton.plans.possible import sentence_of
 from counton.plots.style import (
     FAINT,

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from counton.noise import Key
     from counton.plans import Plan
     from counton.plans.bounds import LowerBound
+    from counton.plans.planner import PlanOptions
     from counton.statistics.machine import Machine
 
 #: Events of one or more steps: a sequence of what one event is, or an array with a row for each.
@@ -467,26 +468,37 @@ class Statistic(ABC):
             return float_above(Fraction(moved.l1, scale))
         return root_above(Fraction(moved.l2_squared, scale**2))
 
-    def plan(self, horizon: int, guarantee: Guarantee, *, batched: bool = False) -> Plan:
-        """Strategies by the error of what is asked; see `counton.plan` and `error_of`.
+    def plan(
+        self,
+        horizon: int | None,
+        guarantee: Guarantee,
+        *,
+        batched: bool = False,
+        **options: Unpack[PlanOptions],
+    ) -> Plan:
+        """Strategies by the error of what is asked: ``counton.plan(..., of=self)``.
+
+        Args:
+            horizon: number of steps.
+            guarantee: what is promised.
+            batched: whether steps have any number of events; else one each.
+            options: as of `counton.plan`; kinds that are never best are left out unless asked for.
 
         Raises:
             InvalidInput: see `counton.plan`.
         """
-        from counton.plans import plan
+        from counton.plans.planner import plan_stream
 
         this = self.settled(guarantee, horizon)
-        shape = () if self.on_demand else this.cells
-        contribution = this.contribution_within(horizon, batched=batched)
-        # Of one step there is one total, and one draw of integers has the least error.
-        simple = horizon == 1
-        found = plan(
+        options = {"compare": False, **options}
+        if horizon == 1:  # there is one total, and one draw of integers has the least error
+            options["simple"] = True
+        found = plan_stream(
             horizon,
             guarantee,
-            contribution=contribution,
-            shape=shape,
-            compare=False,
-            simple=simple,
+            contribution=this.contribution_within(horizon, batched=batched),
+            shape=() if self.on_demand else this.cells,
+            **options,
         )
         notes = (f"errors are of {this.error_of.what}", *((WHEN_ASKED,) if self.on_demand else ()))
         return replace(this.restated(found), notes=(*found.notes, *notes))

@@ -204,15 +204,15 @@ class Ranges(GridCells):
         >>> [choice.name for choice in Ranges(64).lines(ZCDP(0.5)).choices[:3]]
         ['optimal', 'square_root', 'haar']
         """
-        from counton.plans.ranges import plan_ranges
+        from counton.plans.ranges import plan_cells
 
         replaced = self.neighbours == "replace"
         unit = Contribution.replace() if replaced else Contribution.add_remove()
-        return plan_ranges(
+        return plan_cells(
             len(self.labels),
             guarantee=guarantee,
             contribution=unit,
-            strategy=self.line or "auto",
+            line=self.line or "auto",
             workload=self.workload,
         )
 

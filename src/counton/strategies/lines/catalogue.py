@@ -39,7 +39,7 @@ _BUILDERS: dict[str, Callable[[Workload, Norm, int], LineStrategy]] = {
     "square_root": lambda asked, norm, bits: SquareRoot(asked.cells),
     "optimal": _optimal,
 }
-#: Names of all strategies, as `plan_ranges` takes them; besides "auto".
+#: Names of all strategies, as `counton.plan(cells=...)` takes them; besides "auto".
 NAMES = tuple(_BUILDERS)
 
 
