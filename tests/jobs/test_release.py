@@ -10,8 +10,10 @@ import polars as pl
 import pytest
 from cells import cells_of
 
-from counton import Average, PureDP, Quantiles, Substrings, TopK, plan, release
-from counton.errors import InvalidInput
+from counton import Average, Key, PureDP, Quantiles, Substrings, TopK, plan, release
+from counton.errors import InvalidInput, WrongKey
+from counton.jobs import Job
+from counton.jobs.jobfile import save
 from counton.mechanisms import interval_halfwidth
 
 ROWS = pl.DataFrame(
@@ -215,3 +217,22 @@ def test_what_is_no_statistic_ends_in_a_sentence(tmp_path: Path) -> None:
     law: Any = 5.0
     with pytest.raises(InvalidInput, match="law is"):
         interval_halfwidth(law, 1)
+
+
+def test_a_key_at_hand_is_as_good_as_the_place_of_one(tmp_path: Path) -> None:
+    key, rows = (
+        Key.generate(),
+        pl.DataFrame({"time": [datetime(2024, 3, 1, hour) for hour in (1, 2)]}),
+    )
+    asked: dict[str, Any] = {"time": "time", "every": "1h", "start": "2024-03-01", "steps": 3}
+    asked |= {"epsilon": 1, "state": tmp_path / "s.db", "until": "2024-03-01T03:00"}
+    first = release("count", rows, key=key, **asked)
+    assert not (tmp_path / "s.db.key").exists()
+    key.save(tmp_path / "kept.key")
+    for again in (key, tmp_path / "kept.key", str(tmp_path / "kept.key")):
+        assert release("count", rows, key=again, **asked).table().equals(first.table())
+    with pytest.raises(WrongKey):
+        release("count", rows, key=Key.generate(), **asked)
+    with pytest.raises(InvalidInput, match="key is a Key at hand, and a job file says where"):
+        save(Job("count", "rows.csv", key=key, **asked), tmp_path / "jobs.toml")
+    assert not (tmp_path / "jobs.toml").exists()

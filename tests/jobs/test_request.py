@@ -32,8 +32,9 @@ COUNT = Job(
             (name, 5, "of type int; give a date, a datetime or a text")
             for name in ("start", "until")
         ],
-        *[(name, 5, "of type int; give the path of a file") for name in ("key", "state")],
-        *[(name, b"s.db", "of type bytes; give the path") for name in ("key", "state")],
+        ("state", 5, "of type int; give the path of a file"),
+        ("state", b"s.db", "of type bytes; give the path"),
+        *[("key", wrong, "; give a counton.Key, or where one is kept") for wrong in (5, b"s.key")],
         ("state", None, "of type NoneType; give the path of a file or a database URL"),
         (
             "events",

@@ -48,6 +48,8 @@ from counton.store.store import Reader
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from counton.store.keyfile import Kept
+
 _Moment = str | datetime
 
 
@@ -484,7 +486,7 @@ def publish(
     name: str | None = None,
     level: float | None = None,
     remove: bool = False,
-    key: str | os.PathLike[str] | None = None,
+    key: Kept = None,
 ) -> Published:
     """Write what a stream has released into plain tables, and a view over them for SQL.
 

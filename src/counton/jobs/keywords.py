@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 if TYPE_CHECKING:
     from counton.exact import Number
+    from counton.store.keyfile import Kept
     from counton.strategies.base import StreamStrategy
 
 
@@ -92,7 +93,7 @@ class JobFields(TypedDict, total=False):
     id: str | None
     unit: str | None
     name: str
-    key: str | os.PathLike[str] | None
+    key: Kept
     file_format: str | None
     time_format: str | None
     clock_change: str

@@ -27,6 +27,8 @@ from counton.store.whole_file import replace_file
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from counton.store.keyfile import Kept
+
 #: Endings of pictures.
 PICTURES = (".png", ".svg", ".pdf")
 
@@ -36,7 +38,7 @@ def check_outputs(
     plot: Path | None,
     *,
     state: str | os.PathLike[str],
-    key: str | os.PathLike[str] | None,
+    key: Kept,
     read: Sequence[object],
 ) -> None:
     """Refuse outputs that could not be written, or would replace a file of the same run.

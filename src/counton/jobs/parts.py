@@ -19,9 +19,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 from counton.errors import InvalidInput, field, is_one, is_text
 from counton.jobs.fields import asked
 from counton.jobs.own_strategies import own_strategy
+from counton.noise import Key
 
 if TYPE_CHECKING:
     from counton.exact import Number
+    from counton.store.keyfile import Kept
     from counton.strategies.base import StreamStrategy
 
 #: What is published of each window: the total so far, the window's own count, or both.
@@ -117,6 +119,11 @@ def check_type(name: str, type_: str, value: Any) -> None:
         if not isinstance(value, str) and not of_several:
             raise wrong_type(name, value, "a list, or a text with commas between")
         check_text(name, value)
+    elif type_ == "Kept":
+        if not isinstance(value, Key | str | os.PathLike):
+            wanted = "a counton.Key, or where one is kept: a file, env:NAME or command:..."
+            raise wrong_type(name, value, wanted)
+        check_text(name, value if isinstance(value, Key) else os.fspath(value))
     elif "PathLike" in type_:
         path = os.fspath(value) if isinstance(value, str | os.PathLike) else None
         if not isinstance(path, str):
@@ -160,7 +167,8 @@ class Keeping(JobPart):
         state: path of a SQLite file, or a database URL.
         continues: a stream of the same state that ends now; this one begins where it ends.
         name: within the state.
-        key: where the key is kept: a file, ``env:NAME``, ``command:...``; None: ``STATE.key``.
+        key: a `Key`, or where it is kept: a file, ``env:NAME``, ``command:...``; None:
+            ``STATE.key``.
 
     >>> Keeping("visits.db").key is None
     True
@@ -180,7 +188,7 @@ class Keeping(JobPart):
         "of tables their own",
         group="State",
     )
-    key: str | os.PathLike[str] | None = asked(
+    key: Kept = asked(
         None,
         "file of the key, env:NAME or command:...; default: STATE.key, made for a new state",
         group="State",

@@ -59,12 +59,12 @@ def key_path(state: State) -> Path:
     return beside(state_file(state), database_url(state).render_as_string(True))
 
 
-def state_files(state: State, key: str | os.PathLike[str] | None = None) -> list[Path]:
+def state_files(state: State, key: Kept = None) -> list[Path]:
     """Files that keep a state and its key, whether they exist or are still to be made.
 
     Args:
         state: path of a SQLite file, or a database URL.
-        key: where the key is kept; None: ``STATE.key``.
+        key: a `Key`, which is in no file, or where it is kept; None: ``STATE.key``.
 
     >>> [path.name for path in state_files("visits.db")][3:]
     ['visits.db-journal', 'visits.db.key', 'visits.db.key.witness']
