@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import shutil
 import sqlite3
@@ -25,12 +26,15 @@ from counton.jobs import Job, export, methods, publish, recalled, run
 from counton.jobs.jobfile import save
 from counton.jobs.succession import end_stream
 from counton.jobs.writing import Outputs
+from counton.laws import Bounded
 from counton.noise import Key
 from counton.privacy import ZCDP, PureDP
 from counton.statistics import Contingency, Hierarchy, Ranges
 from counton.statistics.hierarchy import HierarchyReading
 from counton.statistics.ranges import RangesReading
 from counton.store import Store, verify
+from counton.strategies.lines.catalogue import NAMES as LINES
+from counton.strategies.lines.workloads import NAMED
 from counton.strategies.trees import Tree
 
 ROWS = ["N,a,u1,1,i1", "N,a,u1,2,i2", "S,,u2,3,i3", "N,b,u3,4,i4", "S,,u1,5,i5"]
@@ -445,6 +449,71 @@ def test_any_table_may_be_handed_over(tmp_path: Path) -> None:
         assert isinstance(statistic, Hierarchy)
 
 
+def check_moved(statistic: Any) -> None:
+    """No event moves what is measured by more than is claimed; where none is replaced, by that."""
+    cells = statistic.measured(np.eye(statistic.places, dtype=np.int64))
+    columns = cells.reshape(statistic.places, -1).astype(object)
+    moves = [*columns]
+    if statistic.neighbours == "replace":  # into another cell, or away
+        moves += [one - other for one, other in itertools.combinations(columns, 2)]
+    l1, l2_squared = max(abs(one).sum() for one in moves), max((one**2).sum() for one in moves)
+    claimed = statistic.contribution(batched=True).pattern
+    assert l1 <= claimed.l1
+    assert l2_squared <= claimed.l2_squared
+    if statistic.neighbours != "replace":
+        assert (l1, l2_squared) == (claimed.l1, claimed.l2_squared)
+
+
+TREE = Tree.from_leaves({"region": ["N", "N", "S"], "city": ["a", "b", None]}, ["region", "city"])
+WIDE = Tree.from_leaves({"a": [*map(str, range(40))]}, ["a"])
+UNEVEN = Tree.from_leaves(
+    {"a": [*"xxxxxxxy"], "b": [*"12345671"], "c": [*"uuuuuu", "v", "w"]}, ["a", "b", "c"]
+)
+ONE_PATH = Tree.from_leaves({"a": ["x"], "b": ["y"]}, ["a", "b"])
+
+
+@pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
+@pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP("0.5"), ZCDP(20)], ids=str)
+def test_no_event_moves_more_than_is_claimed_however_it_is_measured(
+    guarantee: Any, neighbours: Any
+) -> None:
+    made: list[Any] = [
+        Ranges(cells, line=line, workload=workload, neighbours=neighbours)
+        for cells in (1, 5)
+        for line in (None, *(line for line in LINES if line != "dyadic"))
+        for workload in NAMED
+    ]
+    shapes = ((1,), (1, 1), (2, 3), (4, 1, 2))
+    for shape, equal in itertools.product(shapes, (False, True)):
+        columns = {f"c{axis}": [*map(str, range(size))] for axis, size in enumerate(shape)}
+        made.append(Contingency(columns, equal=equal, neighbours=neighbours))
+    for tree in (TREE, WIDE, UNEVEN, ONE_PATH):
+        for targets in (None, {tree.levels[1]: 3}, {tree.levels[-1]: 1}):
+            made.append(Hierarchy(tree, targets=targets, neighbours=neighbours))
+    seen = 0
+    for statistic in made:
+        try:
+            settled = statistic.settled(guarantee, 1)
+        except InvalidInput:  # a line for one kind of noise, or for other sums
+            if statistic.line is None:
+                raise
+            continue
+        check_moved(settled)
+        seen += 1
+    assert seen > len(made) // 2
+
+
+def test_a_claim_that_is_too_small_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    line = Ranges(5, line="haar").settled(PureDP(1), 1)
+    right = line.contribution()
+    assert isinstance(right.pattern, Bounded)
+    small = replace(right.pattern, l1=right.pattern.l1 - 1)
+    wrong = replace(right, pattern=small)
+    monkeypatch.setattr(Ranges, "contribution", lambda _, batched: wrong)
+    with pytest.raises(AssertionError):
+        check_moved(line)
+
+
 @pytest.mark.parametrize("timed", [True, False])
 def test_counts_are_of_no_user_and_have_no_ids_however_they_are_given(
     timed: bool, tmp_path: Path
@@ -496,7 +565,6 @@ KNOWN: dict[str, str] = {
     "5 pure": "343f7eabfd75aaa8",
     "5 zero-concentrated": "9ccfbfd67c0ad9a9",
 }
-TREE = Tree.from_leaves({"region": ["N", "N", "S"], "city": ["a", "b", None]}, ["region", "city"])
 OF: list[Any] = [
     Hierarchy(TREE),
     Hierarchy(TREE, targets={"region": 5, "city": 10}, neighbours="replace"),
