@@ -179,6 +179,32 @@ def test_a_public_list_has_not_what_tells_of_rows(tmp_path: Path) -> None:
     run(table("contingency", tmp_path, **people)).close()
 
 
+@pytest.mark.parametrize("timed", [True, False])
+def test_a_private_frame_is_no_public_list(timed: bool, tmp_path: Path) -> None:
+    """Its distinct rows stood for a public tree, and a lazy one ended in its reader's error."""
+    rows = pl.DataFrame({"at": ["2024-03-01"] * 2, "region": ["N", "S"], "who": ["u1", "u2"]})
+    times = {"time": "at", "every": "1d", "start": "2024-03-01", "steps": 2, "until": "2024-03-02"}
+    asked: dict[str, Any] = {"epsilon": 1, "levels": "region", **(times if timed else {})}
+    job = Job("hierarchy", rows, tmp_path / "s.db", **asked)
+    private: list[tuple[Any, dict[str, Any]]] = [
+        *((rows, {}), (rows[:1], {}), (rows.lazy(), {}), (rows.to_dict(as_series=False), {})),
+        (rows.select("region", "who"), {"user": "who", "most": 1}),
+    ]
+    for domain, more in private:
+        with pytest.raises(InvalidInput, match="the groups must be public knowledge"):
+            run(replace(job, domain=domain, **more))
+    for what, own in (("ranges", {"label": "region"}), ("contingency", {"columns": "region"})):
+        frame: Any = pl.DataFrame({"region": ["N", "S"]})
+        wrong = Job(what, rows, job.state, domain=frame, **{**asked, "levels": None, **own})
+        with pytest.raises(InvalidInput, match="domain is of type DataFrame"):
+            run(wrong)
+    assert not Path(str(job.state)).exists()
+    for number, domain in enumerate((frame, frame.lazy(), {"region": ["N", "S"]})):
+        run(replace(job, domain=domain, name=f"{number}")).close()
+    if not timed:  # events may have no other columns than a public list has
+        run(replace(job, events=frame, domain={"region": ["N", "S"]}, name="all")).close()
+
+
 @pytest.mark.parametrize("what", TABLES)
 def test_no_column_is_called_as_one_that_the_table_adds(what: str, tmp_path: Path) -> None:
     """Released tables lacked it, or had other numbers under its name."""

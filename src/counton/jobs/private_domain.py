@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import polars as pl
 
@@ -24,11 +24,12 @@ def refuse_events_as_domain(
     named: Sequence[str] = (),
     people: Sequence[str] = (),
     once: bool = False,
+    same: bool = False,
 ) -> None:
     """Refuse groups read from the events, which would say whose events are in them.
 
     Args:
-        domain: file of the declared groups; anything else that declares groups is let pass.
+        domain: file of the declared groups, or a table of them; of a list nobody knows.
         source: of the events.
         time: their column of times; None: each row is a step.
         time_format: of the times.
@@ -36,39 +37,49 @@ def refuse_events_as_domain(
         people: their columns of users and of ids.
         once: all rows are released once, as a table: a public list may have all columns that name
             its cells, and events may have no others.
+        same: they are the events themselves.
 
     Raises:
         InvalidInput: the groups are read from the events, a copy of them, or rows of them.
     """
-    if not isinstance(domain, str | os.PathLike) or not is_file(os.fspath(domain)):
+    present = _columns_of(domain)
+    if present is None:
         return
-    how, present = None, table_columns(domain)
+    path = os.fspath(domain) if isinstance(domain, str | os.PathLike) else None
+    how = None
     of_people = [name for name in people if name in present and name not in named]
-    if source.has_bytes_of(domain):
-        how = "is the file of the events"
+    if same or (path is not None and source.has_bytes_of(path)):
+        how = f"is the {'table' if path is None else 'file'} of the events"
     elif time is not None and time in present:
         how = f"has the events' column of times, {time!r}, so it looks like events"
     elif of_people:
         how = f"has the events' column {of_people[0]!r}, so it looks like events"
     elif once and {*source.columns()} <= {*named}:
         return
-    elif time is None and 1 < len(source.columns()) == len(_shared(source, domain)):
+    elif time is None and 1 < len(source.columns()) == len({*source.columns()} & {*present}):
         how = "has all columns of the events, so it looks like events"
-    elif once:
+    elif once or path is None:
         return
-    elif _are_rows(text_lines(domain), source, time, time_format):
+    elif _are_rows(text_lines(path), source, time, time_format):
         how = "has lines that are rows of events"
     if how is not None:
         raise InvalidInput(
-            f"{field('domain', os.fspath(domain))} {how}: the groups must be public knowledge, "
+            f"{field('domain', path)} {how}: the groups must be public knowledge, "
             f"chosen without looking at the data, because groups found in the data reveal whose "
             f"events are in it; give a public list of all groups there can be"
         )
 
 
-def _shared(source: Source, domain: str | os.PathLike[str]) -> set[str]:
-    """Columns of the events which the file of groups has too."""
-    return {*source.columns()} & {*table_columns(domain)}
+def _columns_of(domain: object) -> list[str] | None:
+    """Names of the columns of a file, a frame or a mapping; None of a list."""
+    if isinstance(domain, str | os.PathLike):
+        return [*table_columns(domain)] if is_file(os.fspath(domain)) else None
+    if isinstance(domain, Mapping):
+        return [*map(str, domain)]
+    if isinstance(domain, pl.LazyFrame):
+        return domain.collect_schema().names()
+    names = getattr(domain, "columns", None)
+    return None if names is None else [*map(str, names)]
 
 
 def _are_rows(

@@ -159,6 +159,8 @@ def tree_of(domain: Any, levels: Sequence[str], value: str | None = None) -> Tre
     if isinstance(domain, str | os.PathLike):
         refuse_counts(domain, value)
         domain = labels_of(read_table(domain, named), named)
+    elif isinstance(domain, pl.LazyFrame):
+        domain = domain.collect()
     return Tree.from_leaves(domain, named)
 
 
@@ -178,6 +180,11 @@ def values_of(domain: Any, columns: Sequence[str]) -> dict[str, list[str]]:
     """
     if isinstance(domain, Mapping):
         return {column: list(values) for column, values in domain.items()}
+    if not isinstance(domain, str | os.PathLike):
+        raise InvalidInput(
+            f"{field('domain')} is of type {type(domain).__name__}; give a mapping from each "
+            f"column to its values, a text such as sex=f,m;smokes=no,yes, or a file"
+        )
     text = os.fspath(domain)
     if is_file(text):
         table = read_table(text, columns)

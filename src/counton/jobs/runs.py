@@ -582,23 +582,25 @@ def _run(
 
 def _refuse_events_as_domain(request: Job, definition: Definition | None, source: Source) -> None:
     """Groups read from the events would say whose events are in them."""
-    if isinstance(request.domain, str | os.PathLike):
-        from counton.jobs.private_domain import refuse_events_as_domain
+    if request.domain is None:
+        return
+    from counton.jobs.private_domain import refuse_events_as_domain
 
-        columns: Any = request if definition is None else definition.columns
-        named = {request.by, request.given("value"), *label_columns(request)}
-        if definition is not None:
-            named = {columns.group, *map(definition.called, definition.parts.names)}
-        people = [name for name in (columns.user, columns.id) if name is not None]
-        refuse_events_as_domain(
-            request.domain,
-            source,
-            columns.time or None,
-            request.time_format,
-            named=[name for name in named if name is not None],
-            people=people,
-            once=is_once(request) if definition is None else definition.once,
-        )
+    columns: Any = request if definition is None else definition.columns
+    named = {request.by, request.given("value"), *label_columns(request)}
+    if definition is not None:
+        named = {columns.group, *map(definition.called, definition.parts.names)}
+    people = [name for name in (columns.user, columns.id) if name is not None]
+    refuse_events_as_domain(
+        request.domain,
+        source,
+        columns.time or None,
+        request.time_format,
+        named=[name for name in named if name is not None],
+        people=people,
+        once=is_once(request) if definition is None else definition.once,
+        same=request.domain is request.events,
+    )
 
 
 def _reads_domain(request: Job) -> bool:
