@@ -21,11 +21,11 @@ from counton.plans.expiration_search import (
     CONCENTRATED,
     PROBABILITY,
     PURE,
-    Found,
-    LargestError,
+    Candidate,
     Limit,
     Space,
     TypicalError,
+    WorstError,
     largest_noise,
     least_error,
     least_loss,
@@ -279,7 +279,7 @@ def plan_expiration(
     )
     limits = [
         *([] if wanted_rmse is None else [Limit(TypicalError(steps), wanted_rmse)]),
-        *([] if wanted_largest is None else [Limit(LargestError(steps), wanted_largest)]),
+        *([] if wanted_largest is None else [Limit(WorstError(steps), wanted_largest)]),
     ]
     if targets is None:
         best = least_loss(space, oldest, limits)
@@ -309,7 +309,7 @@ def plan_expiration(
     return plan
 
 
-def _beside(space: Space, best: Found, search: Callable[[Space], Found]) -> list[Found]:
+def _beside(space: Space, best: Candidate, search: Callable[[Space], Candidate]) -> list[Candidate]:
     """The best of some growths other than the best one, where there is one."""
     others = []
     for count in range(space.largest_growth // _BETWEEN + 1):
@@ -324,13 +324,13 @@ def _beside(space: Space, best: Found, search: Callable[[Space], Found]) -> list
 
 def _plan(
     aim: str,
-    best: Found,
-    others: Sequence[Found],
+    best: Candidate,
+    others: Sequence[Candidate],
     cost: Callable[[ExpirationChoice], float],
     targets: dict[int, float],
     space: Space,
 ) -> ExpirationPlan:
-    def choice(found: Found) -> ExpirationChoice:
+    def choice(found: Candidate) -> ExpirationChoice:
         return ExpirationChoice(
             rank=1,
             strategy=found.strategy,

@@ -420,7 +420,7 @@ class Plan:
         )
 
 
-class PlanOptions(TypedDict, total=False):
+class StreamOptions(TypedDict, total=False):
     """What may be said of a plan for a stream: see `counton.plan`."""
 
     metric: Metric
@@ -485,8 +485,8 @@ def plan_stream(
             norms=_norms(guarantee),
         )
     else:
-        found = tuple(_Found(type(s).__name__, (s,), "", 0.0) for s in strategies)
-    found = (*found, *(_Found(type(s).__name__, (s,), "", 0.0) for s in also))
+        found = tuple(_Contenders(type(s).__name__, (s,), "", 0.0) for s in strategies)
+    found = (*found, *(_Contenders(type(s).__name__, (s,), "", 0.0) for s in also))
     for one in found if strategies is not None or also else ():
         for given in cast("tuple[object, ...]", one.members):
             if not isinstance(given, StreamStrategy):
@@ -712,7 +712,7 @@ def _solved(asked: _Question, norm: Norm) -> Iterable[StreamStrategy]:
     return shaped(asked.horizon, norm, asked.metric, asked.release)
 
 
-class _Family(NamedTuple):
+class _Kind(NamedTuple):
     """A kind of strategies: those that may be best, for noise calibrated to one norm or to both.
 
     Attributes:
@@ -745,32 +745,32 @@ class _Family(NamedTuple):
 
 
 #: Of strategies that are equally good the first is the best.
-_BOTH: tuple[_Family, ...] = (
-    _Family("solved", _solved, simple=False),
-    _Family("look-ahead tree", _look_ahead, simple=False),
-    _Family("k-ary with subtraction", lambda asked, norm: _kary(asked, subtraction=True)),
-    _Family(_NORMALISED, _normalised, norms=(2,), contends=(2,), simple=False),
-    _Family(_OCTAVE, _octave, norms=(2,), contends=(2,), simple=False),
-    _Family(_WHOLE, _whole_octave, (2,), (2,), only_simple=True),
-    _Family("square root", _square_root, contends=(2,), simple=False),
-    _Family("k-ary", lambda asked, norm: _kary(asked, subtraction=False), contends=()),
-    _Family("smooth binary", lambda asked, norm: _smooth(asked), contends=()),
-    _Family(
+_BOTH: tuple[_Kind, ...] = (
+    _Kind("solved", _solved, simple=False),
+    _Kind("look-ahead tree", _look_ahead, simple=False),
+    _Kind("k-ary with subtraction", lambda asked, norm: _kary(asked, subtraction=True)),
+    _Kind(_NORMALISED, _normalised, norms=(2,), contends=(2,), simple=False),
+    _Kind(_OCTAVE, _octave, norms=(2,), contends=(2,), simple=False),
+    _Kind(_WHOLE, _whole_octave, (2,), (2,), only_simple=True),
+    _Kind("square root", _square_root, contends=(2,), simple=False),
+    _Kind("k-ary", lambda asked, norm: _kary(asked, subtraction=False), contends=()),
+    _Kind("smooth binary", lambda asked, norm: _smooth(asked), contends=()),
+    _Kind(
         "smooth binary, even height",
         lambda asked, norm: [known.SmoothBinary.even(asked.horizon)],
         contends=(),
     ),
-    _Family(
+    _Kind(
         "Honaker online",
         lambda asked, norm: [known.HonakerOnline(asked.horizon)],
         simple=False,
         published=True,
     ),
-    _Family("binary", lambda asked, norm: [known.Binary(asked.horizon)], published=True),
+    _Kind("binary", lambda asked, norm: [known.Binary(asked.horizon)], published=True),
 )
-_WINDOWS: tuple[_Family, ...] = (
-    _Family("one draw a step", lambda asked, norm: [known.Independent(asked.horizon)]),
-    _Family(
+_WINDOWS: tuple[_Kind, ...] = (
+    _Kind("one draw a step", lambda asked, norm: [known.Independent(asked.horizon)]),
+    _Kind(
         "growing cascade",
         lambda asked, norm: [known.GrowingCascade((asked.horizon - 1).bit_length())],
         simple=False,
@@ -778,7 +778,7 @@ _WINDOWS: tuple[_Family, ...] = (
 )
 
 
-def _endless(release: ReleaseForm, norms: tuple[Norm, ...]) -> tuple[_Found, ...]:
+def _endless(release: ReleaseForm, norms: tuple[Norm, ...]) -> tuple[_Contenders, ...]:
     """Strategies without a last step whose protection never fades."""
     if release != "totals":
         raise InvalidInput(
@@ -789,12 +789,12 @@ def _endless(release: ReleaseForm, norms: tuple[Norm, ...]) -> tuple[_Found, ...
     if 2 in norms:
         # Fewer bits leave room for wider noise.
         roots = tuple(known.GrowingSquareRoot(bits) for bits in (18, 14, 8, 4))
-        found.append(_Found(_GROWING, roots, "", 0.0))
-    found.append(_Found("epochs", (known.Epochs(),), "", 0.0))
+        found.append(_Contenders(_GROWING, roots, "", 0.0))
+    found.append(_Contenders("epochs", (known.Epochs(),), "", 0.0))
     return tuple(found)
 
 
-class _Found(NamedTuple):
+class _Contenders(NamedTuple):
     """Strategies of a kind, why there are none, and how long finding them took."""
 
     kind: str
@@ -804,7 +804,7 @@ class _Found(NamedTuple):
 
 
 @lru_cache(maxsize=128)
-def _found(asked: _Question, family: _Family, norms: tuple[Norm, ...]) -> _Found:
+def _contenders(asked: _Question, family: _Kind, norms: tuple[Norm, ...]) -> _Contenders:
     begin = perf_counter()
     members: list[StreamStrategy] = []
     note = ""
@@ -813,7 +813,7 @@ def _found(asked: _Question, family: _Family, norms: tuple[Norm, ...]) -> _Found
             members += [one for one in family.make(asked, norm) if one not in members]
     except InvalidInput as error:
         note = f"{family.kind}: left out, {error}"
-    return _Found(family.kind, tuple(members), note, perf_counter() - begin)
+    return _Contenders(family.kind, tuple(members), note, perf_counter() - begin)
 
 
 def candidates(
@@ -828,7 +828,7 @@ def candidates(
     compare: bool = True,
     everything: bool = False,
     norms: tuple[Norm, ...] = (1, 2),
-) -> tuple[_Found, ...]:
+) -> tuple[_Contenders, ...]:
     """Strategies by kind, and why others cannot serve the horizon.
 
     Within a kind, parameters appear only if no others have both smaller sensitivities and a
@@ -842,7 +842,7 @@ def candidates(
     """
     asked = _Question(horizon, metric, release, steps, separation, every)
     return tuple(
-        _found(asked, family, wanted)
+        _contenders(asked, family, wanted)
         for family in (_WINDOWS if release == "windows" else _BOTH)
         if (family.simple if simple else not family.only_simple)
         and (

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from counton.noise import Key
     from counton.plans import Plan
     from counton.plans.bounds import LowerBound
-    from counton.plans.planner import PlanOptions
+    from counton.plans.planner import StreamOptions
     from counton.statistics.machine import Machine
 
 #: Events of one or more steps: a sequence of what one event is, or an array with a row for each.
@@ -474,7 +474,7 @@ class Statistic(ABC):
         guarantee: Guarantee,
         *,
         batched: bool = False,
-        **options: Unpack[PlanOptions],
+        **options: Unpack[StreamOptions],
     ) -> Plan:
         """Strategies by the error of what is asked: ``counton.plan(..., of=self)``.
 
