@@ -32,7 +32,7 @@ from counton.strategies import (
     StreamStrategy,
 )
 from counton.strategies.base import Reader
-from counton.strategies.participation import Part
+from counton.strategies.participation import Stretch
 from counton.testing import LawBroken, check_strategy
 
 HORIZON = 12
@@ -163,9 +163,9 @@ def other_horizon(cls: type[StreamStrategy], description: Any) -> StreamStrategy
     return Binary(HORIZON + 1)
 
 
-def uncoupled(self: StreamStrategy, part: Part | None) -> list[tuple[Part, int]]:
+def uncoupled(self: StreamStrategy, part: Stretch | None) -> list[tuple[Stretch, int]]:
     """Steps that never meet in a node."""
-    return [(Part(0, 1, 1), HORIZON)] if part is None else []
+    return [(Stretch(0, 1, 1), HORIZON)] if part is None else []
 
 
 def rounds_releases(self: Any, field: NodeNoise, steps: range) -> NDArray[np.int64]:

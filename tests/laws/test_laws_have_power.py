@@ -25,7 +25,7 @@ from counton.strategies import (
     StreamStrategy,
 )
 from counton.strategies.base import Relation, Steps, is_wide
-from counton.strategies.participation import Part, Schedule
+from counton.strategies.participation import Schedule, Stretch
 from counton.strategies.streams.dyadic import below_split
 from counton.testing import (
     LawBroken,
@@ -95,8 +95,8 @@ class ClaimsALittleTooLittle(Binary):
 class SharesANodeLess(KAry):
     """Says of its last children that they are no nodes."""
 
-    def divided(self, part: Part | None) -> tuple[tuple[Part, int], ...]:
-        *others, (last, times) = super().divided(part) or ((Part(0, 0, 1), 1),)
+    def divided(self, part: Stretch | None) -> tuple[tuple[Stretch, int], ...]:
+        *others, (last, times) = super().divided(part) or ((Stretch(0, 0, 1), 1),)
         return (*others, (last._replace(nodes=0), times)) if part is None else super().divided(part)
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from counton import Key, PureDP, Stream
 from counton.errors import StateError, StreamConflict
-from counton.store.marks import Change, Part, Secret, merged, pack, unpack
+from counton.store.marks import Change, MarkSet, Secret, merged, pack, unpack
 from counton.strategies import Binary
 
 SECRET = bytes(range(32))
@@ -68,8 +68,8 @@ def test_damaged_marks_are_refused() -> None:
 
 
 def test_parts_are_merged_in_the_order_of_digests() -> None:
-    one = Part("user", 3, np.array([2, 8], np.uint64), (np.array([20, 80]),))
-    other = Part("user", 3, np.array([5], np.uint64), (np.array([50]),))
+    one = MarkSet("user", 3, np.array([2, 8], np.uint64), (np.array([20, 80]),))
+    other = MarkSet("user", 3, np.array([5], np.uint64), (np.array([50]),))
     both = merged([one, other])
     assert (both.digests.tolist(), both.facts[0].tolist()) == ([2, 5, 8], [20, 50, 80])
 
@@ -89,7 +89,7 @@ def test_a_secret_is_unwrapped_by_its_own_key_alone() -> None:
 def test_a_large_part_is_kept_in_several(state: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("counton.store.marks._LARGEST_PART", 4)
     digests = np.arange(10, dtype=np.uint64)
-    part = Part("user", 7, digests, (np.arange(10) * 3,))
+    part = MarkSet("user", 7, digests, (np.arange(10) * 3,))
     secret = Secret.fresh()
     with Stream.create(state, "visits", Binary(9), PureDP(1), key=Key.generate()) as stream:
         stream.observe({}, remembered=Change(secret, [part]))

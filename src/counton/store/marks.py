@@ -42,7 +42,7 @@ _TRIED = 4096
 _MASKS = np.array([2 ** (8 * size) - 1 for size in range(9)], np.uint64)
 
 
-class Part(NamedTuple):
+class MarkSet(NamedTuple):
     """Marks of one period, made by one release.
 
     Attributes:
@@ -58,7 +58,7 @@ class Part(NamedTuple):
     facts: tuple[NDArray[np.int64], ...] = ()
 
     def __repr__(self) -> str:
-        return "Part(secret)"
+        return "MarkSet(secret)"
 
 
 class Change(NamedTuple):
@@ -72,7 +72,7 @@ class Change(NamedTuple):
     """
 
     secret: Secret
-    added: Sequence[Part]
+    added: Sequence[MarkSet]
     replaced: Sequence[tuple[str, int]] = ()
     forgotten: Sequence[tuple[str, int]] = ()
 
@@ -180,13 +180,13 @@ def _xor(one: bytes, other: bytes) -> bytes:
     return bytes(a ^ b for a, b in zip(one, other, strict=True))
 
 
-def merged(parts: Sequence[Part]) -> Part:
+def merged(parts: Sequence[MarkSet]) -> MarkSet:
     """Parts of one kind and period as one."""
     digests = np.concatenate([part.digests for part in parts])
     order = np.argsort(digests, kind="stable")
     facts = zip(*(part.facts for part in parts), strict=True)
     held = tuple(np.concatenate(fact)[order] for fact in facts)
-    return Part(parts[0].kind, parts[0].period, digests[order], held)
+    return MarkSet(parts[0].kind, parts[0].period, digests[order], held)
 
 
 def pack(digests: Digests, facts: Sequence[NDArray[np.int64]] = ()) -> bytes:
@@ -321,7 +321,7 @@ def write(connection: Connection, stream_id: int, change: Change, subkey: bytes)
     )
 
 
-def read(connection: Connection, stream_id: int, kind: str) -> Iterator[Part]:
+def read(connection: Connection, stream_id: int, kind: str) -> Iterator[MarkSet]:
     """Parts of one kind, period by period; one at a time is in memory."""
     table = schema.marks
     found = connection.execute(
@@ -338,4 +338,4 @@ def read(connection: Connection, stream_id: int, kind: str) -> Iterator[Part]:
                 table.c.part == part,
             )
         ).scalar_one()
-        yield Part(kind, period, *unpack(bytes(blob)))
+        yield MarkSet(kind, period, *unpack(bytes(blob)))

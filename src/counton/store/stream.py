@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from counton.statistics.machine import Machine
     from counton.statistics.readings import Reading, Readings
     from counton.statistics.tallied import Tallied
-    from counton.store.marks import Change, Part
+    from counton.store.marks import Change, MarkSet
     from counton.store.ordered import Ordered
 
 
@@ -479,7 +479,7 @@ class Stream(Closing):
             for seen in found:
                 yield seen.steps, seen.totals
 
-    def marks(self, kind: str) -> Iterator[Part]:
+    def marks(self, kind: str) -> Iterator[MarkSet]:
         """Digests of users ("user") or ids ("id") that have counted, part by part. Secret."""
         from counton.store import marks
 

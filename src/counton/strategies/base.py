@@ -590,7 +590,9 @@ class StreamStrategy(Strategy):
         """
         return participation.each_alternating(self, norm)
 
-    def divided(self, part: participation.Part | None) -> Sequence[tuple[participation.Part, int]]:
+    def divided(
+        self, part: participation.Stretch | None
+    ) -> Sequence[tuple[participation.Stretch, int]]:
         """For trees: the parts of ``part``, or of the whole horizon (None), and how often each.
 
         Every node that items enter is a part. A single step that enters no smaller node is not

@@ -18,7 +18,7 @@ of n_v^2 over all nodes. What is found here, in integers:
 - *Toeplitz* (``SqrtToeplitz``): coefficients which fall and are not negative make
   S = {1, 1 + b, 1 + 2b, ...} the worst, exactly: moving S to the left, and its members together,
   loses no product.
-- *Trees* say how they divide into parts (`Part`): most[m], the largest sum with m members of S in
+- *Trees* say how they divide into parts (`Stretch`): most[m], the largest sum with m members of S in
   a part, is n m^2 plus the best way to share m out among its divisions, where n counts the nodes
   that hold exactly the part, each with the square of its level's weight. Equal parts are computed
   once, and members which are known to add up to most in a single part are not shared out. For
@@ -85,7 +85,7 @@ _IMPOSSIBLE = -(2**62)
 _LARGEST_SUM = 2**62
 
 
-class Part(NamedTuple):
+class Stretch(NamedTuple):
     """Consecutive steps of a tree: what `StreamStrategy.divided` divides further.
 
     Attributes:
@@ -173,7 +173,7 @@ class StepNodes(Hashable, Protocol):
     def shift(self) -> Shift:
         """How far a unit in one step moves all nodes."""
 
-    def divided(self, part: Part | None) -> Sequence[tuple[Part, int]]:
+    def divided(self, part: Stretch | None) -> Sequence[tuple[Stretch, int]]:
         """Parts of a part of a tree, and how often each."""
 
     def level_weight(self, level: int) -> int:
@@ -489,9 +489,9 @@ def _shared_out(
     of_sums = _type_of_sums(strategy, norm, most)
     members = np.arange(most + 1).astype(of_sums)
     powers = members % 2 if alternating else members**2
-    known: dict[Part, _Most] = {}
+    known: dict[Stretch, _Most] = {}
 
-    def best(part: Part) -> _Most:
+    def best(part: Stretch) -> _Most:
         """For 0, 1, 2, ... members in this part."""
         found = known.get(part)
         if found is not None:
@@ -508,7 +508,7 @@ def _shared_out(
         known[part] = _Most(sums, together)
         return known[part]
 
-    def shared(divisions: Sequence[tuple[Part, int]], room: int) -> _Most:
+    def shared(divisions: Sequence[tuple[Stretch, int]], room: int) -> _Most:
         total = _Most(np.zeros(1, of_sums))
         for division, times in divisions:
             one = best(division)
@@ -532,9 +532,9 @@ def _either(left: _Most, right: _Most, room: int) -> _Most:
 def _side_by_side(strategy: StepNodes, schedule: Schedule) -> int:
     """The same for the 1-norm, to which every member adds by itself: the best ones are taken."""
     most = schedule.steps
-    known: dict[Part, dict[int, int]] = {}
+    known: dict[Stretch, dict[int, int]] = {}
 
-    def best(part: Part) -> dict[int, int]:
+    def best(part: Stretch) -> dict[int, int]:
         """How many members in this part add so much: the best, as many as fit."""
         if part not in known:
             room = min(most, -(-part.steps // schedule.apart))
@@ -544,7 +544,7 @@ def _side_by_side(strategy: StepNodes, schedule: Schedule) -> int:
             known[part] = {added + weight: number for added, number in members.items()}
         return known[part]
 
-    def taken(divisions: Sequence[tuple[Part, int]], room: int) -> dict[int, int]:
+    def taken(divisions: Sequence[tuple[Stretch, int]], room: int) -> dict[int, int]:
         members: dict[int, int] = {}
         for part, times in divisions:
             for added, number in best(part).items():
@@ -563,16 +563,16 @@ def _over_parts(strategy: StepNodes, norm: Norm, *, alternating: bool = False) -
 
     With ``alternating`` changes it is that of 1 in every node, which is no less than any.
     """
-    known: dict[Part, int] = {}
+    known: dict[Stretch, int] = {}
 
-    def total(part: Part) -> int:
+    def total(part: Stretch) -> int:
         if part not in known:
             weight = part.nodes * strategy.level_weight(part.level) ** norm
             held = 1 if alternating else part.steps**norm
             known[part] = weight * held + divided(strategy.divided(part))
         return known[part]
 
-    def divided(divisions: Sequence[tuple[Part, int]]) -> int:
+    def divided(divisions: Sequence[tuple[Stretch, int]]) -> int:
         return sum(times * total(part) for part, times in divisions)
 
     return divided(strategy.divided(None))
@@ -634,7 +634,7 @@ def _bends(sums: Integers) -> list[int]:
 def _level_bound(strategy: StepNodes, schedule: Schedule) -> int:
     """Sum over levels of w^2 (q m^2 + r^2), (q, r) = divmod(k, m): as if they were independent."""
     widest: dict[int, int] = {}
-    seen: set[Part] = set()
+    seen: set[Stretch] = set()
     waiting = [part for part, _ in strategy.divided(None)]
     while waiting:
         part = waiting.pop()

@@ -25,7 +25,7 @@ from counton.strategies.base import (
     is_wide,
     nodes_per_chunk,
 )
-from counton.strategies.participation import Part
+from counton.strategies.participation import Stretch
 from counton.strategies.streams.dyadic import below_split, dyadic_error, dyadic_window_error
 
 
@@ -87,17 +87,17 @@ class Binary(StreamStrategy):
         """The height: all entries are 0 or 1."""
         return Fraction(self.height)
 
-    def divided(self, part: Part | None) -> tuple[tuple[Part, int], ...]:
+    def divided(self, part: Stretch | None) -> tuple[tuple[Stretch, int], ...]:
         """Left half, which is a node, and right half."""
         if part is None:
-            part = Part(self.height, 0, self.horizon)
+            part = Stretch(self.height, 0, self.horizon)
         if part.level == 0:
             return ()
         half = 1 << part.level - 1
-        left = Part(part.level - 1, 1, min(part.steps, half))
+        left = Stretch(part.level - 1, 1, min(part.steps, half))
         if part.steps <= half:
             return ((left, 1),)
-        return (left, 1), (Part(part.level - 1, 0, part.steps - half), 1)
+        return (left, 1), (Stretch(part.level - 1, 0, part.steps - half), 1)
 
     def nodes_by_level(self) -> Iterator[NDArray[np.int64]]:
         """The left children above each leaf."""

@@ -35,7 +35,7 @@ from counton.strategies.base import (
     check_metric,
     nodes_per_chunk,
 )
-from counton.strategies.participation import Part
+from counton.strategies.participation import Stretch
 from counton.strategies.streams.dyadic import below_split, dyadic_error, dyadic_window_error
 
 LARGEST_HORIZON = 2**40
@@ -117,15 +117,15 @@ class HonakerOnline(StreamStrategy):
         """The height: all entries are 0 or 1."""
         return Fraction(self.height)
 
-    def divided(self, part: Part | None) -> tuple[tuple[Part, int], ...]:
+    def divided(self, part: Stretch | None) -> tuple[tuple[Stretch, int], ...]:
         """Two halves, each a node if it is complete by the horizon."""
         if part is None:
-            part = Part(self.height, 0, self.horizon)
+            part = Stretch(self.height, 0, self.horizon)
         if part.level == 0:
             return ()
         half = 1 << part.level - 1
         steps = [min(part.steps, half), max(part.steps - half, 0)]
-        halves = (Part(part.level - 1, int(count == half), count) for count in steps if count)
+        halves = (Stretch(part.level - 1, int(count == half), count) for count in steps if count)
         return tuple((piece, 1) for piece in halves)
 
     def nodes_by_level(self) -> Iterator[NDArray[np.int64]]:

@@ -39,7 +39,7 @@ from counton.strategies.base import (
     is_wide,
     nodes_per_chunk,
 )
-from counton.strategies.participation import Part
+from counton.strategies.participation import Stretch
 
 #: All arities up to here are candidates, of the larger ones those that save a level.
 _ALL_ARITIES = 128
@@ -296,21 +296,21 @@ class KAry(StreamStrategy):
         """The height: all entries are 0 or 1."""
         return Fraction(self.height)
 
-    def divided(self, part: Part | None) -> tuple[tuple[Part, int], ...]:
+    def divided(self, part: Stretch | None) -> tuple[tuple[Stretch, int], ...]:
         """As many parts as the arity, all nodes but the one that no release reads."""
         if part is None:
-            part = Part(self.height, 0, self.horizon)
+            part = Stretch(self.height, 0, self.horizon)
         if part.level == 0:
             return ()
         width = self.arity ** (part.level - 1)
         full, rest = divmod(part.steps, width)
         unread = -self._digits.below % self.arity or self.arity  # its number among its siblings
         counted = full - (unread <= full)
-        parts = [(Part(part.level - 1, 1, width), counted)] if counted else []
+        parts = [(Stretch(part.level - 1, 1, width), counted)] if counted else []
         if unread <= full:
-            parts.append((Part(part.level - 1, 0, width), 1))
+            parts.append((Stretch(part.level - 1, 0, width), 1))
         if rest:
-            parts.append((Part(part.level - 1, int(unread != full + 1), rest), 1))
+            parts.append((Stretch(part.level - 1, int(unread != full + 1), rest), 1))
         return tuple(parts)
 
     def nodes_by_level(self) -> Iterator[NDArray[np.int64]]:

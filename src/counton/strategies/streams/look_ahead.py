@@ -42,7 +42,7 @@ from counton.strategies.base import (
     check_release_form,
     nodes_per_chunk,
 )
-from counton.strategies.participation import Part, schedule_for
+from counton.strategies.participation import Stretch, schedule_for
 from counton.strategies.streams.look_ahead_search import (
     Asked,
     best_shape,
@@ -347,16 +347,16 @@ class LookAhead(StreamStrategy):
         """The largest weight."""
         return max(self.weights)
 
-    def divided(self, part: Part | None) -> tuple[tuple[Part, int], ...]:
+    def divided(self, part: Stretch | None) -> tuple[tuple[Stretch, int], ...]:
         """The nodes of the highest level, and the children of each node."""
         if part is None:
-            part = Part(self.height, 0, self.horizon)
+            part = Stretch(self.height, 0, self.horizon)
         if part.level == 0:
             return ()
         width = self.trees.widths[part.level - 1]
         full, rest = divmod(part.steps, width)
-        parts = [(Part(part.level - 1, 1, width), full)] if full else []
-        return (*parts, (Part(part.level - 1, 1, rest), 1)) if rest else tuple(parts)
+        parts = [(Stretch(part.level - 1, 1, width), full)] if full else []
+        return (*parts, (Stretch(part.level - 1, 1, rest), 1)) if rest else tuple(parts)
 
     def level_weight(self, level: int) -> int:
         """The weight of its nodes."""

@@ -34,7 +34,7 @@ from counton.strategies.base import (
     is_wide,
     nodes_per_chunk,
 )
-from counton.strategies.participation import Part, Schedule
+from counton.strategies.participation import Schedule, Stretch
 
 #: Levels of a table of noise are numbered by one byte.
 LARGEST_HEIGHT = 256
@@ -214,21 +214,21 @@ class SmoothBinary(StreamStrategy):
         """The number of zeros: all entries are 0 or 1."""
         return Fraction(self.zeros)
 
-    def divided(self, part: Part | None) -> tuple[tuple[Part, int], ...]:
+    def divided(self, part: Stretch | None) -> tuple[tuple[Stretch, int], ...]:
         """Leaves that go on with a zero, which is a node, and leaves that go on with a one.
 
         ``kind`` is how many zeros are left for the ``level`` bits below.
         """
         if part is None:
-            part = Part(self.height, 0, self.horizon, self.zeros)
+            part = Stretch(self.height, 0, self.horizon, self.zeros)
         bits, zeros = part.level, part.kind
         if zeros in (0, bits):
             return ()
         half = math.comb(bits - 1, zeros - 1)
-        with_zero = Part(bits - 1, 1, min(part.steps, half), zeros - 1)
+        with_zero = Stretch(bits - 1, 1, min(part.steps, half), zeros - 1)
         if part.steps <= half:
             return ((with_zero, 1),)
-        return (with_zero, 1), (Part(bits - 1, 0, part.steps - half, zeros), 1)
+        return (with_zero, 1), (Stretch(bits - 1, 0, part.steps - half, zeros), 1)
 
     def overlaps(self, schedule: Schedule) -> list[int]:
         """Leaves with z zeros in common lie among the C(height - z, zeros - z) of one prefix.
