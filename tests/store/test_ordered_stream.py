@@ -28,7 +28,7 @@ from counton.errors import (
 from counton.exact import text
 from counton.statistics import Distinct, Statistic
 from counton.store import Store, state_summary, verify
-from counton.store.ordered import Ordered, event_digests
+from counton.store.ordered import OrderedMachine, event_digests
 from counton.strategies import KAry
 
 __all__ = ["letters_are_known"]  # a fixture
@@ -62,7 +62,7 @@ def give(stream: Stream, letter: str, step: int | None = None) -> list[int]:
     return estimates
 
 
-def exact(stream: Stream) -> Ordered:
+def exact(stream: Stream) -> OrderedMachine:
     assert stream._ordered is not None
     return stream._ordered
 

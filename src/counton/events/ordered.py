@@ -27,7 +27,7 @@ _FLAGS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no"
 _ENDS, _COMMENTS = b"\r\n\t ", (">", ";")
 
 
-class Ordered(NamedTuple):
+class OrderedEvents(NamedTuple):
     """Events of steps. Exact, hence secret.
 
     Attributes:
@@ -50,9 +50,9 @@ class Ordered(NamedTuple):
     quarantined: int = 0
 
     def __repr__(self) -> str:
-        return "Ordered(secret)"
+        return "OrderedEvents(secret)"
 
-    def until(self, steps: int) -> Ordered:
+    def until(self, steps: int) -> OrderedEvents:
         """Those of the first steps."""
         stops = self.stops[:steps]
         return self._replace(events=self.events[: stops[-1] if steps else 0], stops=stops)
@@ -71,7 +71,7 @@ def ordered_rows(
     time_format: str | None = None,
     ties: bool = False,
     policies: Policies | None = None,
-) -> Ordered:
+) -> OrderedEvents:
     """Rows by time (of equal times in their order), or each a step in the order of the file.
 
     Args:
@@ -135,14 +135,14 @@ def ordered_rows(
         left_out, rows = left_out + rows.height - kept.height, kept
     if not timed:
         stops = np.arange(1, rows.height + 1)
-        return Ordered(_events(rows, columns), stops, left_out=left_out)
+        return OrderedEvents(_events(rows, columns), stops, left_out=left_out)
     assert windows is not None
     parted = [f"part {place}" for place in range(len(columns))] if ties else []
     rows = rows.sort("us", *parted, maintain_order=True)
     steps = windows.step_of(rows["us"].to_numpy())
     before, within = np.searchsorted(steps, [1, windows.steps + 1]).tolist()
     stops = np.searchsorted(steps[before:within], np.arange(1, windows.steps + 1), "right")
-    return Ordered(
+    return OrderedEvents(
         _events(rows.slice(before, within - before), columns),
         stops.astype(np.int64),
         int(rows["us"][-1]) if rows.height else None,
@@ -241,7 +241,7 @@ def _check(
     )
 
 
-def letters_of(path: str | os.PathLike[str], alphabet: Collection[str] = ()) -> Ordered:
+def letters_of(path: str | os.PathLike[str], alphabet: Collection[str] = ()) -> OrderedEvents:
     """Letters of a text, each a step: all but spaces and ends of lines.
 
     Lines that begin with ``>`` or ``;`` are names and comments, as FASTA files have them. None of
@@ -270,4 +270,4 @@ def letters_of(path: str | os.PathLike[str], alphabet: Collection[str] = ()) -> 
             f"{name!r} is no text in UTF-8 ({error}); convert it, or name a column of letters if "
             f"it is a table"
         ) from error
-    return Ordered(list(text), np.arange(1, len(text) + 1))
+    return OrderedEvents(list(text), np.arange(1, len(text) + 1))

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from counton.errors import HorizonExceeded, InvalidInput, ReplayMismatch, field
 from counton.events.files import Source
-from counton.events.ordered import Ordered, letters_of, ordered_rows
+from counton.events.ordered import OrderedEvents, letters_of, ordered_rows
 from counton.events.policies import Policies
 from counton.events.tally import collected
 from counton.events.windows import ClockChange
@@ -32,7 +32,7 @@ from counton.store import Stream
 _CHUNK = 2**20
 
 
-def read_letters(job: Job, statistic: Statistic) -> Ordered:
+def read_letters(job: Job, statistic: Statistic) -> OrderedEvents:
     """The letters of a text, each an event.
 
     Raises:
@@ -49,7 +49,9 @@ def read_letters(job: Job, statistic: Statistic) -> Ordered:
     return letters_of(events, statistic.parameters.get("alphabet", ()))
 
 
-def read_rows(job: Job, definition: Definition, source: Source, policies: Policies) -> Ordered:
+def read_rows(
+    job: Job, definition: Definition, source: Source, policies: Policies
+) -> OrderedEvents:
     """The rows of a source in the order in which they happened.
 
     Raises:
@@ -105,7 +107,7 @@ def in_any_order(definition: Definition) -> bool:
     return timed and not (definition.statistic.of_letters or definition.parts.flags)
 
 
-def fitting(events: Ordered, definition: Definition, released: int | None) -> Ordered:
+def fitting(events: OrderedEvents, definition: Definition, released: int | None) -> OrderedEvents:
     """Events where each row is a step, of which the stream has as many; of a full one its own.
 
     Raises:
@@ -140,7 +142,7 @@ class Taking:
     """
 
     definition: Definition
-    events: Ordered
+    events: OrderedEvents
     ended: int
     late: str = "refuse"
 
@@ -195,12 +197,12 @@ class Taking:
             yield range(start, min(start + size, self.ended))
 
 
-def _try(exact: Exact, events: Ordered, chunks: Iterable[range]) -> None:
+def _try(exact: Exact, events: OrderedEvents, chunks: Iterable[range]) -> None:
     for steps in chunks:
         exact.take(*_of(events, steps))
 
 
-def _of(events: Ordered, steps: range) -> tuple[Any, NDArray[np.int64]]:
+def _of(events: OrderedEvents, steps: range) -> tuple[Any, NDArray[np.int64]]:
     """Events of some steps, counted from 0, and their stops."""
     begin = int(events.stops[steps.start - 1]) if steps.start else 0
     stops = events.stops[steps.start : steps.stop] - begin

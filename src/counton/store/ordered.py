@@ -30,7 +30,7 @@ _DIGEST = 8
 _WHOLE = 2**53
 
 
-class Ordered(Machine):
+class OrderedMachine(Machine):
     """What a stream holds where the order of events matters: the machine, and whose events it took.
 
     A step is counted, and committed with what is known then, in one transaction; keyed digests of

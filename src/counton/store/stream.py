@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from counton.statistics.readings import Reading, Readings
     from counton.statistics.tallied import Tallied
     from counton.store.marks import Change, MarkSet
-    from counton.store.ordered import Ordered
+    from counton.store.ordered import OrderedMachine
 
 
 class Stream(Closing):
@@ -622,10 +622,14 @@ class Stream(Closing):
         return f"Stream(name={self._name!r}, step={self._step})"
 
     @property
-    def _ordered(self) -> Ordered | None:
+    def _ordered(self) -> OrderedMachine | None:
         """What takes events where their order matters."""
         machine = self._machine
-        return None if machine is None or machine.statistic.tallied else cast("Ordered", machine)
+        return (
+            None
+            if machine is None or machine.statistic.tallied
+            else cast("OrderedMachine", machine)
+        )
 
     def _machine_for(self, what: str) -> Machine:
         if self._machine is None:
@@ -711,7 +715,7 @@ def _machine_of(writer: Writer, key: Key, connection: Connection | None = None) 
         with writer.database.transaction(write=False) as connection:
             return _machine_of(writer, key, connection)
     row = records.find(connection, writer.name)
-    return ordered.Ordered(writer, key, ordered.known_at(connection, row, key))
+    return ordered.OrderedMachine(writer, key, ordered.known_at(connection, row, key))
 
 
 def _changes(machine: Machine, events: Events, stops: NDArray[np.int64]) -> NDArray[Any]:
