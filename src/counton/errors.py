@@ -17,13 +17,13 @@ def field(name: str, value: object = None) -> str:
     """A caller's argument, to be put into the message of an error.
 
     Python's reader finds its name there; a command line, which calls it otherwise, asks the error
-    for `CountonError.told`. With a value: ``name=value``, and for True an option without a value.
-    Rows are never shown: of what `is_one` refuses only the name.
+    for `CountonError.translate`. With a value: ``name=value``, and for True an option without a
+    value. Rows are never shown: of what `is_one` refuses only the name.
 
     >>> error = InvalidInput(f"a new stream needs {field('start')}; give {field('append', True)}")
     >>> print(error)
     a new stream needs start; give append=True
-    >>> error.told({"start": "First window", "append": "New rows only"})
+    >>> error.translate({"start": "First window", "append": "New rows only"})
     'a new stream needs First window; give New rows only'
     >>> error.fields
     ('start', 'append')
@@ -78,7 +78,7 @@ class CountonError(Exception):
         """Names of the arguments that the message is about."""
         return tuple(dict.fromkeys(found[1] for found in _FIELD.finditer(self._message)))
 
-    def told(self, names: Mapping[str, str]) -> str:
+    def translate(self, names: Mapping[str, str]) -> str:
         """The message with other names for the caller's arguments.
 
         Args:

@@ -191,7 +191,7 @@ GROUPS = {"groups": ["home", "shop"], "start": "2024-03-01", "release": "totals"
 
 def sealed(state: Path) -> None:
     """A stream with details that knows users and a file."""
-    part = marks.Part("user", 0, np.array([3, 8], np.uint64))
+    part = marks.MarkSet("user", 0, np.array([3, 8], np.uint64))
     with Stream.create(state, "s", KAry(20, 4), PureDP(1), shape=(2,), details=GROUPS) as stream:
         change = marks.Change(marks.Secret(bytes(range(32))), [part])
         stream.release_many([[1, 2], [3, 4]], remembered=change, sources=["file"])

@@ -348,7 +348,7 @@ def test_square_root_moves_to_the_left(separation: int) -> None:
 class Hidden(LookAhead):
     """A tree of which only columns are known."""
 
-    def divided(self, part: participation.Part | None) -> tuple[()]:
+    def divided(self, part: participation.Stretch | None) -> tuple[()]:
         return ()
 
     def nodes_by_level(self) -> Any:
@@ -426,7 +426,7 @@ def all_shares(tree: StreamStrategy, norm: int, schedule: participation.Schedule
         return found
 
     @cache
-    def best(part: participation.Part | None) -> NDArray[Any]:
+    def best(part: participation.Stretch | None) -> NDArray[Any]:
         room = most if part is None else min(most, -(-part.steps // schedule.apart))
         total, divisions = np.zeros(1, np.int64), tree.divided(part)
         for division, times in divisions:

@@ -87,7 +87,7 @@ def _end(error: Exception, options: Mapping[str, str]) -> NoReturn:
 
 def _words(error: Exception, options: Mapping[str, str]) -> str:
     if isinstance(error, CountonError):
-        return error.told(options)
+        return error.translate(options)
     if isinstance(error, OSError) and error.filename is not None:
         return (
             f"{error.filename!r} cannot be used ({error.strerror}): check the path, its "

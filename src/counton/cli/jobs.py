@@ -107,7 +107,7 @@ def _failure(error: BaseException) -> tuple[ExitCode, str]:
     if isinstance(error, ModuleNotFoundError) and error.name in NEEDED:
         error = missing(error.name, error)
     if isinstance(error, CountonError):
-        return exit_code(error), error.told(_keys())
+        return exit_code(error), error.translate(_keys())
     if isinstance(error, OSError):
         return exit_code(error), str(error)
     return ExitCode.FAILED, (

@@ -122,7 +122,7 @@ class Chosen:
 
     cells: pl.DataFrame
     rows: pl.DataFrame
-    users: list[marks.Part]
+    users: list[marks.MarkSet]
     over: int
     known: int
     closed: int
@@ -178,7 +178,7 @@ class Bounding:
         self._held: Held | None = None
         self._memory: Stream | None = None
         self._released = 0
-        self._kept: list[marks.Part] = []
+        self._kept: list[marks.MarkSet] = []
 
     def hold(self, source: Source) -> Held:
         """What holds the rows of a source while they are tallied."""
@@ -200,7 +200,7 @@ class Bounding:
         assert self._held is not None
         rows = self._held.rows()
         frame, known, over = self._open(self._with_period(rows)), 0, 0
-        users: list[marks.Part] = []
+        users: list[marks.MarkSet] = []
         closed = rows.height - frame.height
         if self._by_id:
             frame, known = self._without_known_ids(frame)
@@ -211,7 +211,7 @@ class Bounding:
 
     def change(self, chosen: Chosen, target: int) -> marks.Change:
         """What the stream has to remember of chosen rows once ``target`` steps are released."""
-        added, forgotten = list[marks.Part](), list[tuple[str, int]]()
+        added, forgotten = list[marks.MarkSet](), list[tuple[str, int]]()
         if self._by_id:
             if target:
                 forgotten.append(("id", self._first_day(target)))
@@ -225,7 +225,7 @@ class Bounding:
                 first = self._first_open(target)
                 forgotten.append(("user", first))
             added += [part for part in chosen.users if first is None or part.period >= first]
-        former: dict[tuple[str, int], list[marks.Part]] = {}
+        former: dict[tuple[str, int], list[marks.MarkSet]] = {}
         for part in self._kept:
             former.setdefault((part.kind, part.period), []).append(part)
         full = {place for place, parts in former.items() if len(parts) >= marks.MOST_PARTS}
@@ -282,7 +282,7 @@ class Bounding:
     def _first_day(self, released: int, late: int = LATE_DAYS) -> int:
         return int(self._line(released, late).select(_day(pl.col("us"))).item())
 
-    def _parts_of(self, kind: str) -> Iterator[marks.Part]:
+    def _parts_of(self, kind: str) -> Iterator[marks.MarkSet]:
         """What is remembered; kept in mind since it may have to be merged."""
         if self._memory is not None:
             for part in self._memory.marks(kind):
@@ -309,7 +309,7 @@ class Bounding:
 
     def _bounded(
         self, frame: pl.DataFrame, people: People
-    ) -> tuple[pl.DataFrame, list[marks.Part], int, int]:
+    ) -> tuple[pl.DataFrame, list[marks.MarkSet], int, int]:
         """The rows that count, their marks, how many were known, and how many were left out.
 
         Units with no more rows than may count, and none before, are found by sorting digests;
@@ -318,7 +318,7 @@ class Bounding:
         before = self._before()
         rows = _Columns(frame)
         alone = 1 if people.distinct or people.first else people.most
-        added: dict[int, marks.Part] = {}
+        added: dict[int, marks.MarkSet] = {}
         contested, units = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         taken = [pl.DataFrame(schema=_TAKEN)]
         unmarked = np.ones(frame.height, np.bool_)
@@ -350,7 +350,7 @@ class Bounding:
                 places = places[~which]
             if len(places):
                 held = tuple(fact[places] for fact in rows.facts)
-                added[period] = marks.Part("user", period, rows.users[places], held)
+                added[period] = marks.MarkSet("user", period, rows.users[places], held)
             count += len(sizes)
         if self._append and not self._by_id and not self._confirmed:
             _refuse_known(frame, known, before.values())
@@ -382,10 +382,10 @@ class Bounding:
         )
         return before
 
-    def _before(self) -> dict[int, marks.Part]:
+    def _before(self) -> dict[int, marks.MarkSet]:
         """Rows of open periods that were taken before."""
         first = self._first_open(self._released) if self._released else None
-        parts: dict[int, list[marks.Part]] = {}
+        parts: dict[int, list[marks.MarkSet]] = {}
         for part in self._parts_of("user"):
             if first is None or part.period >= first:
                 parts.setdefault(part.period, []).append(part)
@@ -401,7 +401,7 @@ class _Columns:
         self._us = frame["us"].to_numpy()
 
     def known(
-        self, places: NDArray[np.int64], part: marks.Part, before: NDArray[np.int64] | None
+        self, places: NDArray[np.int64], part: marks.MarkSet, before: NDArray[np.int64] | None
     ) -> NDArray[np.bool_]:
         """Which rows are those of a part: of equal ones the first, as many as it has.
 
@@ -503,7 +503,7 @@ def _first_of_each(frame: pl.DataFrame, by: Sequence[str], places: Integers) -> 
     return pl.concat([marked.filter(~pl.col("several")), firsts]).drop("several")
 
 
-def _refuse_known(frame: pl.DataFrame, again: int, before: Iterable[marks.Part]) -> None:
+def _refuse_known(frame: pl.DataFrame, again: int, before: Iterable[marks.MarkSet]) -> None:
     """Refuse new rows among which nearly all are that were counted in the same windows."""
     if again < _FEW:
         return
@@ -542,7 +542,7 @@ def _first_rows(
     return pl.concat([within, beyond]).drop("room", "wanted", "used", strict=False)
 
 
-def _parts(kind: str, taken: pl.DataFrame, facts: Sequence[str]) -> list[marks.Part]:
+def _parts(kind: str, taken: pl.DataFrame, facts: Sequence[str]) -> list[marks.MarkSet]:
     """Rows by period; in each the digests ascend."""
     digests = taken["digest"].to_numpy()
     columns = [taken[name].to_numpy() for name in facts]
@@ -550,5 +550,5 @@ def _parts(kind: str, taken: pl.DataFrame, facts: Sequence[str]) -> list[marks.P
     for period, places in _by_number(taken["period"].to_numpy()):
         order = places[np.argsort(digests[places], kind="stable")]
         held = tuple(column[order] for column in columns)
-        made.append(marks.Part(kind, period, digests[order], held))
+        made.append(marks.MarkSet(kind, period, digests[order], held))
     return made

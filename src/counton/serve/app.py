@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from counton.errors import CountonError, InvalidInput
 from counton.serve import assets, metrics, reading, writing
-from counton.serve.jobs import told
+from counton.serve.jobs import explain
 from counton.serve.journaling import note, warn
 from counton.serve.service import Service
 
@@ -58,7 +58,7 @@ def application(service: Service) -> FastAPI:
         counts[stream, what] += 1
         rows[stream, what] += many
 
-    app.add_middleware(Told)
+    app.add_middleware(RequestLog)
 
     @app.exception_handler(RequestValidationError)
     async def _invalid(_request: Request, error: RequestValidationError) -> JSONResponse:
@@ -66,7 +66,7 @@ def application(service: Service) -> FastAPI:
 
     @app.exception_handler(InvalidInput)
     async def _refused(_request: Request, error: InvalidInput) -> JSONResponse:
-        return JSONResponse({"detail": told(error)}, 422)
+        return JSONResponse({"detail": explain(error)}, 422)
 
     @app.exception_handler(OSError)
     @app.exception_handler(CountonError)
@@ -144,7 +144,7 @@ def _short(value: object) -> str:
 _LONGEST = 80
 
 
-class Told:
+class RequestLog:
     """Notes each request, and adds headers to answers; streams pass as they are.
 
     Args:

@@ -94,9 +94,9 @@ def _approve(definition: Definition) -> None:
     raise _Approved(definition)
 
 
-def told(error: CountonError) -> str:
+def explain(error: CountonError) -> str:
     """An error in the words of job files."""
-    return error.told(words_of_files())
+    return error.translate(words_of_files())
 
 
 @contextmanager
@@ -107,7 +107,7 @@ def about(name: str) -> Iterator[None]:
     except MissingExtra:
         raise
     except CountonError as error:
-        raise type(error)(f"job {name!r}: {told(error)}") from error
+        raise type(error)(f"job {name!r}: {explain(error)}") from error
     except OSError as error:
         raise StateError(f"job {name!r}: {error}; see that it can be read and written") from error
 

@@ -23,7 +23,7 @@ from counton.windows import microseconds, moment
 
 
 @dataclass(frozen=True)
-class Told:
+class LeftOutBatch:
     """A batch that is left out, without its rows. Exact: only for the operator.
 
     Attributes:
@@ -64,10 +64,12 @@ class LeftOutBatches:
         jobs = chosen(load(file, nothing), only)
         self._jobs = {job.name: job for job in jobs.values() if is_known(job)}
 
-    def all(self) -> list[Told]:
+    def all(self) -> list[LeftOutBatch]:
         """What is left out, stream by stream."""
         return [
-            Told(one.id, name, one.batch, moment(one.arrived).isoformat(), one.rows, one.why)
+            LeftOutBatch(
+                one.id, name, one.batch, moment(one.arrived).isoformat(), one.rows, one.why
+            )
             for name, job in self._jobs.items()
             for one in _left_out(job)
         ]

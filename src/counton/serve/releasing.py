@@ -31,7 +31,7 @@ from counton.jobs.clock import length_of
 from counton.jobs.runs import Outcome, run
 from counton.mechanisms.counter import NoiseAhead
 from counton.serve.intake import UnderWay
-from counton.serve.jobs import Served, told, unpacked
+from counton.serve.jobs import Served, explain, unpacked
 from counton.serve.journaling import note, warn
 from counton.store import Store, state_file
 from counton.store.database import Within
@@ -263,7 +263,7 @@ class Releaser:
         except BaseException as error:
             if not _of_rows(error):
                 raise
-            return told(error) if isinstance(error, CountonError) else type(error).__name__
+            return explain(error) if isinstance(error, CountonError) else type(error).__name__
 
     def _run(self, fold: Fold | None, us: int) -> bool:
         began = monotonic()

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from counton.errors import CountonError, InvalidInput
 from counton.serve.bodies import ARROW, ENCODINGS, JSON_LINES, TooLarge, decompressed
 from counton.serve.intake import Full, checked_batch, digest_of
-from counton.serve.jobs import told
+from counton.serve.jobs import explain
 from counton.serve.reading import FAILED, REFUSALS, UNSURE, Refusal
 from counton.serve.service import Service
 from counton.store.inbox import LONGEST_ID, Verdict
@@ -202,7 +202,7 @@ def router(service: Service, count: Callable[[str, str, int], None]) -> APIRoute
                 raise HTTPException(410, str(error)) from None
             except InvalidInput as error:
                 count(name, "refused", 0)
-                raise HTTPException(422, told(error)) from None
+                raise HTTPException(422, explain(error)) from None
             except (Full, CountonError, OSError):
                 count(name, "put off", 0)
                 if await asyncio.to_thread(service.is_old_copy, name):

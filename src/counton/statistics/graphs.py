@@ -218,7 +218,7 @@ def differ(neighbours: Relation, any_sightings: bool = True) -> str:
     return f"in {which}; all others stay in their steps, and a step left without one is empty"
 
 
-class Told(NamedTuple):
+class EdgeRows(NamedTuple):
     """Events of edges, checked: the numbers of their nodes, and what came with them.
 
     Attributes:
@@ -254,7 +254,7 @@ class Nodes:
         """Of a node; slow."""
         return list(self.numbers)[number]
 
-    def read(self, events: Events, more: str | None = None) -> Told:
+    def read(self, events: Events, more: str | None = None) -> EdgeRows:
         """Events as numbers of nodes; those who are new are numbered.
 
         Args:
@@ -281,9 +281,11 @@ class Nodes:
             for event in told:
                 labels += event[:2]
         ends = self.number(labels).reshape(-1, 2)
-        return Told(self._no_loops(ends), np.array(places, np.int64), [e[2:] for e in told if more])
+        return EdgeRows(
+            self._no_loops(ends), np.array(places, np.int64), [e[2:] for e in told if more]
+        )
 
-    def _read_array(self, events: NDArray[Any]) -> Told:
+    def _read_array(self, events: NDArray[Any]) -> EdgeRows:
         if events.ndim != 2 or events.shape[1] != 2:
             raise InvalidInput(
                 f"edges have shape {events.shape}; they must be pairs of nodes: a row for each"
@@ -293,7 +295,7 @@ class Nodes:
         numbers = np.empty(len(values), np.int64)
         numbers[order] = self.number(values[order].tolist())
         ends = numbers[inverse].reshape(-1, 2)
-        return Told(self._no_loops(ends), np.arange(len(ends)), [])
+        return EdgeRows(self._no_loops(ends), np.arange(len(ends)), [])
 
     def number(self, labels: list[Any]) -> NDArray[np.int64]:
         """Numbers of labels; those who are new get one.
@@ -464,7 +466,7 @@ class Graph(Exact):
         )
 
     def _take_many(
-        self, told: Told, steps: NDArray[np.int64], count: int
+        self, told: EdgeRows, steps: NDArray[np.int64], count: int
     ) -> tuple[NDArray[np.int64], Any]:
         """As arrays: every edge once, at first sight."""
         statistic = self._statistic
@@ -488,7 +490,7 @@ class Graph(Exact):
         return changes, len(old)
 
     def _take_few(
-        self, told: Told, steps: list[int], count: int
+        self, told: EdgeRows, steps: list[int], count: int
     ) -> tuple[NDArray[np.int64], list[tuple[int, bool]]]:
         """One by one, in the sets of neighbours."""
         statistic = self._statistic

@@ -18,8 +18,8 @@ of n_v^2 over all nodes. What is found here, in integers:
 - *Toeplitz* (``SqrtToeplitz``): coefficients which fall and are not negative make
   S = {1, 1 + b, 1 + 2b, ...} the worst, exactly: moving S to the left, and its members together,
   loses no product.
-- *Trees* say how they divide into parts (`Stretch`): most[m], the largest sum with m members of S in
-  a part, is n m^2 plus the best way to share m out among its divisions, where n counts the nodes
+- *Trees* say how they divide (`Stretch`): most[m], the largest sum with m members of S in a part,
+  is n m^2 plus the best way to share m out among its divisions, where n counts the nodes
   that hold exactly the part, each with the square of its level's weight. Equal parts are computed
   once, and members which are known to add up to most in a single part are not shared out. For
   distinct steps (b = 1) that is exact. For b > 1 a part of w steps holds at most
