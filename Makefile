@@ -198,9 +198,12 @@ PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(
 pytest: $(READY)
 	$(PYTEST)
 
+# Folders or files of tests: those of what is being changed take seconds.
+ROOMS ?=
+
 .PHONY: quick
-quick: $(READY) ## the tests that take no figures, pages, kills and servers: a few minutes
-	$(PYTEST) -m 'not slow'
+quick: $(READY) ## the tests without figures, pages, kills and servers: minutes; ROOMS=tests/noise: seconds
+	$(PYTEST) -m 'not slow' $(ROOMS)
 
 # Examples of each of 19 statistics; one takes a sixth of a second of CPU, of tables once half of one.
 FUZZ ?= 300

@@ -3,6 +3,7 @@
 import itertools
 import math
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from counton.noise import InsecureKeyWarning, InsecureSeededKey
 from counton.privacy import ZCDP, Guarantee, PureDP
 from counton.statistics import Contingency
 from counton.statistics.grid_cells import GridReading, _few
-from counton.strategies.lines import Grid, Haar, LineStrategy, Nodes
+from counton.strategies.lines import Haar, LineStrategy, Nodes
 
 LEVELS = (0.5, 0.9, 0.95, 0.999)
 
@@ -43,7 +44,8 @@ def masses(law: Law) -> NDArray[np.float64]:
     return np.asarray(weights / weights.sum())
 
 
-def inside(law: Law, weights: list[Fraction]) -> tuple[NDArray[np.float64], int]:
+@cache
+def inside(law: Law, weights: tuple[Fraction, ...]) -> tuple[NDArray[np.float64], int]:
     """P(|N| <= c / d) for c = 0, 1, ..., and d: by convolution on the lattice of all weights."""
     common = math.lcm(*(weight.denominator for weight in weights))
     total = np.ones(1)
@@ -59,14 +61,17 @@ def inside(law: Law, weights: list[Fraction]) -> tuple[NDArray[np.float64], int]
     return np.asarray(2 * np.cumsum(half) - half[0]), common
 
 
-def read(strategy: Grid, low: list[int], high: list[int]) -> list[Fraction]:
+@cache
+def read(
+    axes: tuple[LineStrategy, ...], low: tuple[int, ...], high: tuple[int, ...]
+) -> tuple[Fraction, ...]:
     """With which weights a box reads the measurements, from C alone."""
     rows = np.ones(1)
-    for axis, first, last in zip(strategy.axes, low, high, strict=True):
+    for axis, first, last in zip(axes, low, high, strict=True):
         rows = np.kron(rows, np.linalg.pinv(axis.matrix())[first:last].sum(axis=0))
     found = [Fraction(float(weight)).limit_denominator(20_000) for weight in rows]
     assert np.allclose([float(weight) for weight in found], rows, atol=1e-9)
-    return [weight for weight in found if weight]
+    return tuple(weight for weight in found if weight)
 
 
 def half_of(reading: GridReading, low: list[int], high: list[int], wanted: float) -> float:
@@ -80,7 +85,7 @@ def check(reading: GridReading, wanted: float) -> None:
     sides: list[Any] = [list(itertools.combinations(range(cells + 1), 2)) for cells in grid.shape]
     for box in itertools.product(*sides):
         low, high = [side[0] for side in box], [side[1] for side in box]
-        weights = read(grid, low, high)
+        weights = read(tuple(grid.axes), tuple(low), tuple(high))
         chance, common = inside(law, weights)
         half = half_of(reading, low, high, wanted)
         # What is released is rounded: only what is within this of the estimate's noise is covered.
@@ -195,7 +200,7 @@ def test_wide_noise_is_covered_by_the_smooth_rule() -> None:
     for law in [*laws, DiscreteGaussian(Fraction(400))]:
         assert not is_narrow(law)
         for weights in ([1], [1, 1], [1] * 3, [1] * 8, [2, 1], [3, 2], [3, 1, 1], [4, 3, 2, 1]):
-            chance, _ = inside(law, [Fraction(weight) for weight in weights])
+            chance, _ = inside(law, tuple(map(Fraction, weights)))
             std = math.sqrt(law.variance * sum(weight**2 for weight in weights))
             for level in (0.88, 0.9, 0.906, 0.907, 0.908, 0.92, 0.95, 0.999):
                 half = float(smooth_halfwidth(std, law, level))
@@ -208,7 +213,7 @@ def test_narrow_noise_of_many_kinds_is_covered_too(scale: str) -> None:
     for law in (DiscreteLaplace(Fraction(scale)), DiscreteGaussian(Fraction(scale) ** 2)):
         assert is_narrow(law)
         for weights in ([1], [1] * 4, [2, 1], [3, 1, 1], [4, 3, 2, 1], [5] + [1] * 20):
-            chance, _ = inside(law, [Fraction(weight) for weight in weights])
+            chance, _ = inside(law, tuple(map(Fraction, weights)))
             std = math.sqrt(law.variance * sum(weight**2 for weight in weights))
             for level in LEVELS:
                 half = float(smooth_halfwidth(std, law, level))

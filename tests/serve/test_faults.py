@@ -24,7 +24,7 @@ from counton.errors import CountonError
 
 pytestmark = pytest.mark.slow
 
-BATCHES = int(os.environ.get("COUNTON_BATCHES", "120"))
+BATCHES = int(os.environ.get("COUNTON_BATCHES", "60"))
 MINUTES = 20
 
 
@@ -35,7 +35,7 @@ class Faults:
         self._chance, self.on, self.seen = chance, False, 0
 
     def __call__(self, *_given: Any) -> None:
-        if self.on and self._chance.random() < 0.004:
+        if self.on and self._chance.random() < 0.008:
             self.seen += 1
             raise sqlite3.OperationalError("disk I/O error")
 
@@ -69,7 +69,7 @@ def test_over_many_batches_with_faults_sums_are_equal(policies: bool, tmp_path: 
     with Faults(chance) as faults:
         try:
             for number in range(BATCHES):
-                came = timedelta(minutes=(MINUTES + 0.3) * number / BATCHES)
+                came = timedelta(minutes=(MINUTES + 1) * number / BATCHES)
                 service.time = START + came
                 rows = []
                 for _ in range(chance.randrange(1, 5)):

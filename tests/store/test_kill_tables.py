@@ -13,7 +13,7 @@ from patience import HANGS
 
 pytestmark = pytest.mark.slow
 #: Kills; at every event on request: COUNTON_KILLS=200 pytest tests/store/test_kill_tables.py.
-KILLS = int(os.environ.get("COUNTON_KILLS", "12"))
+KILLS = int(os.environ.get("COUNTON_KILLS", "8"))
 
 
 def test_killed_at_any_place_a_name_shows_one_table(tmp_path: Path) -> None:
