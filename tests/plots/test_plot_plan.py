@@ -10,7 +10,7 @@ import pytest
 from counton import ZCDP, Contribution, PureDP, plan
 from counton.errors import InvalidInput
 from counton.plans import Plan
-from counton.plots import plot_plan
+from counton.plots import plot_bounds, plot_loss, plot_plan
 from counton.statistics import Distinct
 
 
@@ -57,3 +57,21 @@ def test_a_statistic_is_refused() -> None:
     assert ranked.restated is not None
     with pytest.raises(InvalidInput, match="plan is of a statistic"):
         plot_plan(ranked, "A title")
+
+
+@pytest.mark.parametrize("width", [3.5, 7.5, 10])
+def test_charts_of_plans_are_as_wide_as_asked_and_name_their_curves(width: float) -> None:
+    """Below the axes where there is no room beside them; nothing is cut off."""
+    figures = (
+        plot_plan(plan(100, PureDP(1)), "A title", width=width),
+        plot_loss(plan(expire={24: 1, 8760: 3}), {"a day": 24}, "A title", width=width),
+        plot_bounds([1, 2, 30], [0.1, 0.2, 0.9], [0.3, 0.2, 0], "Visits", "private", width=width),
+    )
+    for figure in figures:
+        assert figure.get_figwidth() == width
+        shown = figure.get_tightbbox()
+        assert shown.x0 >= 0
+        assert shown.x1 <= width
+    for figure, name in zip(figures, ("last step known", "this plan", "noise"), strict=True):
+        texts = [*figure.texts, *figure.axes[0].texts]
+        assert any(name in text.get_text() for text in texts)

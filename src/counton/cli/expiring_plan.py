@@ -10,13 +10,12 @@ from rich.table import Table
 
 from counton.cli.ages import named_ages, targets_from
 from counton.cli.options import PlanOptions
-from counton.cli.printing import print_files, print_json, print_line, print_table
+from counton.cli.printing import check_chart, print_files, print_json, print_line, print_table
 from counton.errors import InvalidInput
 from counton.exact import figures
-from counton.jobs.outputs import PICTURES, check_output
 from counton.plans import ExpirationPlan, plan
 from counton.plots import plot_loss
-from counton.plots.style import save_figure
+from counton.plots.style import check_width, save_figure
 from counton.store.whole_file import replace_file
 
 
@@ -46,8 +45,7 @@ def print_expiring_plan(options: PlanOptions) -> None:
                 f"{option} {value} does not go with --expire, which finds the guarantee from the "
                 f"losses by age: leave it out"
             )
-    if options.plot is not None:
-        check_output(options.plot, PICTURES)
+    check_chart(options.plot, options.width)
     targets = targets_from(expire, every)
     ages = _shown_ages(expire, targets, every)
     found = plan(
@@ -63,7 +61,9 @@ def print_expiring_plan(options: PlanOptions) -> None:
         named = named_ages(every)  # targets have marks of their own
         furthest = max(named.values(), default=0)
         drawn = named | {name: age for name, age in ages.items() if age > 4 * furthest}
-        figure = plot_loss(found, drawn, "What one event has lost, by its age")
+        figure = plot_loss(
+            found, drawn, "What one event has lost, by its age", width=check_width(options.width)
+        )
         replace_file(options.plot, lambda name: save_figure(figure, name))
     if options.json:
         print_json(_as_json(found, ages, every))

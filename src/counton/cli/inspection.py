@@ -14,6 +14,7 @@ from rich.table import Table
 from counton.cli.exits import ExitCode
 from counton.cli.options import LedgerOptions, PlanOptions, VerifyOptions
 from counton.cli.printing import (
+    check_chart,
     print_files,
     print_json,
     print_line,
@@ -54,10 +55,7 @@ def print_plan(options: PlanOptions) -> None:
             f"{options.steps} gives it one: leave one of them out"
         )
     _refuse_expiring(options)
-    if options.plot is not None:
-        from counton.jobs.outputs import PICTURES, check_output
-
-        check_output(options.plot, PICTURES)
+    check_chart(options.plot, options.width)
     guarantee = needed_guarantee(options.epsilon, options.delta, options.rho)
     chosen = metric_from(options.metric)
     release = cast(ReleaseForm, options.release or "totals")
@@ -88,7 +86,7 @@ def print_plan(options: PlanOptions) -> None:
     if statistic is not None:
         ranked = statistic.restated(ranked)
     if options.plot is not None:
-        _draw(ranked, options.plot)
+        _draw(ranked, options.plot, options.width)
     seconds = [ranked.release_seconds(choice) for choice in ranked]
     if options.json:
         rows = zip(ranked.rows(), seconds, strict=True)
@@ -164,12 +162,12 @@ def print_plan(options: PlanOptions) -> None:
     print_files(console, None, options.plot)
 
 
-def _draw(ranked: Plan, path: Path) -> None:
+def _draw(ranked: Plan, path: Path, width: float | None) -> None:
     from counton.plots import plot_plan
-    from counton.plots.style import save_figure
+    from counton.plots.style import check_width, save_figure
     from counton.store.whole_file import replace_file
 
-    figure = plot_plan(ranked, "Errors of counts, by step")
+    figure = plot_plan(ranked, "Errors of counts, by step", width=check_width(width))
     replace_file(path, lambda name: save_figure(figure, name))
 
 

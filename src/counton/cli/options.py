@@ -234,6 +234,9 @@ class PlanOptions(_Guarantee, _Horizon):
         False, "with --expire: losses in rho, by Gaussian noise", "--concentrated"
     )
     plot: Path | None = option(None, "draw errors over time; with --expire loss against age")
+    width: float | None = option(
+        None, "of the chart in inches, as in 4 for a telephone; default: 7.5"
+    )
     json: bool = _json()
 
 
@@ -260,6 +263,9 @@ class InspectOptions:
         "raise", "local times that come twice a year: raise, earliest or latest"
     )
     plot: Path | None = option(None, "draw noise and loss against the bound: .png, .svg or .pdf")
+    width: float | None = option(
+        None, "of the chart in inches, as in 4 for a telephone; default: 7.5"
+    )
     json: bool = _json()
 
 

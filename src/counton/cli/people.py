@@ -9,12 +9,11 @@ from rich.console import Console
 from rich.table import Table
 
 from counton.cli.options import InspectOptions
-from counton.cli.printing import print_json, print_line, print_table
+from counton.cli.printing import check_chart, print_json, print_line, print_table
 from counton.events.windows import ClockChange
 from counton.exact import figures
 from counton.jobs.choosing import Bound, activity, weigh
 from counton.jobs.job import guarantee_from
-from counton.jobs.outputs import PICTURES, check_output
 from counton.results.description import People
 from counton.store.whole_file import replace_file
 
@@ -26,8 +25,7 @@ _WARNING = (
 
 def print_inspection(options: InspectOptions) -> None:
     """What each bound on the events of a user drops, and the error of its noise."""
-    if options.plot is not None:
-        check_output(options.plot, PICTURES)
+    check_chart(options.plot, options.width)
     guarantee = guarantee_from(options.epsilon, options.delta, options.rho)
     found = activity(
         options.events,
@@ -94,7 +92,7 @@ def print_inspection(options: InspectOptions) -> None:
 
 def _draw(options: InspectOptions, bounds: list[Bound], events: int) -> None:
     from counton.plots.bounds import plot_bounds
-    from counton.plots.style import save_figure
+    from counton.plots.style import check_width, save_figure
 
     assert options.plot is not None
     period = "" if options.per is None else f" in each {options.per}"
@@ -104,5 +102,6 @@ def _draw(options: InspectOptions, bounds: list[Bound], events: int) -> None:
         [bound.dropped for bound in bounds],
         f"At most N events of a {options.user}{period}",
         "not private: drawn from the exact events; noise: typical standard deviation of a total",
+        width=check_width(options.width),
     )
     replace_file(options.plot, lambda name: save_figure(figure, name))

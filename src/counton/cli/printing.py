@@ -19,7 +19,7 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 
 from counton.columns import TextTable
-from counton.errors import CountonError
+from counton.errors import CountonError, InvalidInput
 from counton.exact import readable
 from counton.jobs.progress import Progress, silent
 
@@ -145,3 +145,21 @@ def working(console: Console, *, always: bool = False) -> Iterator[Progress]:
 
         yield report
         bar.update(task, description="done", completed=1.0)
+
+
+def check_chart(plot: Path | None, width: float | None) -> None:
+    """Refuse what is no picture, and the width of a chart that is not drawn.
+
+    Raises:
+        InvalidInput: naming it.
+    """
+    if plot is not None:
+        from counton.jobs.outputs import PICTURES, check_output
+        from counton.plots.style import check_width
+
+        check_output(plot, PICTURES)
+        check_width(width)
+    elif width is not None:
+        raise InvalidInput(
+            f"--width {width:g} is of a chart, and none is drawn: give --plot too, or leave it out"
+        )

@@ -10,6 +10,7 @@ from counton.plots.style import (
     FAINT,
     PALETTE,
     WIDTH,
+    check_width,
     clean,
     drawing,
     heading_inches,
@@ -27,6 +28,8 @@ def plot_bounds(
     dropped: Sequence[float],
     title: str,
     subtitle: str,
+    *,
+    width: float = WIDTH,
 ) -> Figure:
     """Noise and loss against the bound, both in percent of all events, on one logarithmic axis.
 
@@ -35,6 +38,7 @@ def plot_bounds(
         noise: standard deviation of the noise, as a share of all events.
         dropped: share of events that do not count.
         title, subtitle: what the chart shows. It is drawn from exact events: say so.
+        width: in inches, as 4 for a telephone.
 
     >>> figure = plot_bounds([1, 2], [0.01, 0.02], [0.3, 0], "Visits", "not private")
     >>> float(figure.get_figwidth())
@@ -42,11 +46,13 @@ def plot_bounds(
     """
     from matplotlib.figure import Figure
 
-    head = heading_inches(title, subtitle) + 0.25
+    width = check_width(width)
+    head = heading_inches(title, subtitle, width) + 0.25
     tall = head + 3.3 + 0.65
-    figure = Figure(figsize=(WIDTH, tall), dpi=150, facecolor="white")
+    figure = Figure(figsize=(width, tall), dpi=150, facecolor="white")
     ax = figure.subplots()
-    figure.subplots_adjust(left=0.1, right=0.85, bottom=0.65 / tall, top=1 - head / tall)
+    sides = {"left": 0.75 / width, "right": 1 - 0.15 * WIDTH / width}
+    figure.subplots_adjust(**sides, bottom=0.65 / tall, top=1 - head / tall)
     write_heading(figure, title, subtitle)
     curves = (
         ("noise", [100 * share for share in noise], PALETTE[0]),
@@ -70,7 +76,7 @@ def plot_bounds(
         )
     ax.set_xscale("log")
     ax.set_yscale("log")
-    ticks = _apart(most, WIDTH * 0.75)
+    ticks = _apart(most, width - 0.25 * WIDTH)
     ax.set_xticks(ticks, [f"{number:,}" for number in ticks])
     ax.minorticks_off()
     ax.yaxis.set_major_formatter(lambda value, _place: f"{value:g}%")

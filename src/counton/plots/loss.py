@@ -14,9 +14,12 @@ from counton.plots.style import (
     INK,
     PALETTE,
     WIDTH,
+    check_width,
     clean,
     drawing,
     heading_inches,
+    names_below,
+    names_inches,
     shade,
     write_heading,
 )
@@ -31,7 +34,9 @@ _WIDE = 10
 
 
 @drawing
-def plot_loss(plan: ExpirationPlan, ages: Mapping[str, int], title: str) -> Figure:
+def plot_loss(
+    plan: ExpirationPlan, ages: Mapping[str, int], title: str, *, width: float = WIDTH
+) -> Figure:
     """Privacy loss by age: the plan, what the paper would claim for it, and the restarted counter.
 
     Args:
@@ -39,6 +44,7 @@ def plot_loss(plan: ExpirationPlan, ages: Mapping[str, int], title: str) -> Figu
         ages: named ages in steps, such as {"a day": 24}: marked on the axis, which ends at the
             largest.
         title: what the chart shows.
+        width: in inches, as 4 for a telephone.
 
     >>> from counton import plan
     >>> fading = plan(expire={24: 1, 8760: 3})
@@ -57,12 +63,6 @@ def plot_loss(plan: ExpirationPlan, ages: Mapping[str, int], title: str) -> Figu
         f"growth {float(plan.best.strategy.growth):g}, delay {plan.best.strategy.delay:,}, "
         f"{plan.unit} {parameter:g}: typical error {plan.best.rmse:,.1f}"
     )
-    head = heading_inches(title, subtitle) + 0.25
-    tall = head + 3.9 + 0.6
-    figure = Figure(figsize=(WIDTH, tall), dpi=150, facecolor="white")
-    ax = figure.subplots()
-    figure.subplots_adjust(left=0.07, right=0.73, bottom=0.6 / tall, top=1 - head / tall)
-    write_heading(figure, title, subtitle)
     habit = plan.baseline
     every = f"restarted every\n{habit.window:,} steps:\ntypical error"
     # What the paper's analysis claims goes up and down with age: drawn behind the others.
@@ -79,8 +79,19 @@ def plot_loss(plan: ExpirationPlan, ages: Mapping[str, int], title: str) -> Figu
         ),
         "this plan": (plan.best.loss(shown.tolist()), PALETTE[0], 1.7),
     }
-    for losses, colour, width in curves.values():
-        ax.step(shown, losses, where="post", color=colour, linewidth=width)
+    width = check_width(width)
+    below = [(name, colour) for name, (_, colour, _) in curves.items()]
+    names = names_inches(below, width)
+    head, bottom = heading_inches(title, subtitle, width) + 0.25, 0.6 + names + 0.25 * (names > 0)
+    tall = head + 3.9 + bottom
+    figure = Figure(figsize=(width, tall), dpi=150, facecolor="white")
+    ax = figure.subplots()
+    right = 1 - (0.35 if names else 0.27 * WIDTH) / width
+    sides = {"left": 0.525 / width, "right": right}
+    figure.subplots_adjust(**sides, bottom=bottom / tall, top=1 - head / tall)
+    write_heading(figure, title, subtitle)
+    for losses, colour, thick in curves.values():
+        ax.step(shown, losses, where="post", color=colour, linewidth=thick)
     for age, limit in plan.targets.items():
         ax.plot(age, limit, "v", color=INK, markersize=7, zorder=5)
         ax.annotate(
@@ -95,6 +106,10 @@ def plot_loss(plan: ExpirationPlan, ages: Mapping[str, int], title: str) -> Figu
         )
     ax.set_title(f"privacy loss ({plan.unit})", loc="left", size=9, color=FAINT, pad=4)
     _frame(ax, shown, ages, [losses for losses, _, _ in curves.values()])
+    if names:
+        ax.set_xticks(list(ages.values()), [age.replace(" ", "\n") for age in ages])
+        names_below(figure, below, 0.1)
+        return figure
     _name_ends(ax, {name: float(losses[-1]) for name, (losses, _, _) in curves.items()}, curves)
     return figure
 

@@ -16,10 +16,13 @@ from counton.plots.style import (
     FAINT,
     PALETTE,
     WIDTH,
+    check_width,
     clean,
     drawing,
     foot_inches,
     heading_inches,
+    names_below,
+    names_inches,
     tick,
     write_foot,
     write_heading,
@@ -49,7 +52,7 @@ class _Curve(NamedTuple):
 
 
 @drawing
-def plot_plan(ranked: Plan, title: str) -> Figure:
+def plot_plan(ranked: Plan, title: str, *, width: float = WIDTH) -> Figure:
     """Standard deviations of the best choice over time, and of the best of the other kind.
 
     Lines are the mean over some steps side by side, bands the least and the largest of them. Of a
@@ -60,6 +63,7 @@ def plot_plan(ranked: Plan, title: str) -> Figure:
     Args:
         ranked: what `plan` found.
         title: what the chart shows.
+        width: in inches, as 4 for a telephone.
 
     Raises:
         InvalidInput: the plan of a statistic, whose errors are not those of its cells.
@@ -81,23 +85,29 @@ def plot_plan(ranked: Plan, title: str) -> Figure:
     over = "" if ranked.horizon is not None else f" of the first {steps:,} steps"
     subtitle = f"{ranked.guarantee}; protected: {ranked.contribution}"
     foot = sentence_of(ranked.factors, ranked.metric, over)
-    head, bottom = heading_inches(title, subtitle) + 0.3, 0.62 + foot_inches(foot)
+    least = least_of_any_mechanism(ranked, ranked.metric)
+    ends = [(curve.name, float(curve.line[-1]), curve.colour) for curve in curves]
+    if least:
+        name = f"any mechanism has\nin the {ranked.metric} at least\n{least:,.3g}"
+        ends.append((name, least, FAINT))
+    below = [(name, colour) for name, _, colour in ends]
+    width = check_width(width)
+    lowest, names = foot_inches(foot, width), names_inches(below, width)
+    head, bottom = heading_inches(title, subtitle, width) + 0.3, 0.62 + lowest + names
     tall = head + 3.6 + bottom
-    figure = Figure(figsize=(WIDTH, tall), dpi=150, facecolor="white")
+    figure = Figure(figsize=(width, tall), dpi=150, facecolor="white")
     ax = figure.subplots()
-    figure.subplots_adjust(left=0.09, right=0.74, bottom=bottom / tall, top=1 - head / tall)
+    right = 1 - (0.2 if names else 0.26 * WIDTH) / width
+    sides = {"left": 0.675 / width, "right": right}
+    figure.subplots_adjust(**sides, bottom=bottom / tall, top=1 - head / tall)
     write_heading(figure, title, subtitle)
     write_foot(figure, foot)
     for curve in reversed(curves):
         low, high = curve.std.min(axis=1), curve.std.max(axis=1)
         ax.fill_between(middles, low, high, color=curve.colour, alpha=0.22, linewidth=0)
         ax.plot(middles, curve.line, color=curve.colour, linewidth=curve.width)
-    least = least_of_any_mechanism(ranked, ranked.metric)
-    ends = [(curve.name, float(curve.line[-1]), curve.colour) for curve in curves]
     if least:
         ax.axhline(least, color=FAINT, linewidth=1, linestyle=(0, (4, 3)))
-        name = f"any mechanism has\nin the {ranked.metric} at least\n{least:,.3g}"
-        ends.append((name, least, FAINT))
     ax.set_xscale("log")
     ax.set_xlim(1, max(steps, 2))
     ax.set_ylim(0, 1.08 * max(float(curve.std.max()) for curve in curves))
@@ -109,6 +119,9 @@ def plot_plan(ranked: Plan, title: str) -> Figure:
     ax.set_xlabel("step", size=10, color=FAINT)
     clean(ax, grid="y")
     ax.tick_params(labelsize=10)
+    if names:
+        names_below(figure, below, lowest)
+        return figure
     top = float(ax.get_ylim()[1])
     for name, place, colour in _apart(ends, top):
         ax.annotate(

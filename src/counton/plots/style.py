@@ -232,6 +232,37 @@ def _foot(foot: str, width: float) -> list[str]:
     return wrap(foot, int(_FOOT_LETTERS * width / WIDTH))
 
 
+def names_inches(names: Sequence[tuple[str, str]], width: float) -> float:
+    """What `names_below` takes from the bottom; nothing where there is room beside the curves.
+
+    >>> names_inches([("this plan", "black")], 7.5), names_inches([("this plan", "black")], 4) > 0
+    (0.0, True)
+    """
+    if width >= NARROW:
+        return 0.0
+    return 0.1 + 0.2 * sum(len(_name_lines(name, width)) for name, _ in names)
+
+
+def names_below(figure: Figure, names: Sequence[tuple[str, str]], bottom: float) -> None:
+    """Names of curves, each in its colour, below a narrow chart.
+
+    Args:
+        figure: the chart.
+        names: with their colours, from the top down.
+        bottom: where they end, in inches.
+    """
+    tall, width = figure.get_figheight(), figure.get_figwidth()
+    y = bottom + names_inches(names, width)
+    for name, colour in names:
+        for line in _name_lines(name, width):
+            y -= 0.2
+            figure.text(0.15 / width, y / tall, line, size=10, color=colour, parse_math=False)
+
+
+def _name_lines(name: str, width: float) -> list[str]:
+    return wrap(name.replace("\n", " "), int(_FOOT_LETTERS * 0.85 * width / WIDTH))
+
+
 def clean(ax: Axes, *, grid: str | None = None) -> None:
     """Axes without a box; with lines across one axis or "both"."""
     ax.spines[["top", "right", "left"]].set_visible(False)
