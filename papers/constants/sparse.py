@@ -495,7 +495,7 @@ class SparseCounter:
         self._counter = Counter(
             design.strategy,
             design.rest,
-            key=key.salted(bound),
+            key=key.with_salt(bound),
             name=name,
             contribution=design.contribution,
         )
@@ -637,7 +637,7 @@ class SparseCounter:
                 f"key {counter.key_fingerprint} is not the key {state.key_fingerprint} of stream "
                 f"{name!r}: load the key that was saved with it"
             )
-        resumed = Counter.resume(inner, key=key.salted(counter._bound))
+        resumed = Counter.resume(inner, key=key.with_salt(counter._bound))
         held = int(resumed._done.sums)
         if resumed.terms.to_dict() != counter._counter.terms.to_dict() or held != taken - waiting:
             raise StateError(

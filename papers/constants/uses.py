@@ -219,7 +219,7 @@ def local() -> Comparison:
     )
     unit = 2.0**-question.strategy.lattice_bits
     drawn = [
-        question.randomise(client / clients, known_key().salted(f"client {client}")) * unit
+        question.randomise(client / clients, known_key().with_salt(f"client {client}")) * unit
         - measured[:, question.cell(client / clients)]
         for client in range(clients)
     ]

@@ -343,7 +343,7 @@ def test_every_door_and_file_has_the_same_bits(
     what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each with a state and a copy of the key; the salt that tells states apart is one here."""
-    monkeypatch.setattr(Key, "salted", partialmethod(Key.salted, "salt"))
+    monkeypatch.setattr(Key, "with_salt", partialmethod(Key.with_salt, "salt"))
     job = table(what, tmp_path, epsilon="0.7", name="it")
     rows = pl.read_csv(tmp_path / "e.csv")
     rows.write_parquet(tmp_path / "e.parquet")

@@ -197,7 +197,7 @@ WRONG: dict[str, list[StreamStrategy]] = {
     "column": [wrong(Binary, column=forgets(Binary, "column", 5))],
     "column_until": [wrong(Binary, column_until=forgets(Binary, "column_until", 5))],
     "delay": [wrong(Binary, delay=1), wrong(Expiring, 1, delay=fixed(1))],
-    "divided": [wrong(Binary, divided=uncoupled)],
+    "divisions": [wrong(Binary, divisions=uncoupled)],
     "each_alternating": [halved(SqrtToeplitz, "each_alternating")],
     "expiry": [
         wrong(Expiring, 1, expiry=fixed(Expiry(1)), node_law=narrower_above),
@@ -231,7 +231,10 @@ WRONG: dict[str, list[StreamStrategy]] = {
         wrong(GrowingSquareRoot, mean_variance=times(GrowingSquareRoot, "mean_variance", 0.5)),
         wrong(Expiring, 1, mean_variance=times(Expiring, "mean_variance", 0.5)),
     ],
-    "moved": [wrong(Binary, moved=lambda self, pattern: Shift(1, 1)), halved(Binary, "moved")],
+    "shift_by": [
+        wrong(Binary, shift_by=lambda self, pattern: Shift(1, 1)),
+        halved(Binary, "shift_by"),
+    ],
     "node_law": [
         wrong(Binary, node_law=capped),
         wrong(Epochs, 3, node_law=capped),

@@ -95,9 +95,11 @@ class ClaimsALittleTooLittle(Binary):
 class SharesANodeLess(KAry):
     """Says of its last children that they are no nodes."""
 
-    def divided(self, part: Stretch | None) -> tuple[tuple[Stretch, int], ...]:
-        *others, (last, times) = super().divided(part) or ((Stretch(0, 0, 1), 1),)
-        return (*others, (last._replace(nodes=0), times)) if part is None else super().divided(part)
+    def divisions(self, part: Stretch | None) -> tuple[tuple[Stretch, int], ...]:
+        *others, (last, times) = super().divisions(part) or ((Stretch(0, 0, 1), 1),)
+        return (
+            (*others, (last._replace(nodes=0), times)) if part is None else super().divisions(part)
+        )
 
 
 class ForgetsStepsOfASchedule(Binary):

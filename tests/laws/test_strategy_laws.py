@@ -20,7 +20,7 @@ def examples() -> Iterator[tuple[StreamStrategy, int]]:
     for horizon in (*HORIZONS, *LONG_HORIZONS):
         for cls in public_strategies():
             for strategy in cls.examples(horizon):
-                if horizon in HORIZONS or not strategy.divided(None):
+                if horizon in HORIZONS or not strategy.divisions(None):
                     yield strategy, horizon
 
 

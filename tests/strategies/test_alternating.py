@@ -46,7 +46,7 @@ def test_five_changes_in_fourteen_steps() -> None:
         SmoothBinary.best(14, norm=2),
         SqrtToeplitz(14),
     ):
-        moved, one = strategy.moved(Alternating(5)), strategy.shift()
+        moved, one = strategy.shift_by(Alternating(5)), strategy.shift()
         found[type(strategy).__name__] = round(moved.l2_squared / one.l2_squared, 2)
         assert [moved.l1, moved.l2_squared] == worst(strategy, 5)
     assert found == {
@@ -99,7 +99,7 @@ def test_long_streams_cost_little_for_each_change() -> None:
         SmoothBinary.best(2**16),
     ):
         for changes in (8, 3000):
-            found = strategy.moved(Alternating(changes, cells=2, size=3))
+            found = strategy.shift_by(Alternating(changes, cells=2, size=3))
             assert found.l1 <= 2 * 3 * changes * strategy.shift().l1
             assert found.l2_squared <= 2 * 9 * changes * strategy.shift().l2_squared
 
@@ -110,14 +110,14 @@ def test_columns_that_oppose_each_other_are_never_said_to_cancel() -> None:
     assert not strategy.aligned
     up_and_down = strategy.matrices()[1] @ [1, -1] * 2**strategy.lattice_bits
     truth = float((up_and_down**2).sum())
-    assert strategy.moved(Alternating(2)).l2_squared == truth == 3 * strategy.shift().l2_squared
+    assert strategy.shift_by(Alternating(2)).l2_squared == truth == 3 * strategy.shift().l2_squared
     for pattern in Bounded(2, 2), Runs((Run(1), Run(1, 1))):
-        assert strategy.moved(pattern).l2_squared >= truth
+        assert strategy.shift_by(pattern).l2_squared >= truth
 
 
 def test_what_is_refused() -> None:
     with pytest.raises(InvalidInput, match="horizon"):
-        Expiring().moved(Alternating(2))
+        Expiring().shift_by(Alternating(2))
     with pytest.raises(InvalidInput, match="size"):
         Alternating(2, size=0)
 

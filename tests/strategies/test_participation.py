@@ -116,7 +116,7 @@ def test_all_steps_are_one_set(horizon: int) -> None:
     for strategy in (*strategies(horizon), SmoothBinary(horizon, 40, 12)):
         everything = strategy.shift(steps=horizon)
         assert everything == strategy.shift(every=1) == strategy.shift(steps=10**9)
-        if strategy.divided(None):
+        if strategy.divisions(None):
             assert [everything.l1, everything.l2_squared] == [
                 participation._over_starts(strategy, norm, schedule) for norm in (1, 2)
             ]
@@ -348,7 +348,7 @@ def test_square_root_moves_to_the_left(separation: int) -> None:
 class Hidden(LookAhead):
     """A tree of which only columns are known."""
 
-    def divided(self, part: participation.Stretch | None) -> tuple[()]:
+    def divisions(self, part: participation.Stretch | None) -> tuple[()]:
         return ()
 
     def nodes_by_level(self) -> Any:
@@ -428,7 +428,7 @@ def all_shares(tree: StreamStrategy, norm: int, schedule: participation.Schedule
     @cache
     def best(part: participation.Stretch | None) -> NDArray[Any]:
         room = most if part is None else min(most, -(-part.steps // schedule.apart))
-        total, divisions = np.zeros(1, np.int64), tree.divided(part)
+        total, divisions = np.zeros(1, np.int64), tree.divisions(part)
         for division, times in divisions:
             for _ in range(min(times, room)):
                 total = both(total, best(division), room)

@@ -88,14 +88,14 @@ def test_a_key_of_a_file_remembers_names_beside_it(
     key.save(path)
     noise_of(STRATEGIES[0], key, name="first").add(1, ZEROS)
     noise_of(STRATEGIES[0], Key.load(path), name="second").add(1, ZEROS)
-    shared = Key.load(path).salted("0")
+    shared = Key.load(path).with_salt("0")
     noise_of(STRATEGIES[0], shared, name="first").add(1, ZEROS)
     monkeypatch.setattr(witness, "_known", {})  # another process
     for name in ("first", "second"):
         with pytest.raises(StateError, match="another run"):
             noise_of(STRATEGIES[0], Key.load(path), name=name).add(1, ONES)
     with pytest.raises(StateError, match="another run"):
-        noise_of(STRATEGIES[0], Key.load(path).salted("0"), name="first").add(1, ONES)
+        noise_of(STRATEGIES[0], Key.load(path).with_salt("0"), name="first").add(1, ONES)
     noise_of(STRATEGIES[0], Key.load(path), name="third").add(1, ONES)
     # a state under the same key takes no offence at it
     beside = Witness([witness.witness_of(path)], "state.db")

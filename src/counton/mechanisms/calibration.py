@@ -41,7 +41,7 @@ def shift_of(
     """
     _check_strategy(strategy)
     if contribution.pattern is not None:
-        return strategy.moved(contribution.pattern)
+        return strategy.shift_by(contribution.pattern)
     one = strategy.shift(
         steps=contribution.steps, separation=contribution.separation, every=contribution.every
     )

@@ -95,15 +95,15 @@ class Key:
         """Where it was loaded from or saved to; None if it has no file that is known."""
         return self._file
 
-    def salted(self, salt: str | None = None) -> Key:
+    def with_salt(self, salt: str | None = None) -> Key:
         """A key of its own for one state, from a key that several may share.
 
         Args:
             salt: public; random unless given. Keep it: the same one gives the same key again.
 
         >>> shared = Key.generate()
-        >>> own = shared.salted()
-        >>> own == shared, own == shared.salted(own.salt), own == shared.salted()
+        >>> own = shared.with_salt()
+        >>> own == shared, own == shared.with_salt(own.salt), own == shared.with_salt()
         (False, True, False)
         """
         text = secrets.token_hex(16) if salt is None else salt

@@ -64,7 +64,7 @@ def for_creation(state: State, key: Kept, name: str) -> Iterator[Key]:
             f"changed data would reveal the difference; bring its own state back, or move the "
             f"key away and a new one is made; one that was prepared is named, {field('key', path)}"
         )
-    yield found.salted()
+    yield found.with_salt()
 
 
 #: Fingerprint and salt of each key in a state.
@@ -130,7 +130,7 @@ def released_names(connection: Connection) -> dict[str, set[str]]:
 def _is_used(key: Key, used: _Used) -> bool:
     """Whether a state has releases with this key, or with one derived from it."""
     return any(
-        print_ == key.fingerprint or (salt and key.salted(salt).fingerprint == print_)
+        print_ == key.fingerprint or (salt and key.with_salt(salt).fingerprint == print_)
         for print_, salt in used
     )
 

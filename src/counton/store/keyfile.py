@@ -3,7 +3,7 @@
 A key stands in a file, ``STATE.key`` beside a SQLite state unless another is named, in an
 environment variable (``env:NAME``), or is what a command prints (``command:...``, a vault's
 client). One that a new state finds prepared may serve other states too: then the state's noise
-comes from a key of its own, derived with a public salt (`counton.Key.salted`).
+comes from a key of its own, derived with a public salt (`counton.Key.with_salt`).
 
 Beside the key stands its witness: how far each stream was, and a digest of its last release. A
 state that was restored from an old copy would give the noise of known releases to other data; the
@@ -104,7 +104,7 @@ def held(database: Database, fingerprint: str, salt: str | None, key: Kept) -> K
         path = file_of(key)
         found = elsewhere(os.fspath(key)) if path is None else _load(path, fingerprint)
     if salt is not None and found.fingerprint != fingerprint:
-        return found.salted(salt)
+        return found.with_salt(salt)
     return found
 
 

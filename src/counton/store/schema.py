@@ -63,7 +63,7 @@ streams = Table(
     Column("key_fingerprint", String(64), nullable=False),
     Column(
         "key_salt", String(64)
-    ),  # where the key is one that other states may use: see Key.salted
+    ),  # where the key is one that other states may use: see Key.with_salt
     Column("created", String(32), nullable=False),  # UTC, ISO 8601
     Column("step", BigInteger, nullable=False),
     Column("writer_epoch", BigInteger, nullable=False),  # grows with each opening for writing

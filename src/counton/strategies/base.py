@@ -532,7 +532,7 @@ class StreamStrategy(Strategy):
         entries = ((unit, int(columns[0])),) if self.unit_columns else None
         return Shift(int(columns[0] * unit), int(columns[1] * unit**2), entries)
 
-    def moved(self, pattern: Pattern) -> Shift:
+    def shift_by(self, pattern: Pattern) -> Shift:
         """How far a unit that changes counts in ``pattern`` moves all node values together.
 
         In units of ``2**-lattice_bits``; never below the truth.
@@ -542,18 +542,18 @@ class StreamStrategy(Strategy):
 
         >>> from counton.laws import Run, Runs
         >>> from counton.strategies import Binary
-        >>> Binary(7).moved(Runs((Run(length=3),)))
+        >>> Binary(7).shift_by(Runs((Run(length=3),)))
         Shift(l1=7, l2_squared=15, entries=None)
         """
         known: dict[Pattern, Shift] = vars(self).setdefault("_moved_by", {})
         if pattern not in known:
-            known[pattern] = participation.moved(self, pattern)
+            known[pattern] = participation.shift_by(self, pattern)
         return known[pattern]
 
     def largest_sum(self, norm: Norm, schedule: participation.Schedule) -> int:
         """Largest 1-norm, or squared 2-norm, of what a unit adds up to over several steps.
 
-        In units of ``2**-lattice_bits``, squared for norm 2. Found from `divided`,
+        In units of ``2**-lattice_bits``, squared for norm 2. Found from `divisions`,
         `nodes_by_level` and `overlaps` where there are any, else from the columns; see
         ``counton.strategies.participation``.
 
@@ -590,7 +590,7 @@ class StreamStrategy(Strategy):
         """
         return participation.each_alternating(self, norm)
 
-    def divided(
+    def divisions(
         self, part: participation.Stretch | None
     ) -> Sequence[tuple[participation.Stretch, int]]:
         """For trees: the parts of ``part``, or of the whole horizon (None), and how often each.

@@ -86,7 +86,7 @@ _LARGEST_SUM = 2**62
 
 
 class Stretch(NamedTuple):
-    """Consecutive steps of a tree: what `StreamStrategy.divided` divides further.
+    """Consecutive steps of a tree: what `StreamStrategy.divisions` divides further.
 
     Attributes:
         level: parts of one level do not overlap.
@@ -173,7 +173,7 @@ class StepNodes(Hashable, Protocol):
     def shift(self) -> Shift:
         """How far a unit in one step moves all nodes."""
 
-    def divided(self, part: Stretch | None) -> Sequence[tuple[Stretch, int]]:
+    def divisions(self, part: Stretch | None) -> Sequence[tuple[Stretch, int]]:
         """Parts of a part of a tree, and how often each."""
 
     def level_weight(self, level: int) -> int:
@@ -209,13 +209,13 @@ def largest_sum(strategy: StepNodes, norm: Norm, schedule: Schedule) -> int:
             f"{strategy!r} has no horizon, so that nothing bounds what a unit adds up to: use a "
             f"strategy with a horizon"
         )
-    if schedule.apart == 1 and schedule.steps == strategy.horizon and strategy.divided(None):
+    if schedule.apart == 1 and schedule.steps == strategy.horizon and strategy.divisions(None):
         return _over_parts(strategy, norm)
     if schedule.fixed:
         exact = _over_starts(strategy, norm, schedule)
         if exact is not None:
             return exact
-    shared_out = bool(strategy.divided(None)) and schedule.steps <= _MOST_SHARED
+    shared_out = bool(strategy.divisions(None)) and schedule.steps <= _MOST_SHARED
     if shared_out and schedule.apart == 1:
         return _shared_out(strategy, norm, schedule)
     if _few_sets(strategy.horizon, schedule):
@@ -223,7 +223,7 @@ def largest_sum(strategy: StepNodes, norm: Norm, schedule: Schedule) -> int:
     return min(_bounds(strategy, norm, schedule))
 
 
-def moved(strategy: StepNodes, pattern: Pattern) -> Shift:
+def shift_by(strategy: StepNodes, pattern: Pattern) -> Shift:
     """Most by which a unit that changes counts in a pattern moves all nodes, in lattice units.
 
     - *Runs* of consecutive steps start together: all starts are tried, which is exact, for Toeplitz
@@ -239,7 +239,7 @@ def moved(strategy: StepNodes, pattern: Pattern) -> Shift:
     >>> from counton.strategies import SqrtToeplitz
     >>> word = Runs((Run(2), Run(1, 0, 1, 2), Run(1, 1, 1, 1)))
     >>> strategy = SqrtToeplitz(9)
-    >>> moved(strategy, word).l2_squared / 4.0**strategy.lattice_bits < 8 * 1.7592
+    >>> shift_by(strategy, word).l2_squared / 4.0**strategy.lattice_bits < 8 * 1.7592
     True
     """
     one = strategy.shift()
@@ -350,7 +350,7 @@ def largest_alternating(strategy: StepNodes, norm: Norm, changes: int) -> int:
         )
     schedule = schedule_for(strategy.horizon, changes, 1, None)
     changes = schedule.steps
-    if strategy.divided(None):
+    if strategy.divisions(None):
         if changes <= _MOST_SHARED:
             return _shared_out(strategy, norm, schedule, alternating=True)
         one = strategy.shift()
@@ -376,7 +376,7 @@ def each_alternating(strategy: StepNodes, norm: Norm) -> int:
     one = strategy.shift()
     if norm == 1:
         return one.l1
-    if strategy.divided(None):
+    if strategy.divisions(None):
         return one.l2_squared
     horizon = strategy.horizon
     assert horizon is not None
@@ -432,7 +432,7 @@ def _bounds(strategy: StepNodes, norm: Norm, schedule: Schedule) -> Iterator[int
     k, horizon = schedule.steps, strategy.horizon or 0
     one = strategy.shift()
     yield k * one.l1 if norm == 1 else k * k * one.l2_squared
-    divided = bool(strategy.divided(None))
+    divided = bool(strategy.divisions(None))
     if divided and k <= _MOST_SHARED:
         yield _shared_out(strategy, norm, schedule)
     elif divided and norm == 2:
@@ -497,7 +497,7 @@ def _shared_out(
         if found is not None:
             return found
         room = min(most, -(-part.steps // schedule.apart))
-        divisions = strategy.divided(part)
+        divisions = strategy.divisions(part)
         # One step holds one member, which enters no smaller node.
         sums, together = shared(divisions, room) if divisions else _Most(np.zeros(2, of_sums))
         weight: int = part.nodes * strategy.level_weight(part.level) ** norm
@@ -516,7 +516,7 @@ def _shared_out(
             total = _either(total, more, room)
         return total
 
-    return int(shared(strategy.divided(None), most).sums.max())
+    return int(shared(strategy.divisions(None), most).sums.max())
 
 
 def _either(left: _Most, right: _Most, room: int) -> _Most:
@@ -538,7 +538,7 @@ def _side_by_side(strategy: StepNodes, schedule: Schedule) -> int:
         """How many members in this part add so much: the best, as many as fit."""
         if part not in known:
             room = min(most, -(-part.steps // schedule.apart))
-            divisions = strategy.divided(part)
+            divisions = strategy.divisions(part)
             weight: int = part.nodes * strategy.level_weight(part.level)
             members = taken(divisions, room) if divisions else {0: 1}
             known[part] = {added + weight: number for added, number in members.items()}
@@ -555,7 +555,7 @@ def _side_by_side(strategy: StepNodes, schedule: Schedule) -> int:
             room -= found[added]
         return found
 
-    return sum(added * number for added, number in taken(strategy.divided(None), most).items())
+    return sum(added * number for added, number in taken(strategy.divisions(None), most).items())
 
 
 def _over_parts(strategy: StepNodes, norm: Norm, *, alternating: bool = False) -> int:
@@ -569,13 +569,13 @@ def _over_parts(strategy: StepNodes, norm: Norm, *, alternating: bool = False) -
         if part not in known:
             weight = part.nodes * strategy.level_weight(part.level) ** norm
             held = 1 if alternating else part.steps**norm
-            known[part] = weight * held + divided(strategy.divided(part))
+            known[part] = weight * held + divided(strategy.divisions(part))
         return known[part]
 
     def divided(divisions: Sequence[tuple[Stretch, int]]) -> int:
         return sum(times * total(part) for part, times in divisions)
 
-    return divided(strategy.divided(None))
+    return divided(strategy.divisions(None))
 
 
 def _repeated(best: Integers, times: int, room: int) -> Integers:
@@ -635,7 +635,7 @@ def _level_bound(strategy: StepNodes, schedule: Schedule) -> int:
     """Sum over levels of w^2 (q m^2 + r^2), (q, r) = divmod(k, m): as if they were independent."""
     widest: dict[int, int] = {}
     seen: set[Stretch] = set()
-    waiting = [part for part, _ in strategy.divided(None)]
+    waiting = [part for part, _ in strategy.divisions(None)]
     while waiting:
         part = waiting.pop()
         if part in seen:
@@ -643,7 +643,7 @@ def _level_bound(strategy: StepNodes, schedule: Schedule) -> int:
         seen.add(part)
         if part.nodes:
             widest[part.level] = max(widest.get(part.level, 0), part.steps)
-        waiting += [division for division, _ in strategy.divided(part)]
+        waiting += [division for division, _ in strategy.divisions(part)]
     total = 0
     for level, steps in widest.items():
         room = min(schedule.steps, -(-steps // schedule.apart))

@@ -49,7 +49,7 @@ from counton.testing.line_laws import (
     check_running_sums,
 )
 from counton.testing.node_noise import HashedNoise, ShiftedNoise
-from counton.testing.pattern_laws import check_moved, check_short_ways
+from counton.testing.pattern_laws import check_shift_by, check_short_ways
 from counton.testing.rows import LawBroken
 from counton.testing.simulation import band, error_curve, simulate
 from counton.testing.statistic_laws import (
@@ -119,7 +119,6 @@ __all__ = [
     "check_line_strategy",
     "check_line_variance",
     "check_line_workloads",
-    "check_moved",
     "check_node_law",
     "check_noise_is_rows",
     "check_noise_parts",
@@ -132,6 +131,7 @@ __all__ = [
     "check_running_sums",
     "check_sensitivity",
     "check_shift",
+    "check_shift_by",
     "check_short_ways",
     "check_statistic",
     "check_statistic_counts",

@@ -90,7 +90,7 @@ def _of_changes(matrix: Integers, most: int) -> list[tuple[int, int]]:
     return found
 
 
-def check_moved(strategy: StreamStrategy, changes: int = 3) -> None:
+def check_shift_by(strategy: StreamStrategy, changes: int = 3) -> None:
     """What a unit moves that changes counts in a pattern: ``moved`` is no less than brute force.
 
     Runs of consecutive steps are tried from every first step, what comes and goes in all sets of
@@ -107,7 +107,7 @@ def check_moved(strategy: StreamStrategy, changes: int = 3) -> None:
         LawBroken: a claim is too small, or too large.
 
     >>> from counton.strategies import Binary
-    >>> check_moved(Binary(12))
+    >>> check_shift_by(Binary(12))
     """
     horizon = count_steps(strategy, None)
     matrix = matrix_of(strategy)
@@ -118,7 +118,7 @@ def check_moved(strategy: StreamStrategy, changes: int = 3) -> None:
         if not runs or max(run.since for run in runs) > horizon:
             continue
         l1, squared = _of_runs(matrix, runs)
-        claimed = strategy.moved(Runs(runs))
+        claimed = strategy.shift_by(Runs(runs))
         _enough(strategy, Runs(runs), claimed, l1, squared)
         tight = horizon > _SHORT or not (positive and strategy.aligned)
         said = f"{Runs(runs)} moves it by {squared} squared, not {claimed}"
@@ -132,10 +132,10 @@ def check_moved(strategy: StreamStrategy, changes: int = 3) -> None:
     for number, (l1, squared) in enumerate(alternating, 1):
         for cells, size in ((1, 1), (2, 3)):
             pattern = Alternating(number, cells, size)
-            claimed = strategy.moved(pattern)
+            claimed = strategy.shift_by(pattern)
             _enough(strategy, pattern, claimed, cells * size * l1, cells * size**2 * squared)
         pattern = Alternating(number, 2, 2, together=True)
-        claimed = strategy.moved(pattern)
+        claimed = strategy.shift_by(pattern)
         for one in range((number + 1) // 2, number + 1):  # changes shared out among two cells
             parts = [alternating[one - 1], *([alternating[number - one - 1]] * (number > one))]
             l1 = 2 * sum(part[0] for part in parts)
@@ -146,13 +146,13 @@ def check_moved(strategy: StreamStrategy, changes: int = 3) -> None:
 def _check_bounded(strategy: StreamStrategy, matrix: Integers) -> None:
     l1, squared = _norms(matrix)
     for pattern in (Bounded(1, 1), Bounded(3, 5), Bounded(2, 4, once=True)):
-        claimed = strategy.moved(pattern)
+        claimed = strategy.shift_by(pattern)
         _enough(strategy, pattern, claimed, l1 * pattern.l1, squared * pattern.l2_squared)
     if matrix.shape[1] > 1:
         pattern = Bounded(2, 2)
         moved = [_norms(matrix - matrix[:, [item]]) for item in range(matrix.shape[1])]
         l1, squared = (max(norm) for norm in zip(*moved, strict=True))
-        _enough(strategy, pattern, strategy.moved(pattern), l1, squared)
+        _enough(strategy, pattern, strategy.shift_by(pattern), l1, squared)
 
 
 def _enough(
@@ -169,7 +169,7 @@ def check_short_ways(strategy: StreamStrategy) -> None:
 
     ``run_sums``: what consecutive steps add up to; ``largest_sum``: what steps apart, and those
     of a schedule; ``overlaps``: products of two columns; ``nodes_by_level`` and ``level_weight``:
-    which steps meet in a node, exactly; ``divided``: parts that add up to the whole horizon.
+    which steps meet in a node, exactly; ``divisions``: parts that add up to the whole horizon.
 
     Raises:
         LawBroken: one of them is too small, or of another shape.
@@ -235,7 +235,7 @@ def _check_tree(
         said = "nodes_by_level and level_weight say otherwise than the columns"
         require(bool((sums == lengths).all()), strategy, said)
         require(bool((meet == products).all()), strategy, said)
-    parts = list(strategy.divided(None))
+    parts = list(strategy.divisions(None))
     if not parts:
         return
     known: dict[object, int] = {}
@@ -245,7 +245,7 @@ def _check_tree(
         if part in known:
             continue
         known[part] = part.steps
-        inner = strategy.divided(part)
+        inner = strategy.divisions(part)
         waiting += [each for each, _ in inner]
         total = sum(each.steps * times for each, times in inner)
         said = f"{part} is divided into parts of {total} steps"

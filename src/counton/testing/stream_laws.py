@@ -27,7 +27,7 @@ from counton.testing.error_laws import (
     spread,
 )
 from counton.testing.node_noise import HashedNoise, ShiftedNoise
-from counton.testing.pattern_laws import check_moved, check_short_ways
+from counton.testing.pattern_laws import check_shift_by, check_short_ways
 from counton.testing.rows import (
     Address,
     LawBroken,
@@ -105,7 +105,7 @@ def _check_all(strategy: StreamStrategy, steps: int | None) -> None:
         check_sensitivity(strategy)
         check_participation(strategy)
         check_alternating(strategy)
-        check_moved(strategy)
+        check_shift_by(strategy)
         check_short_ways(strategy)
         check_overall_variance(strategy)
         check_released_variance(strategy)

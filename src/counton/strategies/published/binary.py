@@ -87,7 +87,7 @@ class Binary(StreamStrategy):
         """The height: all entries are 0 or 1."""
         return Fraction(self.height)
 
-    def divided(self, part: Stretch | None) -> tuple[tuple[Stretch, int], ...]:
+    def divisions(self, part: Stretch | None) -> tuple[tuple[Stretch, int], ...]:
         """Left half, which is a node, and right half."""
         if part is None:
             part = Stretch(self.height, 0, self.horizon)

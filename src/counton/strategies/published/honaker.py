@@ -117,7 +117,7 @@ class HonakerOnline(StreamStrategy):
         """The height: all entries are 0 or 1."""
         return Fraction(self.height)
 
-    def divided(self, part: Stretch | None) -> tuple[tuple[Stretch, int], ...]:
+    def divisions(self, part: Stretch | None) -> tuple[tuple[Stretch, int], ...]:
         """Two halves, each a node if it is complete by the horizon."""
         if part is None:
             part = Stretch(self.height, 0, self.horizon)

@@ -296,7 +296,7 @@ class KAry(StreamStrategy):
         """The height: all entries are 0 or 1."""
         return Fraction(self.height)
 
-    def divided(self, part: Stretch | None) -> tuple[tuple[Stretch, int], ...]:
+    def divisions(self, part: Stretch | None) -> tuple[tuple[Stretch, int], ...]:
         """As many parts as the arity, all nodes but the one that no release reads."""
         if part is None:
             part = Stretch(self.height, 0, self.horizon)

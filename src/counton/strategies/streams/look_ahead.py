@@ -347,7 +347,7 @@ class LookAhead(StreamStrategy):
         """The largest weight."""
         return max(self.weights)
 
-    def divided(self, part: Stretch | None) -> tuple[tuple[Stretch, int], ...]:
+    def divisions(self, part: Stretch | None) -> tuple[tuple[Stretch, int], ...]:
         """The nodes of the highest level, and the children of each node."""
         if part is None:
             part = Stretch(self.height, 0, self.horizon)

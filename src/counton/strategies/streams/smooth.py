@@ -214,7 +214,7 @@ class SmoothBinary(StreamStrategy):
         """The number of zeros: all entries are 0 or 1."""
         return Fraction(self.zeros)
 
-    def divided(self, part: Stretch | None) -> tuple[tuple[Stretch, int], ...]:
+    def divisions(self, part: Stretch | None) -> tuple[tuple[Stretch, int], ...]:
         """Leaves that go on with a zero, which is a node, and leaves that go on with a one.
 
         ``kind`` is how many zeros are left for the ``level`` bits below.
