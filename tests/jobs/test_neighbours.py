@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -333,7 +334,8 @@ def published_once(
                     spent = (outcome.before, outcome.after, str(table.schema))
                     said.append(f"{spent} {table.select(fixed).rows()}")
             except CountonError as error:
-                said.append(f"{type(error).__name__}: {str(error).replace(folder, '')[:40]}")
+                refusal = re.sub(r"\d+", "#", str(error).replace(folder, ""))  # for the operator
+                said.append(f"{type(error).__name__}: {refusal[:40]}")
         if state.exists():
             with Store(state) as store:
                 said.append(str(store.spends))

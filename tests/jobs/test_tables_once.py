@@ -103,6 +103,26 @@ def test_other_rows_are_refused_and_nothing_is_changed(job: Job, tmp_path: Path)
         assert len(store.spends) == 1
 
 
+@pytest.mark.parametrize(
+    "more",
+    [{"id": "id"}, {"user": "who", "most": 9}, {"user": "who", "most": 9, "id": "id"}],
+    ids=str,
+)
+def test_other_rows_are_refused_of_ids_and_users_too(
+    job: Job, more: dict[str, Any], tmp_path: Path
+) -> None:
+    """Known by their ids, rows could be fewer or changed, and the old numbers stood for them."""
+    people = replace(job, **more)
+    first = numbers(people)
+    changed = ["S,,u1,1,i1", *ROWS[1:]]
+    for rows in (ROWS[1:], [], [*ROWS, "N,a,u1,2,i9"], changed):
+        with pytest.raises(ReplayMismatch, match="it was released once: the same noise on other"):
+            run(replace(people, events=written(tmp_path, rows)))
+    again = written(tmp_path, [*ROWS[::-1], *([ROWS[0]] if "id" in more else [])])
+    assert numbers(replace(people, events=again)) == first
+    assert all(one.right for one in verify(job.state, key=job.key))
+
+
 def test_counts_are_rows_so_many_times(tmp_path: Path) -> None:
     for what in TABLES:
         folder = tmp_path / what

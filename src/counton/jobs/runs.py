@@ -509,6 +509,12 @@ def _run(
         once = request.append and not one_by_one
         if once and is_counted(source, marks, has, before, ended):
             counted, again, bounding = replace(found, cells=found.cells.head(0)), True, None
+        over = 0
+        if definition.once and before and bounding is not None:
+            # All rows are given again, and those that count are chosen as they were then.
+            whole = bounding.choose(None, 0)
+            found, over, bounding = replace(found, cells=whole.cells), whole.over, None
+            counted = found
         if not new:
             chosen = None if bounding is None else bounding.choose(stream, before)
             labels, counted, chosen = _only_counted(labels, counted, chosen)
@@ -561,7 +567,7 @@ def _run(
     except BaseException:
         stream.close()
         raise
-    left_out = (0, 0, 0)
+    left_out = (over, 0, 0)
     if chosen is not None:  # of a file of all events nearly all rows are known, or old
         again_now = (chosen.known, chosen.closed) if request.append else (0, 0)
         left_out = (chosen.over, *again_now)
