@@ -126,6 +126,16 @@ def test_the_private_file_is_no_domain_of_a_table_once(folder: Path, kind: str) 
     assert LISTED[kind](folder, time=None, epsilon=1, domain=folder / "public.csv") == 1
 
 
+def test_users_may_be_a_part_of_the_groups_that_are_declared(folder: Path) -> None:
+    declared = {"by": "page,node", "domain": {"page": ["a", "b"], "node": ["x", "y"]}}
+    asked = {**NEW, **declared, "until": "2024-03-03", "user": "node", "most": 1}
+    assert JOBS["count"](folder, **asked) == 2
+    (folder / "some.csv").write_text("page,node\na,x\nb,y\n")
+    asked |= {"by": "page", "domain": folder / "some.csv", "name": "other"}
+    with pytest.raises(InvalidInput, match=r"the events' column 'node', so it looks like events"):
+        JOBS["count"](folder, **asked)
+
+
 def test_the_private_file_where_each_row_is_a_step(folder: Path) -> None:
     job = JOBS["cuts"]
     (folder / "copy.csv").write_text(f"{ROWS}2024-03-02T11:00,a,z,y\n")

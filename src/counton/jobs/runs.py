@@ -593,9 +593,10 @@ def _refuse_events_as_domain(request: Job, definition: Definition | None, source
     from counton.jobs.private_domain import refuse_events_as_domain
 
     columns: Any = request if definition is None else definition.columns
-    named = {request.by, request.given("value"), *label_columns(request)}
+    by = request.by if definition is None else columns.group
+    named = {*listed(by or ()), request.given("value"), *label_columns(request)}
     if definition is not None:
-        named = {columns.group, *map(definition.called, definition.parts.names)}
+        named |= {*map(definition.called, definition.parts.names)}
     people = [name for name in (columns.user, columns.id) if name is not None]
     refuse_events_as_domain(
         request.domain,
