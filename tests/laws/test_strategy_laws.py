@@ -13,7 +13,7 @@ from counton.testing import check_noise_is_rows, check_strategy, check_windows
 HORIZONS = (1, 2, 3, 4, 7, 8, 26, 64)
 #: Trees add up their parts, whatever the horizon is. Of others columns are written out up to 512
 #: steps and not beyond, and sets of steps tried up to 128.
-LONG_HORIZONS = (250, 600)
+LONG_HORIZONS = (130, 600)
 
 
 def examples() -> Iterator[tuple[StreamStrategy, int]]:

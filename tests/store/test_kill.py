@@ -89,7 +89,7 @@ def shown_values(lines: list[str]) -> dict[int, set[str]]:
 def test_killed_at_any_moment_the_journal_is_that_of_an_undisturbed_run(
     state: str, tmp_path: Path, key_file: Path, killing: Any
 ) -> None:
-    kills = 72 if "://" not in state else 48
+    kills = 36 if "://" not in state else 24
     seen = run("kill", state, key_file, kills)
     assert len(seen["landed"]) == kills
 
