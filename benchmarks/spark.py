@@ -112,7 +112,7 @@ def noisy(frame: Any, asked: Job) -> int:
     from counton import spark as counton_spark
 
     with counton_spark.run(asked, frame) as outcome:
-        return outcome.tally.rows  # type: ignore[no-any-return]
+        return outcome.for_operator().rows  # type: ignore[no-any-return]
 
 
 def seconds(work: Callable[[], object]) -> float:

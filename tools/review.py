@@ -7,9 +7,12 @@ unit change?) and the door (is what leaves noise plus that?), and need not read 
 
 from __future__ import annotations
 
+import ast
 import io
+import sys
 import tokenize
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,6 +36,11 @@ class Room(NamedTuple):
 #: Rows become exact changes of cells: what does one unit change?
 PRIVATE = (
     Room(
+        ("private.py",),
+        "what travels from room to room shows nothing, and one function opens it",
+        ("tests/project/test_wall.py",),
+    ),
+    Room(
         ("events",),
         "what a row says, and in which window, hangs on that row alone; policies refuse it or not",
         ("tests/events/test_rows_alone.py", "tests/jobs/test_neighbours.py"),
@@ -43,7 +51,8 @@ PRIVATE = (
         ("tests/jobs/test_people.py", "tests/jobs/test_neighbours.py"),
     ),
     Room(
-        ("jobs/intake.py", "jobs/again.py", "jobs/ordered_rows.py", "jobs/discovery.py"),
+        ("jobs/changes.py", "jobs/intake.py", "jobs/again.py", "jobs/ordered_rows.py",
+         "jobs/discovery.py", "jobs/succession.py"),
         "a row counts once, late or again, and what waits is shown to nobody",
         ("tests/jobs/test_intake.py", "tests/jobs/test_events_again.py"),
     ),
@@ -53,7 +62,8 @@ PRIVATE = (
         ("tests/jobs/test_guards_of_all.py", "tests/jobs/test_unreadable_lines.py"),
     ),
     Room(
-        ("serve/intake.py", "serve/bodies.py", "serve/releasing.py", "store/inbox.py"),
+        ("serve/intake.py", "serve/bodies.py", "serve/releasing.py", "serve/jobs.py",
+         "serve/left_out.py", "store/inbox.py"),
         "which rows are counted together hangs on when each came, and on no other row",
         ("tests/serve/test_jobs_served.py", "tests/serve/test_fuzz_the_door.py"),
     ),
@@ -67,7 +77,7 @@ PRIVATE = (
         "the stated contribution covers what one unit changes in the cells, in every norm",
         ("tests/laws/test_every_statistic_claim_has_a_law.py", "tests/jobs/test_neighbours.py"),
     ),
-)
+)  # fmt: skip
 #: Exact integers meet noise, once: is what leaves noise plus that?
 DOOR = (
     Room(
@@ -143,23 +153,90 @@ def code_lines(path: Path) -> int:
     return len(kept)
 
 
-def listed() -> Iterator[tuple[str, Room, int]]:
-    """Each room with its wing and lines of code."""
+def listed() -> Iterator[tuple[str, Room]]:
+    """Each room with its wing."""
     for wing, rooms in (("private", PRIVATE), ("door", DOOR)):
-        for room in rooms:
-            yield wing, room, sum(map(code_lines, files_of(room)))
+        yield from ((wing, room) for room in rooms)
+
+
+def page() -> str:
+    """The list as a table of ``docs/trust.md``."""
+    lines = [
+        "| | below `src/counton` | what has to be true of it | attacked by |",
+        "|---|---|---|---|",
+    ]
+    for wing, room in listed():
+        files = ", ".join(f"`{name}`" for name in room.files)
+        tests = ", ".join(f"`{name}`" for name in room.attack)
+        lines.append(f"| {wing} | {files} | {room.claim} | {tests} |")
+    return "\n".join(lines)
+
+
+class Opening(NamedTuple):
+    """A function that takes out what a `Private` holds.
+
+    Attributes:
+        file: below ``src/counton``.
+        function: its name, after that of its class.
+    """
+
+    file: str
+    function: str
+
+
+def uses(source: str, name: str) -> list[str]:
+    """Functions of a module in which a name stands, in order; "" outside of all.
+
+    >>> uses("class A:\\n    def f(self):\\n        return [opened(x) for x in y]", "opened")
+    ['A.f']
+    """
+    found: list[str] = []
+
+    def walk(node: ast.AST, where: tuple[str, ...], inside: bool) -> None:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not inside:
+            where, inside = (*where, node.name), not isinstance(node, ast.ClassDef)
+        named = (
+            (isinstance(node, ast.Name) and node.id == name)
+            or (isinstance(node, ast.Attribute) and node.attr == name)
+            or (isinstance(node, ast.Constant) and node.value == name)
+            or (isinstance(node, ast.alias) and node.name == name and node.asname is not None)
+        )
+        if named:
+            found.append(".".join(where))
+        for child in ast.iter_child_nodes(node):
+            walk(child, where, inside)
+
+    walk(ast.parse(source), (), False)
+    return list(dict.fromkeys(found))
+
+
+@cache
+def openings(name: str = "open_private") -> list[Opening]:
+    """All functions that call `counton.private.open_private`, or another one, by file."""
+    return [
+        Opening(str(path.relative_to(SOURCE)), function)
+        for path in sorted(SOURCE.rglob("*.py"))
+        if name in (source := path.read_text(encoding="utf-8"))
+        for function in uses(source, name)
+    ]
 
 
 def main() -> None:
-    """Print the list."""
+    """Print the list, or with ``--page`` as the table of the page."""
+    if "--page" in sys.argv:
+        print(page())  # noqa: T201
+        return
     total = 0
-    for wing, room, lines in listed():
+    for wing, room in listed():
+        lines = sum(map(code_lines, files_of(room)))
         total += lines
         names = ", ".join(room.files)
         print(f"{wing:8} {lines:6,}  {names}\n{'':17}claim: {room.claim}")  # noqa: T201
         print(f"{'':17}attacked by: {', '.join(room.attack)}")  # noqa: T201
     every = sum(map(code_lines, SOURCE.rglob("*.py")))
     print(f"in all   {total:6,} of {every:,} lines of code")  # noqa: T201
+    for opening in openings():
+        print(f"opens    {opening.file}: {opening.function}")  # noqa: T201
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from counton.errors import InvalidInput, SumOverflow
 from counton.events.files import EventFile, Source, open_source, read_domain
 from counton.events.tally import Columns, Reading, Tally, tally
+from counton.private import open_private
 from counton.windows import Windows, microseconds
 
 WINDOWS = Windows(datetime(2013, 1, 1, tzinfo=UTC), "1h", 4)
@@ -53,7 +54,7 @@ def read(
 ) -> Tally:
     source = events if isinstance(events, Source) else open_source(events)
     domain = None if columns.group is None else domain
-    return tally(source, Reading(columns, windows, **options), domain)
+    return open_private(tally(source, Reading(columns, windows, **options), domain))
 
 
 def counted(path: str) -> Tally:

@@ -13,6 +13,7 @@ import pytest
 from counton.errors import InvalidInput
 from counton.events.files import open_source
 from counton.events.ordered import letters_of, ordered_rows
+from counton.private import open_private
 from counton.windows import Windows
 
 HOURS = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1h", 3)
@@ -27,15 +28,15 @@ def test_rows_stand_by_time_and_equal_times_as_they_came() -> None:
     rows["at"].append("2024-02-29T23:59")
     rows["u"].append("f")
     rows["w"].append(6)
-    found = ordered_rows(
-        open_source(pl.DataFrame(rows)), ["u", "w"], ["w"], time="at", windows=HOURS
+    found = open_private(
+        ordered_rows(open_source(pl.DataFrame(rows)), ["u", "w"], ["w"], time="at", windows=HOURS)
     )
     assert found.events == [("b", 2.0), ("d", 4.0), ("a", 1.0), ("c", 3.0)]
     assert found.stops.tolist() == [1, 2, 4]
     assert (found.before, found.beyond) == (1, 1)
     assert found.until(2).events == [("b", 2.0), ("d", 4.0)]
     assert found.until(0).events == []
-    untimed = ordered_rows(open_source(pl.DataFrame(rows)), ["u"])
+    untimed = open_private(ordered_rows(open_source(pl.DataFrame(rows)), ["u"]))
     assert untimed.events == list("abcdef")
     assert untimed.stops.tolist() == [1, 2, 3, 4, 5, 6]
 
@@ -62,7 +63,7 @@ def test_flags_are_true_or_false(tmp_path: Path) -> None:
     file = tmp_path / "e.csv"
     file.write_text("u,comes\na,true\nb,0\nc,Yes\n")
     source = open_source(file)
-    assert ordered_rows(source, ["u", "comes"], flags=["comes"]).events == [
+    assert open_private(ordered_rows(source, ["u", "comes"], flags=["comes"])).events == [
         ("a", True),
         ("b", False),
         ("c", True),
@@ -78,7 +79,7 @@ def test_letters_are_read_from_texts_and_fasta(tmp_path: Path) -> None:
     plain.write_text(text)
     packed.write_bytes(gzip.compress(text.encode()))
     for path in plain, packed:
-        found = letters_of(path)
+        found = open_private(letters_of(path))
         assert "".join(found.events) == "ACGTAA"
         assert found.stops[-1] == 6
     plain.write_bytes(b"AC\xff")
@@ -90,7 +91,7 @@ def test_letters_are_read_from_texts_and_fasta(tmp_path: Path) -> None:
 def test_signs_of_comments_are_letters_where_the_alphabet_says_so(tmp_path: Path) -> None:
     path = tmp_path / "moves.txt"
     path.write_text("<>\n><\n;>\n >;\n")
-    assert "".join(letters_of(path, "<>;").events) == "<>><;>>;"
-    assert "".join(letters_of(path, "<>").events) == "<>><>;"
-    assert "".join(letters_of(path, "<").events) == "<>"
-    assert "".join(letters_of(path, "<>; ").events) == "<>><;> >;"
+    assert "".join(open_private(letters_of(path, "<>;")).events) == "<>><;>>;"
+    assert "".join(open_private(letters_of(path, "<>")).events) == "<>><>;"
+    assert "".join(open_private(letters_of(path, "<")).events) == "<>"
+    assert "".join(open_private(letters_of(path, "<>; ")).events) == "<>><;> >;"

@@ -196,7 +196,7 @@ def test_late_rows_new_files_and_ids_count_once(name: str, tmp_path: Path) -> No
     late = "00:50,shop,cy,2,v,w,1,b,4"
     written(tmp_path, [ROWS[1], late])  # one row again, one late
     with run(job.having(until="2024-03-01T05:00")) as outcome:
-        assert (outcome.after, outcome.known) == (5, 1)
+        assert (outcome.after, outcome.for_operator().known) == (5, 1)
         together = outcome.stream.releases().values[-1]
     folder = tmp_path / "whole"
     folder.mkdir()
@@ -336,7 +336,7 @@ def test_every_column_may_be_called_otherwise(name: str, tmp_path: Path) -> None
         run(later.having(rename="nowhere=page 2"))
     with run(later.having(rename=rename)) as outcome:
         assert outcome.after == (1 if once else 4)
-        assert outcome.tally.rows == (3 if once else 4)
+        assert outcome.for_operator().rows == (3 if once else 4)
     night: dict[str, Any] = {"until": ends[1], "rename": rename}
     run(job.having(**night)).close()  # typed as it was, and as it is called now
     now = {column: called_otherwise(job.given(column)) for column in COLUMNS}

@@ -54,7 +54,7 @@ def asked(folder: Path, rows: Sequence[tuple[str, ...]], ending: str = "csv", **
 
 def released(job: Job) -> tuple[Any, Any]:
     with run(job) as outcome:
-        return np.asarray(outcome.stream.releases().values, float).tolist(), outcome.tally
+        return np.asarray(outcome.stream.releases().values, float).tolist(), outcome.for_operator()
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl"])

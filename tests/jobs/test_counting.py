@@ -104,7 +104,7 @@ def test_the_same_rows_give_the_same_bytes(
             value="paid", lower=0, upper=2, resolution="0.01",
             state=state, name="paid",
         )  # fmt: skip
-        assert (count.before, count.after, count.rows) == (0, 4, 45)
+        assert (count.before, count.after, count.for_operator().rows) == (0, 4, 45)
         found.append((journal(state), count.table().write_csv(), total.table().write_csv()))
     assert found[0] == found[1]
 
@@ -142,7 +142,7 @@ def test_a_run_says_what_happened_and_shows_the_steps_it_released(tmp_path: Path
     then = first.table()
     late = pl.DataFrame({"time": ["2013-01-01T00:01Z"], "page": ["b"], "paid": [0.0]})
     second = release("count", pl.concat([ROWS, late]), state=state, until="newest")
-    assert (second.before, second.after, second.late) == (2, 4, 1)
+    assert (second.before, second.after, second.for_operator().late) == (2, 4, 1)
     assert first.table().equals(then)  # what came later is not in it
     assert second.table().height == 8
     assert second.table()[:4].equals(then)
@@ -240,7 +240,7 @@ def test_of_a_folder_of_new_events_only_new_files_are_read(
     for night, rows in enumerate((ROWS[:20], ROWS[20:30], ROWS[30:])):
         rows.write_csv(folder / f"{night}.csv")
         run = release("count", folder, **NEW, state=state, append=True)
-        assert run.rows == rows.height
+        assert run.for_operator().rows == rows.height
     assert read == ["0.csv", "1.csv", "2.csv"]
     again = release("count", folder, **NEW, state=state, append=True)
     assert again.again

@@ -19,6 +19,7 @@ from counton.events.files import open_source
 from counton.events.linesums import LineSums
 from counton.events.tally import Columns, Reading, tally
 from counton.jobs import Job, run
+from counton.private import open_private
 from counton.statistics import Average
 from counton.windows import Windows
 
@@ -117,7 +118,7 @@ def test_a_file_that_was_compressed_meanwhile_is_left_out_of_its_folder(tmp_path
     (folder / "1.csv.gz").write_bytes(gzip.compress(csv_of(ROWS)))
     (folder / "2.csv").write_bytes(csv_of(LATER))
     _, outcome = released(asked(folder, tmp_path, append=True, until="2024-03-01T08:00"))
-    assert (outcome.tally.rows, outcome.late) == (len(LATER), 0)
+    assert (outcome.for_operator().rows, outcome.for_operator().late) == (len(LATER), 0)
 
 
 def test_a_frame_in_another_order_is_known(tmp_path: Path) -> None:
@@ -140,7 +141,10 @@ def test_nearly_all_rows_late_asks_first(what: str, more: list[str], tmp_path: P
     job = asked(late, tmp_path, what, append=True)
     with pytest.raises(ReplayMismatch, match=r"rows of .*b\.csv are late: .*give confirmed=True"):
         run(job)
-    assert released(asked(late, tmp_path, what, append=True, confirmed=True))[1].late >= 40
+    assert (
+        released(asked(late, tmp_path, what, append=True, confirmed=True))[1].for_operator().late
+        >= 40
+    )
 
 
 @pytest.mark.parametrize(("late", "new"), [(9, 0), (9, 1), (40, 40), (30, 12)])
@@ -150,7 +154,7 @@ def test_a_few_late_rows_are_taken(late: int, new: int, tmp_path: Path) -> None:
     run(asked(first, tmp_path)).close()
     rows = [f"2024-03-01T0{k % 5}:59,a,new{k},1\n" for k in range(late)]
     second.write_bytes(csv_of(rows + LATER[:new]))
-    assert released(asked(second, tmp_path, append=True))[1].late == late
+    assert released(asked(second, tmp_path, append=True))[1].for_operator().late == late
 
 
 def test_rows_with_ids_are_told_one_by_one(tmp_path: Path) -> None:
@@ -158,9 +162,9 @@ def test_rows_with_ids_are_told_one_by_one(tmp_path: Path) -> None:
     for file in files:
         file.write_bytes(csv_of([row.replace("u", f"u{k}", 1) for k, row in enumerate(ROWS)]))
     _, outcome = released(asked(files, tmp_path, id="user"))
-    assert outcome.tally.rows == 2 * len(ROWS)
+    assert outcome.for_operator().rows == 2 * len(ROWS)
     _, again = released(asked(files[1], tmp_path, append=True))
-    assert again.known == len(ROWS)
+    assert again.for_operator().known == len(ROWS)
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
@@ -175,7 +179,7 @@ def test_files_without_rows_are_no_copies(ending: str, tmp_path: Path) -> None:
         else:
             rows.write_csv(path)
     _, outcome = released(asked(f"{tmp_path}/?.{ending}", tmp_path))
-    assert outcome.tally.rows == len(ROWS)
+    assert outcome.for_operator().rows == len(ROWS)
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
@@ -305,7 +309,7 @@ def test_what_rows_come_to_hangs_on_each_time_group_and_value(tmp_path: Path) ->
 
     def come_to(rows: list[str]) -> str:
         (tmp_path / "f.csv").write_bytes(csv_of(rows))
-        return tally(open_source(tmp_path / "f.csv"), reading, ["a", "b"]).sums[0]
+        return open_private(tally(open_source(tmp_path / "f.csv"), reading, ["a", "b"])).sums[0]
 
     known = come_to(ROWS)
     assert known == come_to(reordered(ROWS)) == come_to(ROWS)

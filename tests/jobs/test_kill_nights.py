@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from patience import HANGS
 
+from counton.private import open_private
 from counton.store import Stream
 
 pytestmark = pytest.mark.slow
@@ -41,7 +42,7 @@ def test_the_same_command_again_ends_with_the_table_of_an_undisturbed_run(
     facts = {}
     for state in ("killed", "undisturbed"):
         with Stream.open(tmp_path / f"{state}.db", "events") as stream:
-            parts = list(stream.marks("user"))
+            parts = list(open_private(stream.marks("user")))
             taken = Counter((part.period, digest) for part in parts for digest in part.digests)
             assert max(taken.values()) == MOST
             facts[state] = sorted(

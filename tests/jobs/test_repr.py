@@ -38,16 +38,16 @@ def test_what_was_run_shows_no_row(tmp_path: Path) -> None:
         "until": "2024-03-03",
     }  # fmt: skip
     done = release("count", FRAME, guarantee=PureDP(1), **asked)
-    assert (done.unknown, done.rows) == (7919, 7950)
+    assert (done.for_operator().unknown, done.for_operator().rows) == (7919, 7950)
     job = Job("count", FRAME, **asked)
     with run(job) as outcome:
-        assert outcome.tally.rows == 7950
+        assert outcome.for_operator().rows == 7950
         shown: list[object] = [
             done,
             [done],
             job,
             outcome,
-            outcome.tally,
+            outcome.for_operator(),
             outcome.stream,
             outcome.definition,
         ]
@@ -60,7 +60,7 @@ def test_what_a_statistic_was_asked_shows_no_row(tmp_path: Path) -> None:
     asked = windows(tmp_path / "a.db") | {"until": "2024-03-03"}
     request = Job(TopK(["a", "b"], k=1), FRAME, by="page", unknown="drop", epsilon=1, **asked)
     with run(request) as outcome:
-        assert outcome.tally.unknown == 7919
+        assert outcome.for_operator().unknown == 7919
         for found in (request, outcome, outcome.stream):
             said = repr(found)
             assert not any(secret in said for secret in SECRETS), said

@@ -51,7 +51,7 @@ def totals(outcome: Outcome) -> list[list[int]]:
 def test_windows_are_released_once(statistic: Letters, tmp_path: Path) -> None:
     first = hours(tmp_path, statistic)
     with run(first) as outcome:
-        assert (outcome.before, outcome.after, outcome.tally.before) == (0, 3, 0)
+        assert (outcome.before, outcome.after, outcome.for_operator().before) == (0, 3, 0)
         assert totals(outcome) == [[0, 1], [1, 2], [1, 2]]
         starts = outcome.released().table()["window_start"].dt.hour().unique().sort().to_list()
         assert starts == ([2] if statistic.on_demand else [0, 1, 2])
@@ -102,7 +102,7 @@ def test_letters_of_a_text_are_steps(statistic: Letters, tmp_path: Path) -> None
     run(few).close()
     text.write_text("abbab")
     with run(few) as outcome:  # what was released is shown, for ever
-        assert (outcome.before, outcome.after, outcome.tally.beyond) == (4, 4, 1)
+        assert (outcome.before, outcome.after, outcome.for_operator().beyond) == (4, 4, 1)
         assert totals(outcome)[-1] == [2, 2]
     text.write_text("ab")
     with run(replace(request, events=[text], name="other")) as outcome:

@@ -133,7 +133,7 @@ def test_confirmed_rows_that_wait_are_dropped_and_said(request_: Job) -> None:
     run(append(request_, *ROWS)).close()
     append(request_, "05:20,a,1")
     with run(replace(successor(request_), append=True, confirmed=True)) as outcome:
-        assert outcome.dropped == 2
+        assert outcome.for_operator().dropped == 2
         assert cells_of(outcome).own.estimates[-1].tolist() == [1, 0, 0]
 
 

@@ -81,7 +81,7 @@ WHOLE = {
 def test_all_rows_are_released_once_and_no_column_tells_of_time(job: Job) -> None:
     assert numbers(job) == WHOLE[str(job.what)]
     with run(job) as outcome:
-        assert (outcome.before, outcome.after, outcome.late) == (1, 1, 0)
+        assert (outcome.before, outcome.after, outcome.for_operator().late) == (1, 1, 0)
         assert outcome.definition.once
         assert outcome.definition.strategy.horizon == 1
         shown = outcome.released().table()
@@ -151,7 +151,7 @@ def test_files_frames_and_ids_give_one_table(tmp_path: Path) -> None:
 def test_a_user_counts_as_often_as_is_promised(job: Job, tmp_path: Path) -> None:
     people = replace(job, user="who", most=1)
     with run(people) as outcome:
-        assert outcome.beyond_most == 2
+        assert outcome.for_operator().beyond_most == 2
         assert outcome.definition.contribution.unit == "user"
     assert numbers(people)[0] <= 3
     with pytest.raises((ReplayMismatch, InvalidInput)):
@@ -170,7 +170,7 @@ def test_policies_of_rows(tmp_path: Path) -> None:
         run(table("hierarchy", tmp_path, bad, value="number"))
     assert not (tmp_path / "s.db").exists()
     with run(table("hierarchy", tmp_path, bad, value="number", **lenient)) as outcome:
-        assert outcome.tally.quarantined == 1
+        assert outcome.for_operator().quarantined == 1
         assert outcome.released().table()["estimate"][0] == pytest.approx(15, abs=0.1)
 
 

@@ -75,7 +75,7 @@ def test_all_levels_are_released_after_each_window(tmp_path: Path) -> None:
     late = ["2024-01-30,N,b,u9,9"]
     again = Job("hierarchy", written(tmp_path, [*ROWS, *late]), tmp_path / "s.db")
     with run(Job(**{**vars(again), "key": tmp_path / "key", "until": "2024-04-01"})) as outcome:
-        assert (outcome.before, outcome.after, outcome.late) == (2, 3, 1)
+        assert (outcome.before, outcome.after, outcome.for_operator().late) == (2, 3, 1)
         assert nodes(outcome)[2] == [6, 4, 2, 2, 2]
     assert all(one.right for one in verify(tmp_path / "s.db", key=tmp_path / "key"))
 
@@ -86,7 +86,7 @@ def test_new_files_are_added_and_ids_count_once(tmp_path: Path) -> None:
     more = months(tmp_path, ROWS[1:], append=True, id="number", until="2024-04-01")
     with run(more) as outcome:
         assert nodes(outcome)[2] == [5, 3, 2, 2, 1]
-        assert outcome.known + outcome.closed == 2
+        assert outcome.for_operator().known + outcome.for_operator().closed == 2
 
 
 def test_a_user_counts_as_often_as_is_promised(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_a_count_that_is_none_is_told_or_set_aside(bad: str, tmp_path: Path) -> 
     aside = tmp_path / "bad.csv"
     with run(months(tmp_path, rows, value="number", bad_rows=f"quarantine:{aside}")) as outcome:
         assert nodes(outcome)[1] == [15, 7, 8, 3, 4]
-        assert outcome.tally.quarantined == 1
+        assert outcome.for_operator().quarantined == 1
     assert aside.read_text().count("\n") == 2
 
 
@@ -133,7 +133,7 @@ def test_rows_of_no_leaf_are_told_or_dropped(row: str, tmp_path: Path) -> None:
     dropped = months(tmp_path, rows, unknown="drop")
     with run(dropped) as outcome:
         assert nodes(outcome)[1] == [5, 3, 2, 2, 1]
-        assert outcome.tally.unknown == 1
+        assert outcome.for_operator().unknown == 1
 
 
 def test_a_row_of_no_leaf_takes_no_place_of_its_user(tmp_path: Path) -> None:
@@ -263,7 +263,7 @@ def test_several_columns_of_numbers_are_added_up(tmp_path: Path) -> None:
     late = [*rows, "2024-01-09,1,6,u4,4"]
     later = replace_of(job, events=written(tmp_path, late), until="2024-04-01")
     with run(later) as outcome:
-        assert outcome.late == 1
+        assert outcome.for_operator().late == 1
     with pytest.raises(InvalidInput, match=r"row 5 of .* in column 'city' \('x'\)"):
         run(replace_of(later, events=written(tmp_path, [*late, "2024-03-01,1,x,u,1"])))
     with pytest.raises(InvalidInput, match="two numbers for each"):

@@ -87,7 +87,7 @@ def asked(events: Path, what: str, folder: Path, **more: Any) -> Job:
 
 def released(job: Job) -> tuple[list[Any], Any]:
     with run(job) as outcome:
-        return np.asarray(outcome.stream.releases().values, float).tolist(), outcome.tally
+        return np.asarray(outcome.stream.releases().values, float).tolist(), outcome.for_operator()
 
 
 def among(bad: bytes, kind: str) -> bytes:

@@ -19,6 +19,7 @@ from sqlalchemy import event
 from sqlalchemy.engine import Connection, Engine
 
 from counton.errors import StreamConflict
+from counton.private import open_private
 from counton.serve.releasing import Releaser
 from counton.store import Store, journal
 from counton.store.database import Database
@@ -236,7 +237,7 @@ def counted_and_read(folder: Path, minutes: int) -> tuple[bool, list[int]]:
             due = sum(many for one, many in sent.items() if one <= minute)
             right &= round(service.rows(last=1, group="home")[0]["estimate"]) == due
         with Store(folder / "visits.db") as store:
-            blocks = [*store.reader("visits").observed_blocks()]
+            blocks = [*open_private(store.reader("visits").observed_blocks())]
     seen = {
         int(step) - 1: int(totals[0, 0, 0])  # of the first group
         for steps, many in blocks

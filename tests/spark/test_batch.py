@@ -38,9 +38,9 @@ def spread(spark: Any, frame: pl.DataFrame, seed: int) -> Any:
 
 def told(outcome: Any) -> tuple[Any, ...]:
     """All that a run says, and the rows of its journal."""
-    found = outcome.tally
-    facts = (found.rows, found.before, found.beyond, found.unknown, found.skipped, found.newest)
-    counted = (outcome.late, outcome.beyond_most, outcome.known, outcome.closed, outcome.again)
+    found = outcome.for_operator()
+    facts = (found.rows, found.before, found.beyond, found.unknown, found.skipped)
+    counted = (found.late, found.beyond_most, found.known, found.closed, outcome.again)
     steps = (outcome.before, outcome.after, outcome.until)
     return (
         *(facts, counted, steps),
@@ -165,7 +165,7 @@ def test_rows_that_cannot_be_counted_are_refused_by_name(tmp_path: Path, spark: 
     refused(asked.having(**late, bad_rows_most=0), frame, "more than 0 rows of the data frame")
     refused(average.having(**late, bad_rows_most=1), frame, "more than 1 rows")
     with counton_spark.run(asked.having(**late, unknown="drop"), frame) as outcome:
-        found = outcome.tally
+        found = outcome.for_operator()
         assert (found.rows, found.skipped, found.quarantined, found.unknown) == (43, 1, 1, 1)
     assert (tmp_path / "bad.csv").read_text().splitlines() == [
         "file,row,problem,at,page",
@@ -243,7 +243,7 @@ def test_a_frame_that_changes_between_passes_is_noticed(tmp_path: Path, spark: A
         frame = spark.read.parquet(str(path)).withColumn("user", other())
         refused(job("people", tmp_path), frame, "changed while it was read", "cache() it")
         with counton_spark.run(job("people", tmp_path), frame.cache()) as outcome:
-            assert outcome.tally.rows == 40
+            assert outcome.for_operator().rows == 40
 
 
 def test_rows_that_lack_something_are_skipped_where_others_would_be_set_aside(
@@ -299,7 +299,7 @@ def test_no_rows_and_empty_parts(tmp_path: Path, spark: Any) -> None:
     frame = spread(spark, events(rows=5), 1)
     refused(job("groups", tmp_path), frame.limit(0), "holds no rows")
     with counton_spark.run(job("groups", tmp_path), frame.repartition(20)) as outcome:
-        assert outcome.tally.rows == 5
+        assert outcome.for_operator().rows == 5
 
 
 def test_outputs_of_the_job_are_written(tmp_path: Path, spark: Any) -> None:

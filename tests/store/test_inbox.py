@@ -13,6 +13,7 @@ from sqlalchemy import event
 
 from counton import PureDP, Stream
 from counton.errors import StateError, StreamConflict
+from counton.private import Private, open_private
 from counton.store.inbox import Batch, Fold, Inbox, Load
 from counton.store.turn import Turn
 from counton.strategies import Binary
@@ -30,7 +31,7 @@ def state(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def batch(id: str, body: bytes = b"rows", stream: str = "visits", arrived: int = 0) -> Batch:
-    return Batch(stream, id, b"digest of " + body, arrived, {"rows": 3}, 3, body)
+    return Batch(stream, id, b"digest of " + body, arrived, {"rows": 3}, 3, Private(body))
 
 
 def fold_of(inbox: Inbox, by: int = 1000) -> Fold | None:
@@ -89,15 +90,16 @@ def test_a_fold_is_the_same_until_it_is_taken(state: str) -> None:
         inbox.put([batch("a", b"1"), batch("b", b"2"), batch("a", b"3", "others")])
         fold = fold_of(inbox)
         assert fold is not None
-        assert fold.bodies == (b"1", b"2")
+        assert [*map(open_private, fold.bodies)] == [b"1", b"2"]
         inbox.put([batch("c", b"4")])
         with Inbox(state) as other:
             again = fold_of(other)
-        assert again == fold
+        assert again is not None
+        assert again._replace(bodies=()) == fold._replace(bodies=())
         take(inbox, fold)
         rest = fold_of(inbox)
         assert rest is not None
-        assert rest.bodies == (b"4",)
+        assert [*map(open_private, rest.bodies)] == [b"4"]
         take(inbox, rest)
         assert fold_of(inbox) is None
         assert inbox.load() == Load(1, 3, 1)
@@ -111,7 +113,9 @@ def test_folds_are_cut_by_the_times_at_which_batches_came(state: str) -> None:
         found = []
         for by in (9, 10, 19, 1000, 1000, 1000):
             while (fold := fold_of(inbox, by)) is not None:
-                found.append((by, [int(body) for body in fold.bodies], fold.first, fold.last))
+                found.append(
+                    (by, [int(open_private(body)) for body in fold.bodies], fold.first, fold.last)
+                )
                 take(inbox, fold)
         assert found == [(10, [3, 9], 3, 9), (1000, [11], 11, 11), (1000, [25], 25, 25)]
 
@@ -154,11 +158,11 @@ def test_a_fold_does_not_grow_under_whoever_counts_it(postgres: str, tmp_path: P
         racing.join()
         assert mine is not None
         assert found[0] is not None
-        assert found[0] == mine
+        assert found[0]._replace(bodies=()) == mine._replace(bodies=())
         take(other, found[0])
         rest = fold_of(slow)
         left = () if rest is None else rest.bodies
-        assert sorted((*found[0].bodies, *left)) == [b"1", b"2"]
+        assert sorted(map(open_private, (*found[0].bodies, *left))) == [b"1", b"2"]
 
 
 def test_ids_are_forgotten_by_their_age(state: str) -> None:

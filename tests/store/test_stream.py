@@ -22,6 +22,7 @@ from counton.errors import (
     WrongKey,
 )
 from counton.noise import InsecureSeededKey
+from counton.private import open_private
 from counton.store import Store, creation, key_path, state_summary
 from counton.store.writer import Writer
 from counton.strategies import Binary, KAry
@@ -239,11 +240,11 @@ def test_observed_totals_and_sources_are_kept_with_the_release(state: str, key: 
         with pytest.raises(InvalidInput, match="dtype float64"):
             stream.observe({1: XS[0] / 2})
     with Stream.open(state, "visits", key=key) as stream:
-        kept = stream.observed()
+        kept = open_private(stream.observed())
         assert sorted(kept) == [1, 2, 3, 4, 5, 6]
         assert np.array_equal(kept[5], XS[4] + 1)
         assert np.array_equal(kept[6], [[1, 2], [3, -4]])
-        assert list(stream.observed(2, 4)) == [2, 3]
+        assert list(open_private(stream.observed(2, 4))) == [2, 3]
         assert stream.has_source("a")
         assert stream.has_source("c")
         stream.release_many(XS[5:6], sources=["d"])

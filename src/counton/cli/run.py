@@ -98,7 +98,7 @@ def carried_out(job: Job, *, silently: bool, bar: bool = False, about: str = "")
         written = outputs.write(outcome, progress, warn=lambda _: None)
         definition, stated = outcome.definition, job.epsilon or job.rho
         warn_of_weak(errors, definition.guarantee, definition.unit, stated, about)
-        for note in operator_notes(outcome, aside.new(outcome.tally.quarantined)):
+        for note in operator_notes(outcome, aside.new(outcome.for_operator().quarantined)):
             print_line(errors, f"{about}{note}")
         if not silently:
             show(Console(), outcome, written, outputs)
@@ -128,7 +128,7 @@ def as_json(outcome: Outcome, written: Written, outputs: Outputs) -> dict[str, A
     """The machine-readable report."""
     job, released = outputs.job, written.released
     definition, until, cut = outcome.definition, outcome.until, outcome.definition.cut
-    drawn = released is None or written.drawn
+    drawn, counts = released is None or written.drawn, outcome.for_operator()
     report: dict[str, Any] = {
         "state": str(job.state),
         "name": job.name,
@@ -154,15 +154,15 @@ def as_json(outcome: Outcome, written: Written, outputs: Outputs) -> dict[str, A
         "not_drawn": written.not_drawn,
         "last": None,
         "not_private": {
-            "rows": outcome.tally.rows,
-            "late": outcome.late,
+            "rows": counts.rows,
+            "late": counts.late,
             "dropped": sum(
                 (
-                    *(outcome.tally.before, outcome.tally.beyond, outcome.tally.unknown),
-                    *(outcome.tally.skipped, outcome.beyond_most, outcome.closed),
+                    *(counts.before, counts.beyond, counts.unknown),
+                    *(counts.skipped, counts.beyond_most, counts.closed),
                 )
             ),
-            "quarantined": outcome.tally.quarantined,
+            "quarantined": counts.quarantined,
         },
     }
     if released is None:

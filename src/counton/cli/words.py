@@ -60,17 +60,17 @@ def operator_notes(outcome: Outcome, aside: int) -> list[str]:
         outcome: of the run.
         aside: how many of the rows that it set aside are new.
     """
-    tally, windows = outcome.tally, outcome.definition.cut
+    counts, windows = outcome.for_operator(), outcome.definition.cut
     if outcome.definition.once:
         notes = [
-            ("rows of undeclared cells, counted nowhere", tally.unknown),
-            ("rows that lack something, counted nowhere", tally.skipped),
-            (_aside(aside, tally.quarantined), aside),
-            ("rows beyond what may count of their user, counted nowhere", outcome.beyond_most),
+            ("rows of undeclared cells, counted nowhere", counts.unknown),
+            ("rows that lack something, counted nowhere", counts.skipped),
+            (_aside(aside, counts.quarantined), aside),
+            ("rows beyond what may count of their user, counted nowhere", counts.beyond_most),
         ]
         return [f"not private, for the operator: {what}: {rows:,}" for what, rows in notes if rows]
     if windows is None:
-        notes = [("rows after the last step, counted nowhere", tally.beyond)]
+        notes = [("rows after the last step, counted nowhere", counts.beyond)]
         return [f"not private, for the operator: {what}: {rows:,}" for what, rows in notes if rows]
     start = windows.at(windows.start)
     end = windows.at(windows.end)
@@ -84,16 +84,16 @@ def operator_notes(outcome: Outcome, aside: int) -> list[str]:
     nowhere = "counted nowhere" if before is None else "counted by no window here"
     unnamed = "" if outcome.definition.discovery is None else " (no label that can be shown)"
     notes = [
-        (f"rows that arrived late for windows released before, {counted_at}", outcome.late),
-        (f"rows before the first window ({start}), {nowhere}", tally.before),
-        (f"rows after the last window ({end}), counted nowhere", tally.beyond),
-        (f"rows of undeclared groups{unnamed}, counted nowhere", tally.unknown),
-        ("rows that lack something, counted nowhere", tally.skipped),
-        (_aside(aside, tally.quarantined), aside),
-        ("rows beyond what may count of their user, counted nowhere", outcome.beyond_most),
-        ("rows that were counted before, and not again", outcome.known),
-        ("rows too late to be looked at, counted nowhere", outcome.closed),
-        ("rows that waited in the stream that has ended, not handed over", outcome.dropped),
+        (f"rows that arrived late for windows released before, {counted_at}", counts.late),
+        (f"rows before the first window ({start}), {nowhere}", counts.before),
+        (f"rows after the last window ({end}), counted nowhere", counts.beyond),
+        (f"rows of undeclared groups{unnamed}, counted nowhere", counts.unknown),
+        ("rows that lack something, counted nowhere", counts.skipped),
+        (_aside(aside, counts.quarantined), aside),
+        ("rows beyond what may count of their user, counted nowhere", counts.beyond_most),
+        ("rows that were counted before, and not again", counts.known),
+        ("rows too late to be looked at, counted nowhere", counts.closed),
+        ("rows that waited in the stream that has ended, not handed over", counts.dropped),
     ]
     return [f"not private, for the operator: {what}: {rows:,}" for what, rows in notes if rows]
 
@@ -123,7 +123,7 @@ def protection(outcome: Outcome) -> list[tuple[str, str]]:
         if isinstance(definition.statistic, Tallied) and definition.statistic.counts_units:
             one = f"one row of the events is as many {plural(definition.unit)} as it counts"
         if columns.id is not None:
-            from counton.jobs.people import LATE_DAYS
+            from counton.jobs.guards import LATE_DAYS
 
             one = (
                 f"all rows of one id are one {definition.unit}, until {LATE_DAYS} days after it "

@@ -21,6 +21,7 @@ from counton.events.files import Rows, Source
 from counton.events.policies import Policies, set_aside
 from counton.events.tally import Problem, collected, of_unread, texts_of, unread_marked
 from counton.events.windows import ClockChange, as_text, moments
+from counton.private import Private
 from counton.windows import NO_MOMENT, Windows
 
 _FLAGS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
@@ -28,7 +29,7 @@ _ENDS, _COMMENTS = b"\r\n\t ", (">", ";")
 
 
 class OrderedEvents(NamedTuple):
-    """Events of steps. Exact, hence secret.
+    """Events of steps. Exact: rooms hand them on as `Private`.
 
     Attributes:
         events: all of them in order: texts or numbers, or tuples where an event has several parts.
@@ -71,7 +72,7 @@ def ordered_rows(
     time_format: str | None = None,
     ties: bool = False,
     policies: Policies | None = None,
-) -> OrderedEvents:
+) -> Private[OrderedEvents]:
     """Rows by time (of equal times in their order), or each a step in the order of the file.
 
     Args:
@@ -92,8 +93,9 @@ def ordered_rows(
     >>> from counton.events.files import open_source
     >>> frame = pl.DataFrame({"at": ["2024-03-01T02:30", "2024-03-01T00:10"], "to": ["b", "a"]})
     >>> windows = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1h", 4)
+    >>> from counton.private import open_private
     >>> found = ordered_rows(open_source(frame), ["to"], time="at", windows=windows)
-    >>> found.events, found.stops.tolist()
+    >>> open_private(found).events, open_private(found).stops.tolist()
     (['a', 'b'], [1, 1, 2, 2])
     """
     timed = time is not None and windows is not None
@@ -135,22 +137,24 @@ def ordered_rows(
         left_out, rows = left_out + rows.height - kept.height, kept
     if not timed:
         stops = np.arange(1, rows.height + 1)
-        return OrderedEvents(_events(rows, columns), stops, left_out=left_out)
+        return Private(OrderedEvents(_events(rows, columns), stops, left_out=left_out))
     assert windows is not None
     parted = [f"part {place}" for place in range(len(columns))] if ties else []
     rows = rows.sort("us", *parted, maintain_order=True)
     steps = windows.step_of(rows["us"].to_numpy())
     before, within = np.searchsorted(steps, [1, windows.steps + 1]).tolist()
     stops = np.searchsorted(steps[before:within], np.arange(1, windows.steps + 1), "right")
-    return OrderedEvents(
-        _events(rows.slice(before, within - before), columns),
-        stops.astype(np.int64),
-        int(rows["us"][-1]) if rows.height else None,
-        before,
-        rows.height - within,
-        left_out,
-        skipped,
-        len(aside),
+    return Private(
+        OrderedEvents(
+            _events(rows.slice(before, within - before), columns),
+            stops.astype(np.int64),
+            int(rows["us"][-1]) if rows.height else None,
+            before,
+            rows.height - within,
+            left_out,
+            skipped,
+            len(aside),
+        )
     )
 
 
@@ -241,7 +245,9 @@ def _check(
     )
 
 
-def letters_of(path: str | os.PathLike[str], alphabet: Collection[str] = ()) -> OrderedEvents:
+def letters_of(
+    path: str | os.PathLike[str], alphabet: Collection[str] = ()
+) -> Private[OrderedEvents]:
     """Letters of a text, each a step: all but spaces and ends of lines.
 
     Lines that begin with ``>`` or ``;`` are names and comments, as FASTA files have them. None of
@@ -270,4 +276,4 @@ def letters_of(path: str | os.PathLike[str], alphabet: Collection[str] = ()) -> 
             f"{name!r} is no text in UTF-8 ({error}); convert it, or name a column of letters if "
             f"it is a table"
         ) from error
-    return OrderedEvents(list(text), np.arange(1, len(text) + 1))
+    return Private(OrderedEvents(list(text), np.arange(1, len(text) + 1)))

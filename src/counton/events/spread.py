@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from counton.events.files import EventFrame, Source
+from counton.private import Private
 
 if TYPE_CHECKING:
     from counton.events.tally import Reading
@@ -21,7 +22,7 @@ class Spread(Source):
     """
 
     @abstractmethod
-    def cells(self, reading: Reading, domain: Sequence[str] | None) -> pl.DataFrame:
+    def cells(self, reading: Reading, domain: Sequence[str] | None) -> Private[pl.DataFrame]:
         """Sums of rows by cell, as `counton.events.tally.cells_of` says of some of them.
 
         Args:
@@ -30,18 +31,18 @@ class Spread(Source):
         """
 
     @abstractmethod
-    def labels(self, reading: Reading) -> pl.DataFrame:
-        """Labels of rows within the windows: ``group``, and the first ``step`` of each. Secret."""
+    def labels(self, reading: Reading) -> Private[pl.DataFrame]:
+        """Labels of rows within the windows: ``group``, and the first ``step`` of each."""
 
     @abstractmethod
-    def marked(self, reading: Reading, domain: Sequence[str] | None) -> pl.LazyFrame:
+    def marked(self, reading: Reading, domain: Sequence[str] | None) -> Private[pl.LazyFrame]:
         """Marked rows within the windows, of groups of the domain, as far as they could count.
 
         Columns as of `counton.events.tally.marked`.
         """
 
     @abstractmethod
-    def some(self, reading: Reading, which: pl.Expr, most: int) -> pl.DataFrame:
+    def some(self, reading: Reading, which: pl.Expr, most: int) -> Private[pl.DataFrame]:
         """Rows as they were given, of which an expression of marked rows is true.
 
         Args:

@@ -19,6 +19,7 @@ from counton.events.files import UNREADABLE, Rows, Source
 from counton.events.policies import Policies, set_aside
 from counton.events.spread import Fetched, Spread
 from counton.events.windows import ClockChange, as_text, moments
+from counton.private import Private, open_private
 from counton.windows import NO_MOMENT, Windows
 
 Unknown = Literal["refuse", "drop", "discover"]
@@ -201,7 +202,7 @@ class Columns:
 
 @dataclass(frozen=True)
 class Tally:
-    """What a file holds, exactly. Not private: nothing of it belongs in a published output.
+    """What a file holds, exactly. Secret: rooms hand it on as `Private`.
 
     Attributes:
         cells: one row per window and place of a group that has events: ``step``, ``group``
@@ -281,7 +282,7 @@ def tally(
     *,
     bound: Bound | None = None,
     watch: Callable[[int], None] | None = None,
-) -> Tally:
+) -> Private[Tally]:
     """Count events by window and group.
 
     Args:
@@ -300,20 +301,7 @@ def tally(
     """
     width = 1 if domain is None else len(domain) + 1
     across = _across(reading.adds)
-    sums: tuple[str, ...] = ()
-    if isinstance(source, Spread):
-        if bound is not None:
-            bound(source.marked(reading, domain))
-        found = source.cells(reading, domain).sort("cell")
-    else:
-        rows = marked(source, reading, watch, numbered=True)
-        if bound is not None:
-            rows = bound(rows)
-        by = [PART] if len(source.parts) > 1 else []
-        added = _added(rows, _cell(domain), reading.adds, newest=True, by=by, moments=True)
-        each = collected(source, added)
-        sums = _sums_of_parts(each, len(source.parts), domain, across)
-        found = _together(each).sort("cell")
+    found, sums = _by_cell(source, reading, domain, bound, watch)
     rows_read, skipped, quarantined = int(found["rows"].sum()), 0, 0
     if found.height and found["cell"][0] < 0:
         if isinstance(source, Spread):
@@ -336,17 +324,41 @@ def tally(
     inside = (counts > 0) & ~(early | late)
     _check_sums(found.filter(counts > 0))
     parted = found.with_columns(step=steps, group=groups_of).filter(inside)
-    return Tally(
-        cells=_by_place(parted, reading.adds),
-        newest=None if not found.height else int(found["us"].max()),  # type: ignore[arg-type]
-        rows=rows_read,
-        before=int(counts.filter(early).sum()),
-        beyond=int(counts.filter(late).sum()),
-        unknown=unknown,
-        skipped=skipped,
-        quarantined=quarantined,
-        sums=sums,
+    return Private(
+        Tally(
+            cells=_by_place(parted, reading.adds),
+            newest=None if not found.height else int(found["us"].max()),  # type: ignore[arg-type]
+            rows=rows_read,
+            before=int(counts.filter(early).sum()),
+            beyond=int(counts.filter(late).sum()),
+            unknown=unknown,
+            skipped=skipped,
+            quarantined=quarantined,
+            sums=sums,
+        )
     )
+
+
+def _by_cell(
+    source: Source,
+    reading: Reading,
+    domain: Sequence[str] | None,
+    bound: Bound | None,
+    watch: Callable[[int], None] | None,
+) -> tuple[pl.DataFrame, tuple[str, ...]]:
+    """Sums of rows by cell, of a source here or elsewhere; and see `Tally.sums`."""
+    if isinstance(source, Spread):
+        if bound is not None:
+            bound(open_private(source.marked(reading, domain)))
+        return open_private(source.cells(reading, domain)).sort("cell"), ()
+    rows = marked(source, reading, watch, numbered=True)
+    if bound is not None:
+        rows = bound(rows)
+    by = [PART] if len(source.parts) > 1 else []
+    added = _added(rows, _cell(domain), reading.adds, newest=True, by=by, moments=True)
+    each = collected(source, added)
+    sums = _sums_of_parts(each, len(source.parts), domain, _across(reading.adds))
+    return _together(each).sort("cell"), sums
 
 
 def _sums_of_parts(
@@ -834,12 +846,17 @@ def _without_bad_rows_of(
             set_aside(policies.quarantine, reading.columns.names, ())
         return skipped, 0
     if policies.quarantine is None:
-        raise _explain(_fetched(source, source.some(reading, which, 1)), reading, number)
-    rows = source.some(reading, which, policies.most + 1)
+        raise _explain(_fetched(source, _some(source, reading, which, 1)), reading, number)
+    rows = _some(source, reading, which, policies.most + 1)
     aside = _without_bad_rows(_fetched(source, rows), reading)[1]
     if aside != number:
         raise changed(source.parts[0])
     return skipped, aside
+
+
+def _some(source: Spread, reading: Reading, which: pl.Expr, most: int) -> pl.DataFrame:
+    """A few rows of a source that lies elsewhere: for a message, or for the file of those."""
+    return open_private(source.some(reading, which, most))
 
 
 def _fetched(source: Spread, rows: pl.DataFrame) -> Source:
@@ -941,9 +958,9 @@ def _unknown_groups(source: Source, reading: Reading, domain: Sequence[str]) -> 
         first = outside
         if reading.columns.group is not None:
             first &= pl.col("group").is_first_distinct()
-        rows = source.some(reading, first, _FEW)
+        rows = _some(source, reading, first, _FEW)
         if not rows.height:
-            rows = source.some(reading, by_label, 1)
+            rows = _some(source, reading, by_label, 1)
         source = _fetched(source, rows)
     of_labels = not collected(source, _numbered(source, reading).filter(outside).head(1)).height
     if of_labels:

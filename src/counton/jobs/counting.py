@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 from counton.columns import html
 from counton.errors import InvalidInput, field
 from counton.exact import quoted
+from counton.jobs.changes import Counts, for_operator
 from counton.jobs.definition import Definition
 from counton.jobs.job import Events, Job, checked
 from counton.jobs.keywords import JobFields
@@ -19,6 +20,7 @@ from counton.jobs.runs import Outcome, recalled, run
 from counton.jobs.statements import all_options, own_options
 from counton.jobs.writing import Outputs
 from counton.privacy import ZCDP, ApproxDP, ExpiringDP, ExpiringZCDP, Guarantee, PureDP
+from counton.private import Private
 from counton.store import Store, Stream
 
 if TYPE_CHECKING:
@@ -42,12 +44,7 @@ class Run:
         definition: of the stream.
         before, after: steps released before and after the call.
         until: microseconds since 1970; windows that ended by then are released.
-        rows: all rows read. Exact, as is all below: only for whoever may see the events.
-        late: rows that arrived for windows released earlier, counted at the next release.
-        early, beyond: rows before the first window and after the last, counted nowhere.
-        unknown: rows of undeclared groups, counted nowhere.
-        beyond_most: rows left out because their user had as many as may count.
-        known, closed: new rows that were counted before, and that came too late to be counted.
+        counts: of rows: see `for_operator`.
         again: these new events have been counted by an earlier run, so nothing was done.
 
     >>> import tempfile
@@ -65,7 +62,7 @@ class Run:
     protected: one event, which counts in one cell of one step by at most 1, added or removed
                people are not protected: one with 100 events has 100 times the epsilon
     guarantee: pure differential privacy with epsilon = 1, for all releases of the stream together
-    >>> run.rows, run.late, run.table(level=0.5).height
+    >>> run.for_operator().rows, run.for_operator().late, run.table(level=0.5).height
     (2, 0, 2)
     >>> folder.cleanup()
     """
@@ -75,36 +72,25 @@ class Run:
     before: int
     after: int
     until: int | None
-    rows: int = attribute(repr=False)
-    late: int = attribute(repr=False)
-    early: int = attribute(repr=False)
-    beyond: int = attribute(repr=False)
-    unknown: int = attribute(repr=False)
-    beyond_most: int = attribute(repr=False)
-    known: int = attribute(repr=False)
-    closed: int = attribute(repr=False)
+    counts: Private[Counts] = attribute(repr=False)
     again: bool
 
     @classmethod
     def of(cls, request: Job, outcome: Outcome) -> Run:
         """What an outcome says, which may then be closed."""
-        tally = outcome.tally
         return cls(
             request=request,
             definition=outcome.definition,
             before=outcome.before,
             after=outcome.after,
             until=outcome.until,
-            rows=tally.rows,
-            late=outcome.late,
-            early=tally.before,
-            beyond=tally.beyond,
-            unknown=tally.unknown,
-            beyond_most=outcome.beyond_most,
-            known=outcome.known,
-            closed=outcome.closed,
+            counts=outcome.counts,
             again=outcome.again,
         )
+
+    def for_operator(self) -> Counts:
+        """Exact numbers of rows, for whoever may see the events: not for what is published."""
+        return for_operator(self.counts)
 
     def released(self, level: float | None = None, shown: Shown | None = None) -> Release:
         """All steps released when the call ended, from the journal.

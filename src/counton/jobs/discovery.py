@@ -2,32 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from counton.errors import StreamConflict
 from counton.events.spread import Spread
 from counton.events.tally import Reading, collected, marked
+from counton.private import Private, open_private
 
 if TYPE_CHECKING:
     from counton.events.files import Source
+    from counton.jobs.definition import Definition
+    from counton.store import Stream
 
 
-def labels_in(source: Source, reading: Reading, known: Sequence[str]) -> tuple[str, ...]:
-    """Labels of rows within the windows that are not known, by first window and name. Secret."""
+def labels_in(source: Source, reading: Reading, known: Private[tuple[str, ...]]) -> Private[Found]:
+    """Labels of rows within the windows, known ones and others by first window and name."""
+    before = open_private(known)
     if isinstance(source, Spread):
-        found = source.labels(reading)
+        found = open_private(source.labels(reading))
     else:
         rows = marked(source, reading).filter(
             pl.col("step").is_between(1, reading.windows.steps), pl.col("group").is_not_null()
         )
         found = collected(source, rows.group_by("group").agg(pl.col("step").min()))
-    there = set(known)
+    there = set(before)
     new = [row for row in found.select("step", "group").rows() if row[1] not in there]
-    return tuple(name for _, name in sorted(new))
+    return Private(Found(before, tuple(name for _, name in sorted(new))))
+
+
+def counted_by(definition: Definition, labels: Private[Found]) -> Definition:
+    """By which cells the rows of a run are added up; what a stream keeps names none of them."""
+    return replace(definition, domain=open_private(labels).all)
+
+
+def refuse_others(stream: Stream, labels: Private[Found]) -> None:
+    """Refuse to go on where the state has other labels than those a run began with.
+
+    Raises:
+        StreamConflict: another process has counted meanwhile.
+    """
+    if open_private(stream.labels()) != open_private(labels).known:
+        raise StreamConflict(
+            f"another process has counted in stream {stream.name!r} meanwhile; nothing was "
+            f"released: run again"
+        )
 
 
 class Found(NamedTuple):

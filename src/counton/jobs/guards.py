@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 LARGEST_DELTA = Fraction(1, 1000)
 #: The most events of one user that may count.
 MOST_EVENTS = 1_000_000
+#: How late a row of users or with an id may come, in days after the end of the window that was
+#: released last.
+LATE_DAYS = 35
 
 
 def check_delta(delta: Number | None) -> None:

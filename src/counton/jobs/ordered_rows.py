@@ -10,7 +10,7 @@ import math
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import polars as pl
@@ -20,11 +20,13 @@ from counton.errors import HorizonExceeded, InvalidInput, ReplayMismatch, field
 from counton.events.files import Source
 from counton.events.ordered import OrderedEvents, letters_of, ordered_rows
 from counton.events.policies import Policies
-from counton.events.tally import collected
+from counton.events.tally import Tally, collected
 from counton.events.windows import ClockChange
+from counton.jobs.changes import Counts, counts_of
 from counton.jobs.definition import Definition
 from counton.jobs.job import Job
 from counton.jobs.progress import Progress
+from counton.private import Private, open_private
 from counton.statistics import Exact, Statistic, TopK
 from counton.store import Stream
 
@@ -32,7 +34,7 @@ from counton.store import Stream
 _CHUNK = 2**20
 
 
-def read_letters(job: Job, statistic: Statistic) -> OrderedEvents:
+def read_letters(job: Job, statistic: Statistic) -> Private[OrderedEvents]:
     """The letters of a text, each an event.
 
     Raises:
@@ -51,7 +53,7 @@ def read_letters(job: Job, statistic: Statistic) -> OrderedEvents:
 
 def read_rows(
     job: Job, definition: Definition, source: Source, policies: Policies
-) -> OrderedEvents:
+) -> Private[OrderedEvents]:
     """The rows of a source in the order in which they happened.
 
     Raises:
@@ -107,16 +109,34 @@ def in_any_order(definition: Definition) -> bool:
     return timed and not (definition.statistic.of_letters or definition.parts.flags)
 
 
-def fitting(events: OrderedEvents, definition: Definition, released: int | None) -> OrderedEvents:
-    """Events where each row is a step, of which the stream has as many; of a full one its own.
+class Fitting(NamedTuple):
+    """Events that a stream can take, closed; and of how many steps.
+
+    Attributes:
+        events: in their order.
+        found: the same as if they were added up.
+        counts: of rows, for the operator.
+        steps: how many.
+    """
+
+    events: Private[OrderedEvents]
+    found: Private[Tally]
+    counts: Private[Counts]
+    steps: int
+
+
+def fitting(
+    private: Private[OrderedEvents], definition: Definition, released: int | None
+) -> Fitting:
+    """Events that a stream can take; where each is a step, of a full stream its own.
 
     Raises:
         HorizonExceeded: more rows than the stream has steps.
     """
-    horizon = definition.strategy.horizon
+    events, horizon = open_private(private), definition.strategy.horizon
     rows = len(events.stops)
     if definition.cut is not None or horizon is None or rows <= horizon:
-        return events
+        return _fitting(events)
     if released is None or released < horizon:
         remedy = (
             f"{field('steps', rows)}, or more"
@@ -127,7 +147,16 @@ def fitting(events: OrderedEvents, definition: Definition, released: int | None)
             f"there are {rows:,} rows, each a step, and the stream has {horizon:,} steps; give "
             f"{remedy}: nothing is released"
         )
-    return events.until(horizon)._replace(beyond=rows - horizon)
+    return _fitting(events.until(horizon)._replace(beyond=rows - horizon))
+
+
+def _fitting(events: OrderedEvents) -> Fitting:
+    found = Tally(
+        *(pl.DataFrame(), events.newest, len(events.events), events.before, events.beyond),
+        *(events.left_out, events.skipped, events.quarantined),
+    )
+    exact = Private(events), Private(found), Private(counts_of(found))
+    return Fitting(*exact, len(events.stops))
 
 
 @dataclass(frozen=True)
@@ -142,13 +171,18 @@ class Taking:
     """
 
     definition: Definition
-    events: OrderedEvents
+    events: Private[OrderedEvents]
     ended: int
     late: str = "refuse"
 
+    @property
+    def _events(self) -> OrderedEvents:
+        """The rows, for the statistic and the stream that count them."""
+        return open_private(self.events)
+
     def tried(self) -> None:
         """Refuse events that are none, before anything is spent on them."""
-        _try(self.definition.statistic.begin(), self.events, self._chunks(0))
+        _try(self.definition.statistic.begin(), self._events, self._chunks(0))
 
     def release(self, stream: Stream, progress: Progress) -> None:
         """Compare what was released with the events, and release the steps that are new.
@@ -157,7 +191,7 @@ class Taking:
             ReplayMismatch: the events of a released step have changed.
             InvalidInput: an event that is none; no step of this call is released.
         """
-        before, stops = stream.step, self.events.stops
+        before, stops = stream.step, self._events.stops
         if len(stops) < before:
             raise ReplayMismatch(
                 f"the file holds {len(stops):,} events, and {before:,} have been released, one a "
@@ -168,14 +202,14 @@ class Taking:
             self._compare(stream, before)
         chunks = list(self._chunks(before))
         if before and len(chunks) > 1:  # each is committed by itself: all of them, or none
-            _try(stream.exact(), self.events, chunks)
+            _try(open_private(stream.exact()), self._events, chunks)
         for steps in chunks:
             done = (steps.start - before) / max(1, self.ended - before)
             progress("releasing", 0.5 + 0.4 * done)
-            stream.release_events(*_of(self.events, steps))
+            stream.release_events(*_of(self._events, steps))
 
     def _compare(self, stream: Stream, before: int) -> None:
-        known = self.events.until(before)
+        known = self._events.until(before)
         try:
             stream.check_events(known.events, known.stops)
         except ReplayMismatch as error:

@@ -27,7 +27,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -38,12 +38,11 @@ from counton.errors import ReplayMismatch, field
 from counton.events.files import Source
 from counton.events.tally import PART, added_up, by_row, collected
 from counton.jobs.definition import Definition
+from counton.jobs.guards import LATE_DAYS
 from counton.jobs.intake import KNOWN_SHARE, known_rows
+from counton.private import Private, open_private
 from counton.results.description import People
 from counton.store import Stream, marks
-
-#: How late a row may come, in days after the end of the window that was released last.
-LATE_DAYS: Final = 35
 
 _DAY_US = 86_400_000_000
 _LENGTHS = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000}
@@ -185,7 +184,7 @@ class Bounding:
         self._held = Held(source, self._definition, self._secret)
         return self._held
 
-    def choose(self, memory: Stream | None, released: int) -> Chosen:
+    def choose(self, memory: Stream | None, released: int) -> Private[Chosen]:
         """Of the rows held, those that are new and count.
 
         Args:
@@ -207,10 +206,11 @@ class Bounding:
         if self._people is not None:
             frame, users, again, over = self._bounded(frame, self._people)
             known += again
-        return Chosen(self._cells(frame), frame, users, over, known, closed)
+        return Private(Chosen(self._cells(frame), frame, users, over, known, closed))
 
-    def change(self, chosen: Chosen, target: int) -> marks.Change:
+    def change(self, private: Private[Chosen], target: int) -> Private[marks.Change]:
         """What the stream has to remember of chosen rows once ``target`` steps are released."""
+        chosen = open_private(private)
         added, forgotten = list[marks.MarkSet](), list[tuple[str, int]]()
         if self._by_id:
             if target:
@@ -236,7 +236,7 @@ class Bounding:
                 replaced.append(place)
                 part = marks.merged([*former[place], part])
             held.append(part)
-        return marks.Change(self._secret, held, replaced, forgotten)
+        return Private(marks.Change(self._secret, held, replaced, forgotten))
 
     def _cells(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Rows and totals by window and group."""
@@ -285,7 +285,7 @@ class Bounding:
     def _parts_of(self, kind: str) -> Iterator[marks.MarkSet]:
         """What is remembered; kept in mind since it may have to be merged."""
         if self._memory is not None:
-            for part in self._memory.marks(kind):
+            for part in open_private(self._memory.marks(kind)):
                 self._kept.append(part)
                 yield part
 

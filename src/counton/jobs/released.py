@@ -16,6 +16,7 @@ from counton.jobs.statements import statistic_class
 from counton.mechanisms.discovery import Discovery
 from counton.mechanisms.discovery import shown as reached_at
 from counton.options import numbers_of
+from counton.private import open_private
 from counton.results.cells import ReleasedCells
 from counton.results.description import Description
 from counton.store import Stream
@@ -213,7 +214,7 @@ def _found(
     stream: Stream | Reader, definition: Definition, discovery: Discovery, level: float
 ) -> ReleasedCells:
     """The groups that are shown, by the step since when and then by name."""
-    labels, terms = stream.labels(), stream.terms
+    labels, terms = open_private(stream.labels()), stream.terms
     steps = range(1, stream.step + 1)
     size = max(1, _READ // max(1, len(labels)))
     chunks = [steps[start : start + size] for start in range(0, len(steps), size)]

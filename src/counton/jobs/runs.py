@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from dataclasses import field as attribute
 from datetime import datetime
@@ -13,7 +13,6 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from counton.errors import (
@@ -21,7 +20,6 @@ from counton.errors import (
     InvalidInput,
     StateError,
     StreamConflict,
-    SumOverflow,
     WrongKey,
     field,
 )
@@ -37,15 +35,19 @@ from counton.events.files import (
     refuse_among_events,
 )
 from counton.events.policies import Policies
-from counton.events.tally import Reading, Tally, by_row, changed, tally
+from counton.events.tally import Reading, Tally, changed, tally
 from counton.jobs import clock
-from counton.jobs.again import (
-    is_counted,
-    marks_of_all,
-    new_marks,
-    refuse_alike,
-    refuse_late,
-    without_counted,
+from counton.jobs.again import is_counted, marks_of_all, new_marks, refuse_alike, without_counted
+from counton.jobs.changes import (
+    Counted,
+    Counts,
+    additions,
+    compared,
+    counts,
+    for_operator,
+    only_counted,
+    seen,
+    sums_of,
 )
 from counton.jobs.definition import (
     Asked,
@@ -57,7 +59,6 @@ from counton.jobs.definition import (
     refuse_ended,
     refuse_of_ordered,
 )
-from counton.jobs.intake import Intake, Observed, compare, other_rows, refuse_known
 from counton.jobs.job import Job, checked
 from counton.jobs.progress import Progress, silent
 from counton.jobs.released import (
@@ -75,11 +76,10 @@ from counton.jobs.statements import (
     name_of,
     statistic_class,
 )
-from counton.mechanisms.terms import largest_sum
 from counton.options import ROWS, OwnColumns, listed
 from counton.privacy import Guarantee
 from counton.privacy.contribution import checked_unit
-from counton.statistics import Tallied
+from counton.private import Private
 from counton.store import Store, Stream, state_file
 from counton.store.database import Closing, Within
 from counton.store.keyfile import state_files
@@ -88,17 +88,11 @@ from counton.store.units import Known, inherited
 from counton.windows import microseconds
 
 if TYPE_CHECKING:
-    from counton.jobs.discovery import Found as FoundLabels
-    from counton.jobs.people import Bounding, Chosen
+    from counton.jobs.people import Bounding
     from counton.results.release import Release
     from counton.results.shown import Shown
-    from counton.store.marks import Change
 
 Numbers = NDArray[np.int64] | NDArray[np.float64]
-
-
-#: Cells released in one transaction.
-_CHUNK = 2**20
 
 
 @dataclass(frozen=True)
@@ -111,14 +105,8 @@ class Outcome(Closing):
         before, after: steps released before and after the run.
         until: microseconds; windows that ended by then are released.
         until_stated: it is not the newest event's time.
-        tally: of the events. Exact: only for the operator.
-        late: rows that arrived for windows released earlier. Exact: only for the operator.
-        beyond_most: rows left out because their user had as many as may count. Only for the
-            operator.
-        known: new rows that were counted before. Only for the operator.
-        closed: new rows that came too late to be counted at all. Only for the operator.
+        counts: of rows: see `for_operator`.
         again: these new events have been counted by an earlier run, so nothing was done.
-        dropped: rows that waited in the stream that this one continues. Only for the operator.
     """
 
     definition: Definition
@@ -127,13 +115,12 @@ class Outcome(Closing):
     after: int
     until: int | None
     until_stated: bool
-    tally: Tally = attribute(repr=False)
-    late: int = attribute(repr=False)
-    beyond_most: int = attribute(default=0, repr=False)
-    known: int = attribute(default=0, repr=False)
-    closed: int = attribute(default=0, repr=False)
+    counts: Private[Counts] = attribute(repr=False)
     again: bool = False
-    dropped: int = attribute(default=0, repr=False)
+
+    def for_operator(self) -> Counts:
+        """Exact numbers of rows, for whoever may see the events: not for what is published."""
+        return for_operator(self.counts)
 
     def released(self, level: float | None = None, shown: Shown | None = None) -> Release:
         """Everything released so far, from the journal, with intervals of confidence ``level``.
@@ -210,7 +197,7 @@ def run(
     ...     outcome.before, outcome.after, outcome.released().own.estimates.shape
     (0, 2, (2, 1))
     >>> with run(Job("count", events, state, until="2024-03-04")) as outcome:
-    ...     outcome.before, outcome.after, outcome.late
+    ...     outcome.before, outcome.after, outcome.for_operator().late
     (2, 3, 0)
     >>> folder.cleanup()
     """
@@ -453,39 +440,38 @@ def _run(
     if store is not None and saved is not None and request.append:
         source = without_counted(source, definition, partial(store.has_source, request.name))
     reading = reading_of(request, asked, definition, policies)
-    known_labels = () if store is None or saved is None else store.labels(request.name)
+    new = store is None or saved is None
+    known_labels = Private(()) if store is None or new else store.labels(request.name)
     watch = None if progress is silent else _Counted(progress)
 
-    def read(source: Source) -> tuple[FoundLabels | None, Bounding | None, Tally]:
-        labels, counted_by = None, definition
+    def read(source: Source) -> tuple[Counted, Bounding | None]:
+        labels, by = None, definition
         if definition.discovery is not None:
-            from counton.jobs.discovery import Found as FoundLabels
-            from counton.jobs.discovery import labels_in
+            from counton.jobs import discovery
 
-            labels = FoundLabels(known_labels, labels_in(source, reading, known_labels))
-            counted_by = replace(definition, domain=labels.all)  # what is kept names none of them
-        bounding = _bounding(request, counted_by, store, saved)
+            labels = discovery.labels_in(source, reading, known_labels)
+            by = discovery.counted_by(definition, labels)
+        bounding = _bounding(request, by, store, saved)
         held = None if bounding is None else bounding.hold(source)
-        return labels, bounding, tally(source, reading, counted_by.domain, bound=held, watch=watch)
+        found = tally(source, reading, by.domain, bound=held, watch=watch)
+        return Counted(labels, found, None), bounding
 
     try:
-        labels, bounding, found = read(source)
+        rows, bounding = read(source)
     except UnreadableRow:
         source = source.sifted(definition.columns.names, policies.unread)
-        labels, bounding, found = read(source)
-    marks = marks_of_all(source, request, definition, found.sums)
+        rows, bounding = read(source)
+    marks = marks_of_all(source, request, definition, sums_of(rows.found))
     one_by_one = definition.columns.id is not None
-    sums = () if one_by_one or source.comes_once else found.sums
+    sums = () if one_by_one or source.comes_once else sums_of(rows.found)
     if (part := source.changed()) is not None:
         raise changed(part)
     released = None if saved is None else saved.step
-    until, ended = _ended(request, definition, source, found, released, now)
-    new = store is None or saved is None
+    until, ended = _ended(request, definition, source, rows.found, released, now)
     if store is None or saved is None:
         chosen = None if bounding is None else bounding.choose(None, 0)
-        labels, found, chosen = _only_counted(labels, found, chosen)
-        intake = _compared({}, found, chosen, definition, 0, ended, request.append, labels)
-        refuse_overflow(definition, intake.largest_sum, intake.whole_sum)
+        rows = only_counted(rows._replace(chosen=chosen))
+        intake = compared(None, definition, rows, ended=ended, append=request.append)
         if store is not None:
             store.close()
         stream = _create(request, definition)
@@ -498,92 +484,61 @@ def _run(
             end_stream(store, definition.continues.name, confirmed=True)
         stream = Stream.open(store, request.name, key=request.key)
     try:
-        if labels is not None and stream.labels() != labels.known:
-            raise StreamConflict(
-                f"another process has counted in stream {request.name!r} meanwhile; nothing was "
-                f"released: run again"
-            )
+        if rows.labels is not None:
+            from counton.jobs import discovery
+
+            discovery.refuse_others(stream, rows.labels)
         before = stream.step  # another process may have released since the state was read
-        counted, again = found, False
-        has = stream.has_source
+        again, has = False, stream.has_source
         once = request.append and not one_by_one
         if once and is_counted(source, marks, has, before, ended):
-            counted, again, bounding = replace(found, cells=found.cells.head(0)), True, None
-        over = 0
+            again, bounding = True, None
+        whole = None
         if definition.once and before and bounding is not None:
             # All rows are given again, and those that count are chosen as they were then.
-            whole = bounding.choose(None, 0)
-            found, over, bounding = replace(found, cells=whole.cells), whole.over, None
-            counted = found
+            whole, bounding = bounding.choose(None, 0), None
         if not new:
             chosen = None if bounding is None else bounding.choose(stream, before)
-            labels, counted, chosen = _only_counted(labels, counted, chosen)
-            # New rows are set against what was seen of their own windows, and of those that wait.
-            touched = None
-            if request.append or chosen is not None:
-                cells = counted.cells if chosen is None else chosen.cells
-                touched = cells["step"].unique().sort().to_numpy()
-            if once and not again and not request.confirmed:
-                if chosen is None:
-                    refuse_known(
-                        stream.observed_blocks(touched), counted.cells, definition.measures
-                    )
-                _refuse_late(source, definition, counted, before)
-                refuse_alike(source, marks, sums, has)
-            intake = _compared(
-                stream.observed_blocks(touched),
-                counted,
-                chosen,
+            suspect = once and not again and not request.confirmed
+            rows = only_counted(rows._replace(chosen=chosen), again=again, whole=whole)
+            intake = compared(
+                stream,
                 definition,
-                before,
-                ended,
-                request.append,
-                labels,
+                rows,
+                ended=ended,
+                append=request.append,
+                suspect=source if suspect else None,
             )
-            if definition.once and before and intake.late_rows:
-                raise other_rows(f"has {intake.late_rows:,} rows more than it had")
-            taken = stream.largest_taken, stream.whole_taken
-            refuse_overflow(definition, intake.largest_sum, intake.whole_sum, *taken)
+            if suspect:
+                refuse_alike(source, marks, sums, has)
         # Whether anything in a file counts must not decide whether it may come again.
         sources: tuple[str, ...] = ()
-        if found.rows and not again:
+        if not rows.empty and not again:
             sources = new_marks(source, marks, sums, has, once=once)
-        late = intake.late_rows
-        if definition.adds is not None and not by_row(definition.adds):
-            late //= definition.places  # a row is in all of them
         remembered = None
-        if bounding is not None and chosen is not None:
-            remembered = bounding.change(chosen, intake.target)
-        found_labels = None if labels is None else (len(labels.known), labels.new)
+        if bounding is not None and rows.chosen is not None:
+            remembered = bounding.change(rows.chosen, max(ended, before))
         if saved is not None and stream.details != definition.details:  # nothing is refused below
             stream.amend(definition.details)
-        _release(
-            *(stream, definition, intake, sources, request.append, remembered, found_labels),
-            progress,
-            commit,
-        )
+        for done, addition in additions(
+            definition,
+            intake,
+            sources=sources,
+            append=request.append,
+            labels=rows.labels,
+            remembered=remembered,
+            empty=commit is not None,
+        ):
+            progress("releasing", 0.4 + 0.3 * done)
+            stream.take(addition, also=commit)
         if saved is not None:
             _publish(stream)
     except BaseException:
         stream.close()
         raise
-    left_out = (over, 0, 0)
-    if chosen is not None:  # of a file of all events nearly all rows are known, or old
-        again_now = (chosen.known, chosen.closed) if request.append else (0, 0)
-        left_out = (chosen.over, *again_now)
-    return Outcome(
-        definition,
-        stream,
-        before,
-        stream.step,
-        until,
-        clock.is_stated(request.until),
-        found,
-        late,
-        *left_out,
-        again,
-        dropped,
-    )
+    told = counts(definition, rows, intake, append=request.append, dropped=dropped)
+    stated = clock.is_stated(request.until)
+    return Outcome(definition, stream, before, stream.step, until, stated, told, again)
 
 
 def _refuse_events_as_domain(request: Job, definition: Definition | None, source: Source) -> None:
@@ -658,17 +613,13 @@ def _run_ordered(
         raise changed(part)
     if source is not None and len(source.parts) > 1:
         marks_of_all(source, request, definition, numbers_of_rows(source, definition))
-    rows = fitting(rows, definition, released)
-    found = Tally(
-        *(pl.DataFrame(), rows.newest, len(rows.events), rows.before, rows.beyond),
-        *(rows.left_out, rows.skipped, rows.quarantined),
-    )
+    fitted = fitting(rows, definition, released)
+    ended = fitted.steps
     until: int | None = None
-    ended = len(rows.stops)
     if definition.cut is not None:
         assert source is not None
-        until, ended = _ended(request, definition, source, found, released, now)
-    taking = Taking(definition, rows, ended, late=request.late)
+        until, ended = _ended(request, definition, source, fitted.found, released, now)
+    taking = Taking(definition, fitted.events, ended, late=request.late)
     if store is None or saved is None:
         taking.tried()
         if store is not None:
@@ -687,29 +638,8 @@ def _run_ordered(
         stream.close()
         raise
     stated = clock.is_stated(request.until)
-    return Outcome(definition, stream, before, stream.step, until, stated, found, 0)
-
-
-def _only_counted(
-    labels: FoundLabels | None, found: Tally, chosen: Chosen | None
-) -> tuple[FoundLabels | None, Tally, Chosen | None]:
-    """Cells for those labels alone that are counted: a unit's other rows bring no group."""
-    if labels is None:
-        return labels, found, chosen
-    labels, places = labels.counted(found.cells if chosen is None else chosen.cells)
-
-    def placed(frame: pl.DataFrame) -> pl.DataFrame:
-        cells = pl.Series("group", places[frame["group"].to_numpy()], dtype=pl.Int64)
-        return frame.with_columns(cells)
-
-    if chosen is None:
-        return labels, replace(found, cells=placed(found.cells)), None
-    users = [
-        part._replace(facts=(part.facts[0], places[part.facts[1]], *part.facts[2:]))
-        for part in chosen.users
-    ]
-    cells, rows = placed(chosen.cells), placed(chosen.rows)
-    return labels, found, replace(chosen, cells=cells, rows=rows, users=users)
+    steps = before, stream.step
+    return Outcome(definition, stream, *steps, until, stated, fitted.counts)
 
 
 def _bounding(
@@ -727,13 +657,6 @@ def _bounding(
     if store is not None and saved is not None:
         secret = store.secret(request.name, request.key)
     return Bounding(definition, secret, request.append, request.confirmed)
-
-
-def _refuse_late(source: Source, definition: Definition, found: Tally, released: int) -> None:
-    cells = found.cells.filter(pl.col("step").is_between(1, definition.windows.steps))
-    late = int(cells.filter(pl.col("step") <= released)["rows"].sum())
-    each = definition.places if definition.adds is None or not by_row(definition.adds) else 1
-    refuse_late(source, late // each, int(cells["rows"].sum()) // each)
 
 
 def reading_of(request: Job, asked: Asked, definition: Definition, policies: Policies) -> Reading:
@@ -802,7 +725,7 @@ def _ended(
     request: Job,
     definition: Definition,
     source: Source,
-    found: Tally,
+    found: Private[Tally],
     released: int | None,
     now: datetime | None,
 ) -> tuple[int | None, int]:
@@ -810,13 +733,13 @@ def _ended(
     if definition.once:
         return None, 1
     begin = microseconds(definition.windows.start)
-    if source.live and (found.newest is None or found.newest < begin):
+    told = seen(found, source, released)
+    if source.live and (told.newest is None or told.newest < begin):
         return begin, 0
-    seen = clock.Seen(source.name, found.newest, found.beyond > 0, released)
     return clock.ended(
         request.until,
         definition.windows,
-        seen,
+        told,
         confirmed=request.confirmed,
         watermark=request.watermark,
         now=now,
@@ -867,135 +790,3 @@ def _counters(definition: Definition) -> Guarantee | None:
     from counton.mechanisms.discovery import counters_of
 
     return counters_of(definition.guarantee)
-
-
-def _compared(
-    kept: Observed,
-    found: Tally,
-    chosen: Chosen | None,
-    definition: Definition,
-    released: int,
-    target: int,
-    append: bool,
-    labels: FoundLabels | None,
-) -> Intake:
-    """What the events add to a stream at step ``released``; chosen rows are new ones."""
-    adds, unnamed = definition.adds, ("(not named)",) * (0 if labels is None else len(labels.all))
-    unnamed = unnamed or ("(not named)",)
-    bounds = (1, 1) if adds is None else adds.row_bounds()  # what one row adds, in grid units
-    return compare(
-        kept,
-        found.cells if chosen is None else chosen.cells,
-        released=released,
-        target=target,
-        # Messages name no group that is not shown.
-        groups=_places(definition)
-        if labels is None
-        else ("(not named)",) * max(1, len(labels.all)),
-        windows=definition.windows,
-        measures=definition.measures,
-        append=append or chosen is not None,
-        bounds=bounds,
-    )
-
-
-def _places(definition: Definition) -> Sequence[str]:
-    """Names of what rows are added up in, for messages."""
-    if definition.places == 1:
-        return definition.cells
-    return [group for group in definition.cells for _ in range(definition.places)]
-
-
-def refuse_overflow(
-    definition: Definition, largest: int, whole: float, taken: int = 0, before: float = 0.0
-) -> None:
-    """Refuse values whose sums would not be exact, at whichever step they are released.
-
-    What a run keeps of windows that go on is released later, and could not be taken back then.
-
-    Args:
-        definition: of the stream.
-        largest: a bound on what is added to any total, in grid units.
-        whole: a bound on what is added to all totals together.
-        taken: the largest running total that there is.
-        before: how much all places of a statistic have together.
-
-    Raises:
-        SumOverflow: naming the sum, the bound and the remedy.
-    """
-    bound, statistic = largest_sum(definition.strategy), definition.statistic
-    if isinstance(statistic, Tallied) and before + whole > statistic.most_counted(0.0, 0.0):
-        from counton.mechanisms.calibration import law_for
-
-        law = law_for(
-            definition.strategy, definition.guarantee, definition.contribution, definition.shape
-        ).law
-        statistic.refuse_unreadable(definition.strategy, law, before + whole)
-    most, also = bound - taken, ", with what is counted already," if taken else ""
-    if isinstance(statistic, Tallied) and statistic.largest_entry > 1:  # of what is measured
-        if whole > most // statistic.largest_entry:
-            raise SumOverflow(
-                f"the counts add up to {whole:,.0f}{also}; the bound is "
-                f"{bound // statistic.largest_entry:,} for what is measured of {statistic!r}: "
-                f"count in larger units"
-            )
-    elif largest > most:
-        raise SumOverflow(
-            f"the values add up to {largest:,} times the resolution{also}; the bound is "
-            f"{bound:,}: use a coarser {field('resolution')} or narrower bounds"
-        )
-
-
-def _release(
-    stream: Stream,
-    definition: Definition,
-    intake: Intake,
-    sources: tuple[str, ...],
-    append: bool,
-    remembered: Change | None,
-    labels: tuple[int, Sequence[str]] | None,
-    progress: Progress,
-    commit: Within | None,
-) -> None:
-    """Release the windows that have ended, and keep what was seen of all."""
-    if intake.target == intake.released:
-        if sources or commit is not None or (append and intake.changed):
-            stream.observe(
-                intake.pending(),
-                sources=sources,
-                remembered=remembered,
-                labels=labels,
-                also=commit,
-            )
-        return
-    # New events come in one transaction, because their file can be given only once; chosen rows
-    # too, because what is remembered of them is written once.
-    new = intake.target - intake.released
-    at_once = append or remembered is not None
-    for steps in [_all(intake)] if at_once else _chunks(intake):
-        progress("releasing", 0.4 + 0.3 * (steps.start - intake.released - 1) / new)
-        observed = intake.observed(steps)
-        if steps.stop > intake.target:
-            observed |= intake.beyond()
-        sums = definition.measured(intake.inputs(steps))
-        inputs = definition.contribution.exact_from_grid(sums)
-        # The file is known from the first transaction on: part of it is counted then.
-        first = steps.start == intake.released + 1
-        stream.release_many(
-            inputs,
-            observed=observed,
-            sources=sources if first else (),
-            remembered=remembered,
-            labels=labels if first else None,
-            also=commit,
-        )
-
-
-def _all(intake: Intake) -> range:
-    return range(intake.released + 1, intake.target + 1)
-
-
-def _chunks(intake: Intake) -> Iterator[range]:
-    size = max(1, _CHUNK // max(1, intake.groups))
-    for start in range(intake.released + 1, intake.target + 1, size):
-        yield range(start, min(start + size, intake.target + 1))

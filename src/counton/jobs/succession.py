@@ -21,6 +21,7 @@ from counton.errors import InvalidInput, StateError, field
 from counton.jobs.definition import STRATEGIES, Continued, Definition
 from counton.jobs.job import EXPIRING, Job
 from counton.laws import Law
+from counton.private import open_private
 from counton.results.description import Carried
 from counton.store import Store, Stream
 from counton.store.store import Reader
@@ -55,7 +56,8 @@ class Waiting(NamedTuple):
 def waiting_in(reader: Reader) -> Waiting:
     """The rows of a stream that wait for their windows to end, or came late since its release."""
     kept = loose = 0
-    for _, totals in reader.observed_blocks():  # windows, seen or counted, measures, groups
+    for _, totals in open_private(reader.observed_blocks()):
+        # Windows, seen or counted, measures, groups.
         seen, counted = totals[:, 0, 0], totals[:, 1, 0]
         whole = np.maximum(-counted, 0)  # so `Intake` keeps them
         kept += int((seen - np.maximum(counted, 0) - whole).sum())

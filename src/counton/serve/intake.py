@@ -17,8 +17,9 @@ from counton.errors import InvalidInput, field
 from counton.events.files import Source
 from counton.events.policies import MOST
 from counton.events.tally import Problem, collected, marked, tally, texts_of
+from counton.jobs.changes import refuse_overflow
 from counton.jobs.discovery import labels_in
-from counton.jobs.runs import refuse_overflow
+from counton.private import Private, open_private
 from counton.serve.bodies import Body, no_column, read_rows
 from counton.serve.jobs import Served, Waiting, packed
 from counton.store.inbox import Batch, Inbox, Verdict
@@ -68,7 +69,7 @@ def checked_batch(
     source = Source((part,), part.name)
     domain = definition.domain
     if definition.discovery is not None:
-        domain = labels_in(source, reading, ())
+        domain = open_private(labels_in(source, reading, Private(()))).all
     bad = _bad_rows(source, served)
     aside: list[tuple[Any, ...]] = []
     frame = part.frame().collect()
@@ -80,7 +81,7 @@ def checked_batch(
     if bad.height:
         frame = frame.filter(~pl.int_range(pl.len()).is_in(bad["row"].to_list()))
         source = Source((Waiting(frame, part.name),), part.name)
-    found = tally(source, reading, domain)
+    found = open_private(tally(source, reading, domain))
     sums = found.cells.group_by("group").agg(pl.col("total").cast(pl.Float64).abs().sum())
     totals: list[float] = sums["total"].to_list()
     refuse_overflow(definition, int(max(totals, default=0.0)), sum(totals))
@@ -97,7 +98,7 @@ def checked_batch(
         "counted": whole - sum(left.values()),
         "counted_nowhere": {name: rows for name, rows in left.items() if rows},
     }
-    return Batch(served.job.name, id, digest, now, answer, whole, packed(frame), aside)
+    return Batch(served.job.name, id, digest, now, answer, whole, packed(frame), Private(aside))
 
 
 def _bad_rows(source: Source, served: Served) -> pl.DataFrame:

@@ -22,6 +22,7 @@ from counton.jobs.jobfile import chosen, for_all, load
 from counton.jobs.runs import reading_of, recalled, run
 from counton.jobs.sharing import keep_within, refuse_shared
 from counton.jobs.statements import words_of_files
+from counton.private import Private, open_private
 from counton.store import Store, state_file
 from counton.store.store import Found
 
@@ -239,18 +240,18 @@ def _ended(known: Found | None) -> Definition | None:
     return Definition.reopen(known.terms, known.details)
 
 
-def packed(frame: pl.DataFrame) -> bytes:
+def packed(frame: pl.DataFrame) -> Private[bytes]:
     """Rows as bytes of the inbox."""
     whole = io.BytesIO()
     frame.write_ipc_stream(whole, compression="lz4")
-    return whole.getvalue()
+    return Private(whole.getvalue())
 
 
-def unpacked(bodies: Sequence[bytes]) -> list[Rows]:
+def unpacked(bodies: Sequence[Private[bytes]]) -> list[Rows]:
     """Parts of a source from bytes of the inbox: one for each kind of columns."""
     kinds: dict[tuple[Any, ...], list[pl.DataFrame]] = {}
     for body in bodies:
-        frame = pl.read_ipc_stream(io.BytesIO(body))
+        frame = pl.read_ipc_stream(io.BytesIO(open_private(body)))
         kinds.setdefault(tuple(frame.schema.items()), []).append(frame)
     return [Waiting(pl.concat(frames), "the inbox") for frames in kinds.values()]
 

@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from io import BytesIO
 from pathlib import Path
 from typing import Any
-
-import polars as pl
 
 from counton.errors import InvalidInput, field
 from counton.events.files import Source
@@ -17,7 +14,7 @@ from counton.exact import quoted
 from counton.jobs.job import Job
 from counton.jobs.jobfile import chosen, load
 from counton.jobs.runs import is_known
-from counton.serve.jobs import no_rows
+from counton.serve.jobs import no_rows, unpacked
 from counton.store.inbox import Inbox, LeftOut
 from counton.windows import microseconds, moment
 
@@ -82,7 +79,8 @@ class LeftOutBatches:
         """
         job = self._stream_of("rows", id)
         (body,) = (one.body for one in _left_out(job) if one.id == id)
-        return pl.read_ipc_stream(BytesIO(body)).write_csv()
+        (rows,) = unpacked([body])
+        return rows.frame().collect().write_csv()
 
     def put_back(self, id: str) -> int:
         """Let a batch wait to be counted again; how many rows it has.

@@ -73,9 +73,7 @@ def _all(
     lost = {
         name: {
             "left_out_rows": service.state_of(name).inbox.rows_left_out(name),
-            "unwritten_rows": sum(
-                len(rows) for _, rows in service.state_of(name).inbox.unwritten(name)
-            ),
+            "unwritten_rows": service.state_of(name).inbox.rows_unwritten(name),
         }
         for name in loads
     }

@@ -30,6 +30,7 @@ from counton.events.policies import add_aside
 from counton.jobs.clock import length_of
 from counton.jobs.runs import Outcome, run
 from counton.mechanisms.counter import NoiseAhead
+from counton.private import Private, open_private
 from counton.serve.intake import UnderWay
 from counton.serve.jobs import Served, explain, unpacked
 from counton.serve.journaling import note, warn
@@ -209,7 +210,7 @@ class Releaser:
     def _leave_out(self, fold: Fold, batches: dict[int, str], error: str) -> None:
         """Take batches out of the inbox that no run can count, and say so."""
         rows = self._inbox.leave_out(fold, batches)
-        self._unwritten |= bool(fold.aside)
+        self._unwritten |= fold.has_aside
         warn(
             "batches that no run can count are left out",
             stream=self.name,
@@ -228,7 +229,7 @@ class Releaser:
             BaseException: what went wrong, where the rows are not to blame.
         """
         rest = list(zip(fold.batches, fold.bodies, strict=True))
-        good: list[bytes] = []
+        good: list[Private[bytes]] = []
         if self._tried(good, us) is not None:
             raise error
         wrong: dict[int, str] = {}
@@ -252,7 +253,7 @@ class Releaser:
             found = store.find(self.name)
         return found is not None and found.details.get("ended") is not None
 
-    def _tried(self, bodies: Sequence[bytes], us: int) -> str | None:
+    def _tried(self, bodies: Sequence[Private[bytes]], us: int) -> str | None:
         """Why a run cannot count batches; None where it could. Nothing is counted."""
         try:
             job = self._served.given(unpacked(bodies))
@@ -272,7 +273,7 @@ class Releaser:
         with self._ahead.used(), run(job, commit=taken, now=moment(us)) as outcome:
             self._step = outcome.after
             self._note(outcome, monotonic() - began)
-        self._unwritten |= fold is not None and bool(fold.aside)
+        self._unwritten |= fold is not None and fold.has_aside
         if self._unwritten:
             self._set_aside()
         return outcome.after > outcome.before
@@ -296,12 +297,13 @@ class Releaser:
         counts, new = self.counts, outcome.after - outcome.before
         counts.runs, counts.seconds = counts.runs + 1, seconds
         counts.releases += new
-        counts.rows += outcome.tally.rows
-        counts.over += outcome.beyond_most
-        counts.known += outcome.known
-        counts.closed += outcome.closed
+        exact = outcome.for_operator()
+        counts.rows += exact.rows
+        counts.over += exact.beyond_most
+        counts.known += exact.known
+        counts.closed += exact.closed
         if new:
-            counts.late += outcome.late  # now they are counted
+            counts.late += exact.late  # now they are counted
             note("released", stream=self.name, step=outcome.after, seconds=round(seconds, 3))
 
     def _set_aside(self) -> None:
@@ -315,7 +317,7 @@ class Releaser:
         self._unwritten = False
         if file is None or not kept:
             return
-        lines = [line for _, lines in kept for line in lines]
+        lines = [line for _, lines in kept for line in open_private(lines)]
         try:
             add_aside(file, self._served.definition.columns.names, lines)
         except InvalidInput:

@@ -26,6 +26,7 @@ from counton.events.tally import (
     picked,
     summed,
 )
+from counton.private import Private
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -185,17 +186,17 @@ class SparkSource(Spread):
         """See `counton.events.files.Source.live`."""
         return len(self.parts) > 1
 
-    def cells(self, reading: Reading, domain: Sequence[str] | None) -> pl.DataFrame:
+    def cells(self, reading: Reading, domain: Sequence[str] | None) -> Private[pl.DataFrame]:
         """See `Spread.cells`."""
         if reading.unknown == "discover":
-            return by_place(self._labelled(reading), domain or (), reading.adds)
-        return self._summed(reading, domain)
+            return Private(by_place(self._labelled(reading), domain or (), reading.adds))
+        return Private(self._summed(reading, domain))
 
-    def labels(self, reading: Reading) -> pl.DataFrame:
+    def labels(self, reading: Reading) -> Private[pl.DataFrame]:
         """See `Spread.labels`."""
-        return labels_of(self._labelled(reading), reading)
+        return Private(labels_of(self._labelled(reading), reading))
 
-    def marked(self, reading: Reading, domain: Sequence[str] | None) -> pl.LazyFrame:
+    def marked(self, reading: Reading, domain: Sequence[str] | None) -> Private[pl.LazyFrame]:
         """See `Spread.marked`."""
         declared = None if reading.unknown == "discover" else domain
         schema = candidates(self._rows.empty, reading, declared).schema
@@ -205,15 +206,15 @@ class SparkSource(Spread):
         found = _collected(hashed, made, schema)
         halves = found.filter(pl.col("step") < _HALVES)
         self._rows.read(columns, halves.select(cell="step", rows="us"))
-        return found.filter(pl.col("step") > _HALVES).lazy()
+        return Private(found.filter(pl.col("step") > _HALVES).lazy())
 
-    def some(self, reading: Reading, which: pl.Expr, most: int) -> pl.DataFrame:
+    def some(self, reading: Reading, which: pl.Expr, most: int) -> Private[pl.DataFrame]:
         """See `Spread.some`."""
         columns = self._rows.of_file(reading.columns.names)
         schema = self._rows.frame().select(columns).collect_schema()
         made = partial(_picked, _Work(reading, None, self._rows), which)
         frame = selected(self._rows.spark, columns)
-        return _collected(frame, made, schema, most=most)
+        return Private(_collected(frame, made, schema, most=most))
 
     def _labelled(self, reading: Reading) -> pl.DataFrame:
         """Sums by label, found once: a second pass could find other labels."""

@@ -25,6 +25,7 @@ from sqlalchemy.engine import Connection
 
 from counton.errors import InvalidInput, StateError, StreamConflict
 from counton.exact import quoted
+from counton.private import Private, open_private
 from counton.store import keyfile, schema
 from counton.store.database import Closing, Database
 from counton.store.statements import Prepared
@@ -99,7 +100,7 @@ class Batch(NamedTuple):
         answer: what the sender is told, JSON values.
         rows: how many there are.
         body: the rows that can be counted.
-        aside: rows that are set aside, as JSON values.
+        aside: rows that are set aside, as JSON values; None: there are none.
     """
 
     stream: str
@@ -108,8 +109,8 @@ class Batch(NamedTuple):
     arrived: int
     answer: dict[str, Any]
     rows: int
-    body: bytes
-    aside: Sequence[Sequence[Any]] = ()
+    body: Private[bytes]
+    aside: Private[Sequence[Sequence[Any]]] | None = None
 
     def __repr__(self) -> str:
         return "Batch(secret)"
@@ -137,7 +138,7 @@ class Fold(NamedTuple):
         digest: of all that is in it.
         batches: their numbers in the inbox.
         bodies: rows, batch by batch.
-        aside: rows to set aside.
+        has_aside: whether there are rows to set aside.
         first, last: when the first and the last of its batches came, microseconds since 1970.
     """
 
@@ -145,8 +146,8 @@ class Fold(NamedTuple):
     number: int
     digest: bytes
     batches: tuple[int, ...]
-    bodies: tuple[bytes, ...]
-    aside: tuple[Sequence[Any], ...]
+    bodies: tuple[Private[bytes], ...]
+    has_aside: bool
     first: int
     last: int
 
@@ -170,7 +171,7 @@ class LeftOut(NamedTuple):
     batch: str | None
     arrived: int
     rows: int
-    body: bytes
+    body: Private[bytes]
     why: str
 
     def __repr__(self) -> str:
@@ -190,20 +191,22 @@ class Inbox(Closing):
 
     >>> import tempfile
     >>> from counton import PureDP, Stream
+    >>> from counton.private import Private
     >>> from counton.strategies import Binary
     >>> folder = tempfile.TemporaryDirectory()
     >>> state = folder.name + "/visits.db"
     >>> Stream.create(state, "visits", Binary(horizon=100), PureDP(epsilon=1)).close()
     >>> with Inbox(state) as inbox:
-    ...     batch = Batch("visits", "one", b"digest", 0, {"rows": 3}, 3, b"rows")
+    ...     batch = Batch("visits", "one", b"digest", 0, {"rows": 3}, 3, Private(b"rows"))
     ...     [verdict.what for verdict in inbox.put([batch]) + inbox.put([batch])]
     ...     fold = inbox.fold("visits", lambda arrived: arrived + 10, by=20)
-    ...     fold.bodies, inbox.fold("visits", lambda arrived: arrived + 10, by=20) == fold
+    ...     again = inbox.fold("visits", lambda arrived: arrived + 10, by=20)
+    ...     fold.bodies, again.digest == fold.digest
     ...     with Stream.open(state, "visits") as stream:
     ...         stream.observe({1: 3}, also=lambda connection: inbox.take(connection, fold))
     ...     inbox.fold("visits", lambda arrived: arrived + 10, by=20) is None
     ['accepted', 'known']
-    ((b'rows',), True)
+    ((Private[bytes],), True)
     True
     >>> folder.cleanup()
 
@@ -341,8 +344,8 @@ class Inbox(Closing):
             int(number),
             _digest(row.digest for row in rows),
             tuple(int(row.id) for row in rows),
-            tuple(bytes(row.body) for row in rows),
-            tuple(line for row in rows for line in json.loads(row.aside)),
+            tuple(Private(bytes(row.body)) for row in rows),
+            any(row.aside != _NONE for row in rows),
             min(int(row.arrived) for row in rows),
             max(int(row.arrived) for row in rows),
         )
@@ -391,7 +394,7 @@ class Inbox(Closing):
             StreamConflict: it is not there any more, or not as it was; nothing is to be counted.
         """
         mine = self._refuse_taken(connection, fold)
-        if keep_aside and fold.aside:
+        if keep_aside and fold.has_aside:
             aside = sa.and_(mine, waiting.c.aside != _NONE)
             for row in connection.execute(sa.select(waiting).where(aside)).all():
                 self._keep(connection, row, 0, b"", str(row.aside), "no file holds them yet")
@@ -411,8 +414,15 @@ class Inbox(Closing):
             raise _taken_by_another(fold)
         return mine
 
-    def unwritten(self, stream: str) -> list[tuple[int, list[Sequence[Any]]]]:
-        """Rows that are to be set aside and that no file holds yet, with their numbers. Secret."""
+    def unwritten(self, stream: str) -> list[tuple[int, Private[list[Sequence[Any]]]]]:
+        """Rows that are to be set aside and that no file holds yet, with their numbers."""
+        return [(number, Private(lines)) for number, lines in self._unwritten(stream)]
+
+    def rows_unwritten(self, stream: str) -> int:
+        """How many rows no file holds yet that are to be set aside. Only for the operator."""
+        return sum(len(lines) for _, lines in self._unwritten(stream))
+
+    def _unwritten(self, stream: str) -> list[tuple[int, list[Sequence[Any]]]]:
         with self._database.transaction(write=False) as connection:
             mine = left_out.c.stream_id == self._stream(connection, stream)
             query = sa.select(left_out.c.id, left_out.c.aside).where(
@@ -481,7 +491,7 @@ class Inbox(Closing):
         return [
             (row, LeftOut(_id_of(row), row.batch, int(row.arrived), int(row.rows), body, row.why))
             for row in connection.execute(query.order_by(left_out.c.id)).all()
-            for body in [bytes(row.body)]
+            for body in [Private(bytes(row.body))]
         ]
 
     def put_back(self, stream: str, id: str, arrived: int) -> int:
@@ -503,14 +513,14 @@ class Inbox(Closing):
                     f"stream {stream!r} has ended and counts no rows any more: batch {id} cannot "
                     f"be put back; drop it, or send its rows to the stream that follows"
                 )
-            digest = hashlib.sha256(one.body).digest()
+            digest = hashlib.sha256(bytes(row.body)).digest()
             if one.batch is not None:  # its sender may still ask, and it may be left out again
                 entry = sa.and_(batches.c.stream_id == row.stream_id, batches.c.batch == one.batch)
                 known = connection.execute(sa.select(batches.c.digest).where(entry)).scalar()
                 digest = digest if known is None else bytes(known)
                 connection.execute(batches.update().where(entry).values(arrived=arrived))
             waits = {"digest": _bound(arrived, one.batch or "", digest), "arrived": arrived}
-            waits |= {"rows": one.rows, "body": one.body, "aside": _NONE, "fold": None}
+            waits |= {"rows": one.rows, "body": bytes(row.body), "aside": _NONE, "fold": None}
             _WAIT.run(connection, {"stream_id": row.stream_id, **waits})
             self._let_go(connection, row)
         return one.rows
@@ -628,14 +638,18 @@ def _entry(stream: int, batch: Batch) -> dict[str, Any]:
     }
 
 
+def _as_json(lines: Sequence[Sequence[Any]]) -> str:
+    return json.dumps(list(lines), default=str)
+
+
 def _waits(stream: int, batch: Batch) -> dict[str, Any]:
     return {
         "stream_id": stream,
         "digest": _bound(batch.arrived, batch.id, batch.digest),
         "fold": None,
         "rows": batch.rows,
-        "body": batch.body,
-        "aside": json.dumps(list(batch.aside), default=str),
+        "body": open_private(batch.body),
+        "aside": _NONE if batch.aside is None else _as_json(open_private(batch.aside)),
         "arrived": batch.arrived,
     }
 

@@ -15,11 +15,12 @@ from sqlalchemy.engine import Connection, Row
 from counton.errors import InvalidInput, ReplayMismatch, StateError
 from counton.exact import check_integer
 from counton.noise import Key
+from counton.private import Private
 from counton.statistics.machine import Machine
 from counton.statistics.running import statistic_of
 from counton.store.database import reading
 from counton.store.saved import Known, Parts, Saved
-from counton.store.writer import Writer
+from counton.store.writer import Addition, Writer
 
 if TYPE_CHECKING:
     from counton.statistics.base import Events, Exact, Statistic
@@ -135,7 +136,7 @@ class OrderedMachine(Machine):
                     None if news is None else (new, news),
                 )
 
-            writer.release(inputs, None, {}, (), also=also)
+            writer.release(Private(Addition(inputs)), also=also)
         except BaseException:
             # A commit that the writer knows of counts, whatever failed after it. Of one that it
             # does not know of, `writer.counter` tells at the next release.

@@ -17,6 +17,7 @@ from counton.exact import Number, check_integer
 from counton.mechanisms import Releases, StreamTerms
 from counton.privacy import Ledger, Limit, Spend
 from counton.privacy.contribution import Relation
+from counton.private import Private
 from counton.store import journal, keyfile, records, schema
 from counton.store import ledger as books
 from counton.store.database import Closing, Database, reading
@@ -156,18 +157,21 @@ class Reader:
             f"the stream with Stream.open, or run its command again"
         )
 
-    def observed_blocks(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """See `Stream.observed_blocks`. Secret."""
+    def observed_blocks(self) -> Private[Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]]:
+        """See `Stream.observed_blocks`."""
+        return Private(self._observed_blocks())
+
+    def _observed_blocks(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
         with self._database.transaction(write=False) as connection:
             for seen in journal.read_observed(connection, self._stream_id, 1, None):
                 yield seen.steps, seen.totals
 
-    def labels(self) -> tuple[str, ...]:
-        """See `Stream.labels`. Secret."""
+    def labels(self) -> Private[tuple[str, ...]]:
+        """See `Stream.labels`."""
         from counton.store import labels
 
         with self._database.transaction(write=False) as connection:
-            return labels.read(connection, self._stream_id)
+            return Private(labels.read(connection, self._stream_id))
 
     def beside(self, name: str) -> Reader:
         """Another stream of the same state.
@@ -360,15 +364,15 @@ class Store(Closing):
             records.check_key_of(row, held)
             return marks.read_secret(connection, row.id, marks.subkey(held, name))
 
-    def labels(self, name: str) -> tuple[str, ...]:
-        """See `Stream.labels`; none where there is no such stream. Secret."""
+    def labels(self, name: str) -> Private[tuple[str, ...]]:
+        """See `Stream.labels`; none where there is no such stream."""
         from counton.store import labels
 
         found = _find(self._database, name)
         if found is None:
-            return ()
+            return Private(())
         with self._database.transaction(write=False) as connection:
-            return labels.read(connection, found[0])
+            return Private(labels.read(connection, found[0]))
 
     def has_source(self, name: str, digest: str) -> bool:
         """Whether a stream has counted a source of this digest."""

@@ -6,7 +6,7 @@ import json
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,10 +17,11 @@ from counton.mechanisms import Counter, Release, Releases, StreamTerms
 from counton.mechanisms.counter import OneAtATime
 from counton.mechanisms.releases import Window, window_of
 from counton.privacy import Contribution, Guarantee
+from counton.private import Private, open_private
 from counton.store import creation, journal, keyfile, records
 from counton.store.database import Closing, Database, reading
 from counton.store.store import Reader, Store, read_releases, reader_of, released_steps
-from counton.store.writer import Writer
+from counton.store.writer import Addition, Writer
 from counton.strategies import StreamStrategy
 
 if TYPE_CHECKING:
@@ -33,6 +34,21 @@ if TYPE_CHECKING:
     from counton.statistics.tallied import Tallied
     from counton.store.marks import Change, MarkSet
     from counton.store.ordered import OrderedMachine
+
+
+class Taken(NamedTuple):
+    """How much a stream has counted. Secret.
+
+    Attributes:
+        largest: running total of any cell, in grid units.
+        whole: of all places of its statistic together; 0 of plain counts.
+    """
+
+    largest: int
+    whole: float
+
+    def __repr__(self) -> str:
+        return "Taken(secret)"
 
 
 class Stream(Closing):
@@ -289,13 +305,31 @@ class Stream(Closing):
                 f"stream {self._name!r} is of {self.statistic!r}, which takes events in order, and "
                 f"no changes of cells: give them to release_events"
             )
+        addition = Private(Addition(xs, observed, sources, remembered, labels))
         with self._turn.take(), self._lock:
             writer = self._writer()
-            releases = writer.release(
-                xs, first_step, observed or {}, sources, remembered, labels, also
-            )
+            releases = writer.release(addition, first_step, also)
             self._step = writer.step
             return releases
+
+    def take(
+        self, addition: Private[Addition], also: Callable[[Connection], None] | None = None
+    ) -> None:
+        """What `release_many` and `observe` do, of what comes from another room.
+
+        Args:
+            addition: its steps are the next ones.
+            also: see `observe`.
+
+        Raises:
+            InvalidInput: an input is outside what is allowed; nothing was released or changed.
+            ReplayMismatch: a source was counted before.
+            StreamConflict: another process took the stream over, or holds the lock.
+        """
+        with self._turn.take(), self._lock:
+            writer = self._writer()
+            writer.take(addition, None, also)
+            self._step = writer.step
 
     def release_events(
         self,
@@ -347,7 +381,7 @@ class Stream(Closing):
                     self._step = ordered.step
                 return self.readings(steps.start, steps.stop)
             xs = _changes(machine, events, ends)
-            releases = self._writer().release(xs, first_step, {}, ())
+            releases = self._writer().release(Private(Addition(xs)), first_step)
             self._step = self._writer().step
             return self.readings(releases.steps.start, releases.steps.stop)
 
@@ -375,25 +409,21 @@ class Stream(Closing):
             if (ordered := self._ordered) is not None:
                 ordered.check(events, ends)
             elif len(ends):
-                self._writer().release(_changes(machine, events, ends), 1, {}, ())
+                self._writer().release(Private(Addition(_changes(machine, events, ends))), 1)
 
     @property
-    def largest_taken(self) -> int:
-        """The largest running total of any cell, in grid units. Secret."""
-        return self._counter().largest_taken
-
-    @property
-    def whole_taken(self) -> float:
-        """How much all places of its statistic have together so far; 0 of plain counts. Secret."""
+    def taken(self) -> Private[Taken]:
+        """How much has been counted so far."""
         tallied, taken = self._writer().tallied, self._counter().taken
-        if tallied is None or not taken.size:
-            return 0.0
-        return float(tallied.counted(taken[None])[0])
+        largest, whole = self._counter().largest_taken, 0.0
+        if tallied is not None and taken.size:
+            whole = float(tallied.counted(taken[None])[0])
+        return Private(Taken(largest, whole))
 
-    def exact(self) -> Exact:
-        """A copy of what its statistic knows of the events, to try some on. Secret."""
+    def exact(self) -> Private[Exact]:
+        """A copy of what its statistic knows of the events, to try some on."""
         machine = self._machine_for("exact")
-        return machine.statistic.restore(machine._exact.save())
+        return Private(machine.statistic.restore(machine._exact.save()))
 
     def observe(
         self,
@@ -420,8 +450,9 @@ class Stream(Closing):
             ReplayMismatch: a source was counted before.
             StreamConflict: another process took the stream over, or holds the lock.
         """
+        addition = Private(Addition(None, observed, sources, remembered, labels))
         with self._turn.take(), self._lock:
-            self._writer().observe(observed, sources, remembered, labels, also)
+            self._writer().take(addition, None, also)
 
     def beside(self, name: str) -> Reader:
         """Another stream of the same state, to read from.
@@ -443,8 +474,10 @@ class Stream(Closing):
             self._writer().amend(public)
             self._details = json.loads(public)
 
-    def observed(self, start: int = 1, stop: int | None = None) -> dict[int, NDArray[np.int64]]:
-        """What `observe` kept of windows ``start..stop-1``. As secret as the data.
+    def observed(
+        self, start: int = 1, stop: int | None = None
+    ) -> Private[dict[int, NDArray[np.int64]]]:
+        """What `observe` kept of windows ``start..stop-1``.
 
         Raises:
             InvalidInput: ends that are no integers.
@@ -456,11 +489,11 @@ class Stream(Closing):
             found: dict[int, NDArray[np.int64]] = {}
             for seen in journal.read_observed(connection, writer.stream_id, start, stop):
                 found.update(zip(seen.steps.tolist(), seen.totals, strict=True))
-            return dict(sorted(found.items()))
+            return Private(dict(sorted(found.items())))
 
     def observed_blocks(
-        self, also: NDArray[np.int64] | None = None
-    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        self, also: Private[NDArray[np.int64]] | None = None
+    ) -> Private[Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]]:
         """The same of all windows, some at a time: numbers of windows, and totals of each.
 
         Windows of many cells need less memory so. Nothing may be released meanwhile.
@@ -469,31 +502,41 @@ class Stream(Closing):
             also: of no other windows than these, ascending, those after the last release, and those
                 of which something was seen since; and of some beside them. None: of all.
         """
+        return Private(self._observed_blocks(also))
+
+    def _observed_blocks(
+        self, also: Private[NDArray[np.int64]] | None
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
         writer = self._writer()
         with writer.database.transaction(write=False) as connection:
             found = (
                 journal.read_observed(connection, writer.stream_id, 1, None)
                 if also is None
-                else journal.read_waiting(connection, writer.stream_id, self._step, also)
+                else journal.read_waiting(
+                    connection, writer.stream_id, self._step, open_private(also)
+                )
             )
             for seen in found:
                 yield seen.steps, seen.totals
 
-    def marks(self, kind: str) -> Iterator[MarkSet]:
-        """Digests of users ("user") or ids ("id") that have counted, part by part. Secret."""
+    def marks(self, kind: str) -> Private[Iterator[MarkSet]]:
+        """Digests of users ("user") or ids ("id") that have counted, part by part."""
+        return Private(self._marks(kind))
+
+    def _marks(self, kind: str) -> Iterator[MarkSet]:
         from counton.store import marks
 
         writer = self._writer()
         with writer.database.transaction(write=False) as connection:
             yield from marks.read(connection, writer.stream_id, kind)
 
-    def labels(self) -> tuple[str, ...]:
-        """Labels given to `observe` and `release_many`, in the order of their cells. Secret."""
+    def labels(self) -> Private[tuple[str, ...]]:
+        """Labels given to `observe` and `release_many`, in the order of their cells."""
         from counton.store import labels
 
         writer = self._writer()
         with writer.database.transaction(write=False) as connection:
-            return labels.read(connection, writer.stream_id)
+            return Private(labels.read(connection, writer.stream_id))
 
     def has_source(self, digest: str) -> bool:
         """Whether a source of this digest has been counted."""

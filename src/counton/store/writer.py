@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,6 +13,7 @@ from counton.errors import InvalidInput, ReplayMismatch, StateError, StreamConfl
 from counton.exact import check_integer, unmasked
 from counton.mechanisms import Counter, Releases
 from counton.noise import Key
+from counton.private import Private, open_private
 from counton.store import creation, journal, keyfile, records, schema, statements
 from counton.store.database import Database
 from counton.strategies import StreamStrategy
@@ -20,6 +21,27 @@ from counton.strategies import StreamStrategy
 if TYPE_CHECKING:
     from counton.statistics.tallied import Tallied
     from counton.store.marks import Change
+
+
+class Addition(NamedTuple):
+    """What is released and kept together. Exact: rooms hand it on as `Private`.
+
+    Attributes:
+        inputs: totals of new steps, shape ``(n, *shape)``, in data units; None: none is released.
+        observed: totals so far by window, which replace what was kept.
+        sources: digests of files whose rows are now counted.
+        remembered: what becomes of the marks of users and ids.
+        labels: of cells that come as they are needed, and the first one's cell.
+    """
+
+    inputs: ArrayLike | None
+    observed: Mapping[int, ArrayLike] | None = None
+    sources: Sequence[str] = ()
+    remembered: Change | None = None
+    labels: tuple[int, Sequence[str]] | None = None
+
+    def __repr__(self) -> str:
+        return "Addition(secret)"
 
 
 class Writer:
@@ -89,20 +111,48 @@ class Writer:
             self._counter = records.revive(row, self._key, self._strategy)
         return self._counter
 
+    def take(
+        self,
+        private: Private[Addition],
+        first_step: int | None = None,
+        also: Callable[[Connection], None] | None = None,
+    ) -> Releases | None:
+        """Add to the stream in one transaction; what is released with it, if anything is.
+
+        Steps that were released are answered from the journal, the others are released.
+        """
+        addition = open_private(private)
+        counter = self.counter()
+        windows = journal.observed_rows(self.stream_id, addition.observed or {})
+        kept = addition.sources, addition.remembered, addition.labels
+        if addition.inputs is None:
+            self._commit(counter, [], windows, *kept, also)
+            return None
+        return self._release(counter, addition.inputs, first_step, windows, *kept, also)
+
     def release(
         self,
-        xs: ArrayLike,
-        first_step: int | None,
-        observed: Mapping[int, ArrayLike],
-        sources: Sequence[str],
-        remembered: Change | None = None,
-        labels: tuple[int, Sequence[str]] | None = None,
+        private: Private[Addition],
+        first_step: int | None = None,
         also: Callable[[Connection], None] | None = None,
     ) -> Releases:
-        """Answer released steps from the journal and release the others, in one transaction."""
-        counter = self.counter()
+        """The same of what has inputs."""
+        releases = self.take(private, first_step, also)
+        assert releases is not None
+        return releases
+
+    def _release(
+        self,
+        counter: Counter,
+        xs: ArrayLike,
+        first_step: int | None,
+        windows: list[journal.Seen],
+        sources: Sequence[str],
+        remembered: Change | None,
+        labels: tuple[int, Sequence[str]] | None,
+        also: Callable[[Connection], None] | None,
+    ) -> Releases:
         array, grid = self._inputs(counter, xs)
-        windows = journal.observed_rows(self.stream_id, observed)
         first = self.step + 1 if first_step is None else first_step
         first = check_integer("first step", first, 0)
         if not 1 <= first <= self.step + 1:
@@ -120,18 +170,6 @@ class Writer:
             )
             answer = np.concatenate([answer, fresh.values])
         return Releases(range(first, first + len(grid)), answer, counter.terms)
-
-    def observe(
-        self,
-        observed: Mapping[int, ArrayLike],
-        sources: Sequence[str],
-        remembered: Change | None = None,
-        labels: tuple[int, Sequence[str]] | None = None,
-        also: Callable[[Connection], None] | None = None,
-    ) -> None:
-        """Keep what was seen, at the present step."""
-        windows = journal.observed_rows(self.stream_id, observed)
-        self._commit(self.counter(), [], windows, sources, remembered, labels, also)
 
     def amend(self, details: str) -> None:
         """Keep other public facts, JSON."""

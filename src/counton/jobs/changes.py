@@ -1,0 +1,361 @@
+"""From rows to exact changes: what a run found, what of it counts, and what a stream is given.
+
+`counton.jobs.runs` hands these values on closed. They are opened here, and what leaves is closed
+again: what a stream adds to its sums, and for the operator numbers of rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import polars as pl
+
+from counton.errors import SumOverflow, field
+from counton.events.files import Source
+from counton.events.tally import Tally, by_row
+from counton.jobs.again import Sums, refuse_late
+from counton.jobs.clock import Seen
+from counton.jobs.definition import Definition
+from counton.jobs.intake import Intake, Observed, compare, other_rows, refuse_known
+from counton.mechanisms.terms import largest_sum
+from counton.private import Private, open_private
+from counton.statistics import Tallied
+from counton.store import Stream
+from counton.store.writer import Addition
+
+if TYPE_CHECKING:
+    from counton.jobs.discovery import Found
+    from counton.jobs.people import Chosen
+    from counton.store.marks import Change
+
+#: Cells released in one transaction.
+_CHUNK = 2**20
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Numbers of rows. Exact: only for the operator.
+
+    Attributes:
+        rows: all that were read.
+        before, beyond: before the first window and after the last, counted nowhere.
+        unknown: of undeclared groups, counted nowhere.
+        skipped: that lack something, counted nowhere.
+        quarantined: that cannot be read, set aside.
+        late: that arrived for windows released earlier.
+        beyond_most: left out because their user had as many as may count.
+        known: new rows that were counted before.
+        closed: new rows that came too late to be counted at all.
+        dropped: that waited in the stream that this one continues.
+    """
+
+    rows: int
+    before: int
+    beyond: int
+    unknown: int
+    skipped: int
+    quarantined: int
+    late: int = 0
+    beyond_most: int = 0
+    known: int = 0
+    closed: int = 0
+    dropped: int = 0
+
+    def __repr__(self) -> str:
+        return "Counts(secret)"
+
+
+def for_operator(private: Private[Counts]) -> Counts:
+    """Exact numbers of rows, for whoever may see the events: not for what is published."""
+    return open_private(private)
+
+
+class Counted(NamedTuple):
+    """What of a run's rows counts, closed.
+
+    Attributes:
+        labels: where groups are found; None where they are declared.
+        found: sums of all rows.
+        chosen: where users are bounded or rows have ids, those that count.
+        empty: there is no row at all: then its file is not marked as counted.
+        over: how many were left out, where all rows were chosen again.
+    """
+
+    labels: Private[Found] | None
+    found: Private[Tally]
+    chosen: Private[Chosen] | None
+    empty: bool = False
+    over: Private[int] | None = None
+
+
+def seen(found: Private[Tally], source: Source, released: int | None) -> Seen:
+    """By what the clock of a run may go: the newest time, if the job says so."""
+    tally = open_private(found)
+    return Seen(source.name, tally.newest, tally.beyond > 0, released)
+
+
+def sums_of(found: Private[Tally]) -> Sums:
+    """Digests of what the rows of each file come to, by which a state knows a file again."""
+    return open_private(found).sums
+
+
+def only_counted(
+    rows: Counted, *, again: bool = False, whole: Private[Chosen] | None = None
+) -> Counted:
+    """Cells for those labels alone that are counted: a unit's other rows bring no group.
+
+    Args:
+        rows: of a run.
+        again: they were counted by an earlier run, and add nothing.
+        whole: those of all rows that count, chosen as if none had been counted before.
+    """
+    found = open_private(rows.found)
+    empty = not found.rows
+    if whole is not None:
+        found = replace(found, cells=open_private(whole).cells)
+        rows = rows._replace(over=Private(open_private(whole).over))
+    if again:
+        found = replace(found, cells=found.cells.head(0))
+    if rows.labels is None:
+        return rows._replace(found=Private(found), empty=empty)
+    chosen = None if rows.chosen is None else open_private(rows.chosen)
+    cells = found.cells if chosen is None else chosen.cells
+    labels, places = open_private(rows.labels).counted(cells)
+
+    def placed(frame: pl.DataFrame) -> pl.DataFrame:
+        cells = pl.Series("group", places[frame["group"].to_numpy()], dtype=pl.Int64)
+        return frame.with_columns(cells)
+
+    if chosen is None:
+        found = replace(found, cells=placed(found.cells))
+        return rows._replace(labels=Private(labels), found=Private(found), empty=empty)
+    users = [
+        part._replace(facts=(part.facts[0], places[part.facts[1]], *part.facts[2:]))
+        for part in chosen.users
+    ]
+    chosen = replace(chosen, cells=placed(chosen.cells), rows=placed(chosen.rows), users=users)
+    return Counted(Private(labels), Private(found), Private(chosen), empty, rows.over)
+
+
+def compared(
+    stream: Stream | None,
+    definition: Definition,
+    rows: Counted,
+    *,
+    ended: int,
+    append: bool,
+    suspect: Source | None = None,
+) -> Private[Intake]:
+    """What rows add to a stream at its step; chosen ones are new.
+
+    Args:
+        stream: None for one that has counted nothing yet.
+        definition: of it.
+        rows: that count.
+        ended: windows that have.
+        append: the rows are new ones, and not all since the first window.
+        suspect: new rows that are refused where they look like rows that were counted.
+
+    Raises:
+        ReplayMismatch: rows have disappeared or changed, or look as if they came again.
+        SumOverflow: sums would not be exact.
+    """
+    tallied = open_private(rows.found).cells
+    cells = tallied if rows.chosen is None else open_private(rows.chosen).cells
+    before, new = 0 if stream is None else stream.step, append or rows.chosen is not None
+    kept: Observed = {}
+    if stream is not None:
+        # New rows are set against what was seen of their own windows, and of those that wait.
+        touched = Private(cells["step"].unique().sort().to_numpy()) if new else None
+        if suspect is not None:
+            if rows.chosen is None:
+                known = open_private(stream.observed_blocks(touched))
+                refuse_known(known, tallied, definition.measures)
+            _refuse_late(suspect, definition, tallied, before)
+        kept = open_private(stream.observed_blocks(touched))
+    adds, names = definition.adds, _places(definition)
+    if rows.labels is not None:  # messages name no group that is not shown
+        names = ("(not named)",) * max(1, len(open_private(rows.labels).all))
+    intake = compare(
+        kept,
+        cells,
+        released=before,
+        target=ended,
+        groups=names,
+        windows=definition.windows,
+        measures=definition.measures,
+        append=new,
+        bounds=(1, 1) if adds is None else adds.row_bounds(),  # of one row, in grid units
+    )
+    if stream is not None and definition.once and before and intake.late_rows:
+        raise other_rows(f"has {intake.late_rows:,} rows more than it had")
+    taken = (0, 0.0) if stream is None else open_private(stream.taken)
+    refuse_overflow(definition, intake.largest_sum, intake.whole_sum, *taken)
+    return Private(intake)
+
+
+def _refuse_late(
+    source: Source, definition: Definition, cells: pl.DataFrame, released: int
+) -> None:
+    cells = cells.filter(pl.col("step").is_between(1, definition.windows.steps))
+    late = int(cells.filter(pl.col("step") <= released)["rows"].sum())
+    each = definition.places if definition.adds is None or not by_row(definition.adds) else 1
+    refuse_late(source, late // each, int(cells["rows"].sum()) // each)
+
+
+def _places(definition: Definition) -> Sequence[str]:
+    """Names of what rows are added up in, for messages."""
+    if definition.places == 1:
+        return definition.cells
+    return [group for group in definition.cells for _ in range(definition.places)]
+
+
+def refuse_overflow(
+    definition: Definition, largest: int, whole: float, taken: int = 0, before: float = 0.0
+) -> None:
+    """Refuse values whose sums would not be exact, at whichever step they are released.
+
+    What a run keeps of windows that go on is released later, and could not be taken back then.
+
+    Args:
+        definition: of the stream.
+        largest: a bound on what is added to any total, in grid units.
+        whole: a bound on what is added to all totals together.
+        taken: the largest running total that there is.
+        before: how much all places of a statistic have together.
+
+    Raises:
+        SumOverflow: naming the sum, the bound and the remedy.
+    """
+    bound, statistic = largest_sum(definition.strategy), definition.statistic
+    if isinstance(statistic, Tallied) and before + whole > statistic.most_counted(0.0, 0.0):
+        from counton.mechanisms.calibration import law_for
+
+        law = law_for(
+            definition.strategy, definition.guarantee, definition.contribution, definition.shape
+        ).law
+        statistic.refuse_unreadable(definition.strategy, law, before + whole)
+    most, also = bound - taken, ", with what is counted already," if taken else ""
+    if isinstance(statistic, Tallied) and statistic.largest_entry > 1:  # of what is measured
+        if whole > most // statistic.largest_entry:
+            raise SumOverflow(
+                f"the counts add up to {whole:,.0f}{also}; the bound is "
+                f"{bound // statistic.largest_entry:,} for what is measured of {statistic!r}: "
+                f"count in larger units"
+            )
+    elif largest > most:
+        raise SumOverflow(
+            f"the values add up to {largest:,} times the resolution{also}; the bound is "
+            f"{bound:,}: use a coarser {field('resolution')} or narrower bounds"
+        )
+
+
+class Step(NamedTuple):
+    """One transaction of a run: how much of the run's new steps come before it, and what it adds.
+
+    Attributes:
+        done: a share.
+        addition: closed.
+    """
+
+    done: float
+    addition: Private[Addition]
+
+
+def additions(
+    definition: Definition,
+    private: Private[Intake],
+    *,
+    sources: tuple[str, ...],
+    append: bool,
+    labels: Private[Found] | None,
+    remembered: Private[Change] | None,
+    empty: bool,
+) -> Iterator[Step]:
+    """What a stream is given, transaction by transaction: exact sums of windows that have ended.
+
+    Args:
+        definition: of the stream.
+        private: what the rows add.
+        sources: marks of their files.
+        append: they are new ones, and not all since the first window.
+        labels: of groups that are found.
+        remembered: what becomes of the marks of users and ids.
+        empty: also what changes nothing is a transaction.
+    """
+    intake = open_private(private)
+    found = None if labels is None else open_private(labels)
+    new_labels = None if found is None else (len(found.known), found.new)
+    change = None if remembered is None else open_private(remembered)
+    if intake.target == intake.released:
+        if sources or empty or (append and intake.changed):
+            pending = Addition(None, intake.pending(), sources, change, new_labels)
+            yield Step(0.0, Private(pending))
+        return
+    # New events come in one transaction, because their file can be given only once; chosen rows
+    # too, because what is remembered of them is written once.
+    new = intake.target - intake.released
+    steps = range(intake.released + 1, intake.target + 1)
+    for some in [steps] if append or change is not None else _chunks(steps, intake.groups):
+        observed = intake.observed(some)
+        if some.stop > intake.target:
+            observed |= intake.beyond()
+        sums = definition.measured(intake.inputs(some))
+        inputs = definition.contribution.exact_from_grid(sums)
+        # The file is known from the first transaction on: part of it is counted then.
+        first = some.start == steps.start
+        addition = Addition(
+            inputs, observed, sources if first else (), change, new_labels if first else None
+        )
+        yield Step((some.start - steps.start) / new, Private(addition))
+
+
+def _chunks(steps: range, groups: int) -> Iterator[range]:
+    size = max(1, _CHUNK // max(1, groups))
+    for start in range(steps.start, steps.stop, size):
+        yield range(start, min(start + size, steps.stop))
+
+
+def counts(
+    definition: Definition,
+    rows: Counted,
+    intake: Private[Intake],
+    *,
+    append: bool,
+    dropped: int,
+) -> Private[Counts]:
+    """Numbers of rows for the operator.
+
+    Args:
+        definition: of the stream.
+        rows: of a run.
+        intake: what they add.
+        append: they are new ones, and not all since the first window.
+        dropped: that waited in the stream that this one continues.
+    """
+    late = open_private(intake).late_rows
+    if definition.adds is not None and not by_row(definition.adds):
+        late //= definition.places  # a row is in all of them
+    chosen = None if rows.chosen is None else open_private(rows.chosen)
+    over = 0 if rows.over is None else open_private(rows.over)
+    again = append and chosen is not None  # of a file of all events nearly all rows are known
+    return Private(
+        replace(
+            counts_of(open_private(rows.found)),
+            late=late,
+            beyond_most=over if chosen is None else chosen.over,
+            known=chosen.known if again and chosen is not None else 0,
+            closed=chosen.closed if again and chosen is not None else 0,
+            dropped=dropped,
+        )
+    )
+
+
+def counts_of(tally: Tally) -> Counts:
+    """Numbers of rows, without those that a stream decides about."""
+    return Counts(
+        *(tally.rows, tally.before, tally.beyond, tally.unknown),
+        *(tally.skipped, tally.quarantined),
+    )

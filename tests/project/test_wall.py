@@ -1,0 +1,450 @@
+"""The wall between what rows say and what is published: closed values, imports, and a list.
+
+A mistake in a public face is tried out in each of them: it prints an exact number that the face has
+at hand. It fails when types are checked, or when it happens, or because it opens where nobody may.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import csv
+import io
+import json
+import logging
+import operator
+import pickle
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from counton import PureDP, Stream
+from counton.columns import html
+from counton.jobs import Job, Outcome, run
+from counton.jobs.outputs import write_table
+from counton.private import Private, open_private
+from counton.serve.journaling import note
+from counton.strategies import Binary
+from tools.review import DOOR, PRIVATE, SOURCE, files_of, openings, page, uses
+
+ROOT = Path(__file__).parents[2]
+TRUST = (ROOT / "docs/trust.md").read_text(encoding="utf-8")
+#: A number that nothing but an exact sum shows.
+EXACT = 7919
+
+
+# ------------------------------------------------------------------------------ what is closed
+
+
+REFUSED: dict[str, Callable[[Any], object]] = {
+    "text": str,
+    "a formatted text": lambda closed: f"{closed}",
+    "an old formatted text": lambda closed: "%s" % closed,  # noqa: UP031
+    "a formatted number": lambda closed: f"{closed:,.0f}",
+    "a sum": lambda closed: closed + 1,
+    "a sum with a number of numpy": lambda closed: np.int64(1) + closed,
+    "a product with an array": lambda closed: np.arange(3) * closed,
+    "an array": np.asarray,
+    "a column": lambda closed: np.array([closed, closed]),
+    "a negative": operator.neg,
+    "a whole number": int,
+    "a number": float,
+    "a range": range,
+    "a loop": list,
+    "a length": len,
+    "an item": lambda closed: closed[0],
+    "a search": lambda closed: EXACT in closed,
+    "the truth": bool,
+    "a comparison": lambda closed: closed == EXACT,
+    "a difference": lambda closed: closed != EXACT,
+    "an order": lambda closed: closed < EXACT,
+    "a hash": hash,
+    "a set": lambda closed: {closed},
+    "a pickle": pickle.dumps,
+    "a copy": copy.copy,
+    "a deep copy": copy.deepcopy,
+    "JSON": json.dumps,
+    "JSON of what is no JSON": lambda closed: json.dumps(closed, default=str),
+    "its attributes": vars,
+    "an attribute": lambda closed: closed.cells,
+    "the attribute that holds it": lambda closed: closed._inside,
+    "a dictionary": dict,
+    "a row of CSV": lambda closed: csv.writer(io.StringIO()).writerow([closed]),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_is_closed_gives_nothing_out(what: str) -> None:
+    for inside in (EXACT, np.array([EXACT]), {1: EXACT}, pl.DataFrame({"n": [EXACT]})):
+        with pytest.raises((TypeError, AttributeError)) as refused:
+            REFUSED[what](Private(inside))
+        assert str(EXACT) not in str(refused.value)
+
+
+def test_what_is_closed_says_what_kind_it_is_and_opens_in_one_way() -> None:
+    closed = Private([EXACT])
+    assert repr(closed) == "Private[list]"
+    assert repr([closed]) == "[Private[list]]"
+    assert open_private(closed) == [EXACT]
+    assert not [name for name in dir(closed) if "inside" in name]
+
+
+# ------------------------------------------------------------------------------- where it opens
+
+
+def rows_below(heading: str) -> list[list[str]]:
+    """Rows of the table after a text of the page, cell by cell."""
+    after = TRUST.partition(heading)[2].lstrip("\n").splitlines()
+    table = after[: next(at for at, line in enumerate(after) if not line.startswith("|"))]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table[2:]]
+
+
+def listed(heading: str) -> list[tuple[str, str]]:
+    """Files and functions that a table of the page names."""
+    named = [re.findall(r"`([\w/.]+): ([\w.]+)`", row[0]) for row in rows_below(heading)]
+    return sorted(one for several in named for one in several)
+
+
+OPENS = "where rows or exact numbers come out.\n\n"
+TOLD = "are numbers of rows:\n\n"
+
+
+def test_the_page_lists_each_function_that_opens() -> None:
+    assert listed(OPENS) == sorted(map(tuple, openings()))
+    assert len(openings()) <= 26
+
+
+def test_the_page_lists_each_function_that_tells_the_operator_numbers_of_rows() -> None:
+    assert listed(TOLD) == sorted(map(tuple, openings("for_operator")))
+
+
+def test_whoever_opens_is_in_a_room_that_is_reviewed() -> None:
+    read = {path for room in (*PRIVATE, *DOOR) for path in files_of(room)}
+    assert {SOURCE / file for file, _ in openings()} <= read
+
+
+def test_the_page_has_the_rooms_with_their_claims_and_attacks() -> None:
+    assert page() in TRUST
+
+
+def test_nothing_but_the_two_names_is_taken_from_the_module() -> None:
+    for path in SOURCE.rglob("*.py"):
+        if "private" not in (source := path.read_text(encoding="utf-8")):
+            continue
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.ImportFrom) and node.module == "counton.private":
+                assert {one.name for one in node.names} <= {"Private", "open_private"}, path
+                assert not [one for one in node.names if one.asname], path
+            elif isinstance(node, ast.Import):
+                assert "counton.private" not in [one.name for one in node.names], path
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        "def table(outcome):\n    return open_private(outcome.counts).rows",
+        "class Page:\n    def table(self, outcome):\n        return private.open_private(outcome)",
+        "def table(outcome):\n    def row():\n        return open_private(outcome)\n    return row",
+        "def table(outcome):\n    return getattr(private, 'open_private')(outcome.counts)",
+        "table = lambda outcome: open_private(outcome.counts)",
+        "from counton.private import open_private as shown",
+    ],
+)
+def test_an_opening_that_nobody_listed_is_found(mistake: str) -> None:
+    assert len(uses(mistake, "open_private")) == 1
+
+
+# --------------------------------------------------------------------------- what may not import
+
+FACES = {
+    "a table on the screen": ("counton.cli.run", "counton.cli.tables", "counton.cli.printing"),
+    "the machine's report": ("counton.cli.run",),
+    "a file": ("counton.results.files", "counton.jobs.outputs", "counton.jobs.writing"),
+    "a workbook": ("counton.results.workbooks",),
+    "a chart": ("counton.plots.totals", "counton.plots.tables", "counton.plots.style"),
+    "the page": ("counton.serve.reading", "counton.serve.series", "counton.serve.live"),
+    "metrics": ("counton.serve.metrics",),
+    "methods": ("counton.mechanisms.methods", "counton.results.wording"),
+    "a notebook": ("counton.results.notebook",),
+    "an export": ("counton.jobs.exports",),
+    "tables of SQL": ("counton.jobs.publishing", "counton.store.published"),
+    "messages": ("counton.errors",),
+    "logs": ("counton.serve.journaling",),
+}
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_a_public_face_may_not_import_what_opens(face: str) -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    (contract,) = (
+        one
+        for one in settings["tool"]["importlinter"]["contracts"]
+        if one["name"].startswith("What prints, draws, writes and answers")
+    )
+    assert "counton.private" in contract["forbidden_modules"]
+    for module in FACES[face]:
+        assert (SOURCE.parent / f"{module.replace('.', '/')}.py").is_file()
+        parts = module.split(".")
+        above = {".".join(parts[:size]) for size in range(1, len(parts) + 1)}
+        assert above & {*contract["source_modules"]}, module
+
+
+def test_the_rooms_of_rows_are_forbidden_where_they_open() -> None:
+    """A room that opens, and that a face need not import, is on the list of forbidden ones."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    contracts = settings["tool"]["importlinter"]["contracts"]
+    forbidden = {module for one in contracts for module in one.get("forbidden_modules", ())}
+    rooms = {f"counton.{file.removesuffix('.py').replace('/', '.')}" for file, _ in openings()}
+    called = {  # what a command or a page calls, and what hands on what is closed
+        *("counton.jobs.released", "counton.jobs.succession"),
+        *("counton.serve.jobs", "counton.store.stream"),
+    }
+    assert rooms - called <= forbidden
+
+
+# ------------------------------------------------------------------------- mistakes, by their types
+
+#: A mistake in each face: what it has at hand, and a line that shows an exact number of it.
+MISTAKES = {
+    "a table on the screen": "table.add_row(outcome.counts.rows)",
+    "a column of the screen": "table.add_row(*outcome.counts)",
+    "the machine's report": "report['rows'] = outcome.counts['rows']",
+    "CSV": "csv.writer(file).writerow(outcome.stream.observed())",
+    "Parquet": "frame = pl.DataFrame(outcome.stream.observed())",
+    "JSON": "json.dumps(dict(outcome.stream.observed()))",
+    "a chart": "numbers: list[float] = [outcome.stream.taken]",
+    "a line of a chart": "Figure().subplots().plot([0], [outcome.stream.taken])",
+    "a longest bar": "height = max(0, outcome.stream.taken)",
+    "the page": "found = {step: sums for step, sums in reader.observed_blocks()}",
+    "a row of the page": "row: dict[str, float] = {'estimate': outcome.stream.taken.largest}",
+    "methods": "words = 'of ' + outcome.counts + ' rows'",
+    "a notebook": "page = html('rows', outcome.stream.observed()[1])",
+    "an export": "names: list[str] = list(reader.labels())",
+    "tables of SQL": "rows: list[int] = [part.period for part in outcome.stream.marks('user')]",
+    "a message": "raise InvalidInput(outcome.counts)",
+    "logs": "note('released', rows=len(outcome.stream.labels()))",
+    "what waits": "body: bytes = fold.bodies[0]",
+    "rows of a batch": "sent: bytes = batch.body",
+    "new rows": "total = sum(tally(source, reading))",
+    "rows in their order": "first = ordered_rows(source, ['who']).events[0]",
+    "rows of a cluster": "height = spread.some(reading, pl.lit(True), 9).height",
+    "what a statistic knows": "saved = outcome.stream.exact().save()",
+    "what a run adds": "added = np.sum(compared(None, definition, counted, ended=1, append=True))",
+}
+HEAD = """
+import csv, io, json
+import numpy as np, polars as pl
+from matplotlib.figure import Figure
+from rich.table import Table
+from counton.columns import html
+from counton.errors import InvalidInput
+from counton.events.files import Source
+from counton.events.ordered import ordered_rows
+from counton.events.spread import Spread
+from counton.events.tally import Reading, tally
+from counton.jobs.changes import Counted, compared
+from counton.jobs.definition import Definition
+from counton.jobs.runs import Outcome
+from counton.private import open_private
+from counton.serve.journaling import note
+from counton.store.inbox import Batch, Fold
+from counton.store.store import Reader
+"""
+HANDS = (
+    "outcome: Outcome, reader: Reader, table: Table, report: dict[str, int], file: io.StringIO, "
+    "fold: Fold, batch: Batch, source: Source, reading: Reading, spread: Spread, "
+    "definition: Definition, counted: Counted"
+)
+
+
+@pytest.mark.slow  # a type checker reads the package, from its cache where there is one
+def test_a_mistake_in_each_public_face_is_no_type(tmp_path: Path) -> None:
+    lines = [*HEAD.splitlines(), f"def face({HANDS}) -> None:", "    if table.columns:"]
+    places = {}
+    for what, line in MISTAKES.items():
+        lines.append(f"        {line}")
+        places[len(lines)] = what
+        lines.append("    if table.columns:")
+    lines.append("        report['rows'] = open_private(outcome.counts).rows")  # is a type
+    right = len(lines)
+    file = tmp_path / "faces.py"
+    file.write_text("\n".join([*lines, ""]))
+    options = ("--no-error-summary", "--follow-imports=silent", "--config-file=pyproject.toml")
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", *options, "--disable-error-code=no-redef", str(file)],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=False,
+    )
+    wrong = {int(at) for at in re.findall(r"faces\.py:(\d+): error", done.stdout)}
+    assert [what for at, what in places.items() if at not in wrong] == [], done.stdout
+    assert right not in wrong, done.stdout
+
+
+# -------------------------------------------------------------------- mistakes, when they happen
+
+
+@pytest.fixture
+def outcome(tmp_path: Path) -> Any:
+    """A run over rows of which one number is nowhere but in what is exact."""
+    rows = pl.DataFrame({"at": ["2024-03-01T10:00"] * EXACT, "page": ["home"] * EXACT})
+    job = Job(
+        *("count", rows, tmp_path / "visits.db"),
+        time="at", every="1d", start="2024-03-01", steps=9, until="2024-03-02",
+        by="page", domain=["home", "shop"], epsilon="1e-3",
+    )  # fmt: skip
+    with run(job) as done:
+        yield done
+
+
+def closed_in(outcome: Outcome) -> list[Private[Any]]:
+    """What a face can reach of a run that is exact."""
+    stream = outcome.stream
+    found = [outcome.counts, stream.observed(), stream.observed_blocks(), stream.taken]
+    return [*found, stream.labels(), stream.marks("user")]
+
+
+def test_all_that_is_exact_of_a_run_is_closed(outcome: Outcome) -> None:
+    assert open_private(outcome.counts).rows == EXACT
+    assert open_private(outcome.stream.taken).largest == EXACT
+    assert open_private(outcome.stream.observed())[1].max() == EXACT
+    assert str(EXACT) not in repr((outcome, vars(outcome), closed_in(outcome)))
+
+
+def on_screen(closed: object) -> str:
+    from rich.console import Console
+    from rich.table import Table
+
+    console, table = Console(file=io.StringIO(), width=200), Table()
+    table.add_column("rows")
+    table.add_row(f"{closed}")
+    console.print(table)
+    return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
+
+
+def pretty_on_screen(closed: object) -> str:
+    from rich.console import Console
+
+    console = Console(file=io.StringIO(), width=200)
+    console.print(closed, {"rows": closed}, [closed])
+    return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
+
+
+def in_a_chart(closed: Any) -> str:
+    from matplotlib.figure import Figure
+
+    (line,) = Figure().subplots().plot([0, 1], [closed, closed])
+    return str(line.get_ydata(orig=False))
+
+
+def on_a_title(closed: object) -> str:
+    from matplotlib.figure import Figure
+
+    title = Figure().subplots().set_title(closed)  # type: ignore[arg-type]
+    return title.get_text()
+
+
+def in_a_file(ending: str) -> Callable[[Any], str]:
+    def written(closed: object) -> str:
+        file = Path(f"table.{ending}")
+        write_table(pl.DataFrame({"estimate": [closed]}), file)
+        return str(pl.read_parquet(file).rows() if ending == "parquet" else file.read_bytes())
+
+    return written
+
+
+def in_a_log(closed: object) -> str:
+    stream, log = io.StringIO(), logging.Logger("counton.wall")
+    handler = logging.StreamHandler(stream)
+    log.addHandler(handler)
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    told = logging.raiseExceptions
+    logging.raiseExceptions = False
+    try:
+        log.warning("released %s", closed)
+    finally:
+        logging.raiseExceptions = told
+    note("released", rows=closed)
+    return stream.getvalue()
+
+
+def in_sql(closed: object) -> str:
+    import sqlalchemy as sa
+
+    with sa.create_engine("sqlite://").connect() as connection:
+        return str(connection.execute(sa.select(sa.bindparam("rows", closed))).scalar())
+
+
+def on_the_page(closed: object) -> str:
+    from fastapi.encoders import jsonable_encoder
+    from fastapi.responses import JSONResponse
+
+    return str(JSONResponse(jsonable_encoder({"estimate": closed})).body)
+
+
+SHOWS: dict[str, Callable[[Any], str]] = {
+    "a table on the screen": on_screen,
+    "anything on the screen": pretty_on_screen,
+    "CSV": in_a_file("csv"),
+    "Parquet": in_a_file("parquet"),
+    "JSON lines": in_a_file("jsonl"),
+    "a chart": in_a_chart,
+    "a chart's title": on_a_title,
+    "the page": on_the_page,
+    "methods": lambda closed: "of {} rows".format(closed),  # noqa: UP032
+    "a notebook": lambda closed: html("rows", {"rows": np.array([closed], object)}),
+    "tables of SQL": in_sql,
+    "a message": lambda closed: str(ValueError(f"{closed} rows")),
+    "a message of what is wrong": lambda closed: repr(ValueError(closed)),
+    "a log": in_a_log,
+}
+
+
+@pytest.mark.parametrize("face", SHOWS)
+def test_a_mistake_in_a_public_face_shows_nothing(
+    face: str,
+    outcome: Outcome,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """It raises, or what comes out says what kind of thing is inside."""
+    monkeypatch.chdir(tmp_path)
+    for closed in (*closed_in(outcome), Private(EXACT)):
+        try:
+            shown = SHOWS[face](closed)
+        except Exception as error:
+            shown = repr(error)
+        assert str(EXACT) not in "".join([shown, *capfd.readouterr()]).replace(",", "")
+
+
+@pytest.mark.parametrize("face", SHOWS)
+def test_the_same_mistake_shows_what_is_open(
+    face: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Without the wall these faces show the number: else the test above would pass for nothing."""
+    monkeypatch.chdir(tmp_path)
+    shown = SHOWS[face](EXACT)
+    assert str(EXACT) in "".join([shown, *capfd.readouterr()]).replace(",", "")
+
+
+def test_a_stream_takes_what_is_closed(tmp_path: Path) -> None:
+    from counton.store.writer import Addition
+
+    with Stream.create(tmp_path / "s.db", "s", Binary(9), PureDP(1)) as stream:
+        stream.take(Private(Addition([3, 4], {1: 3}, ["a file"])))
+        assert stream.step == 2
+        assert open_private(stream.taken).largest == 7
+        assert stream.has_source("a file")
+        stream.take(Private(Addition(None, {3: 5})))
+        assert stream.step == 2
+        assert sorted(open_private(stream.observed())) == [1, 3]
