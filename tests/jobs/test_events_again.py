@@ -297,7 +297,7 @@ def test_files_that_come_to_the_same_and_say_another_thing_are_counted(
     frame.write_csv(tmp_path / "a.csv")
     changed.write_csv(tmp_path / "b.csv")
     _, outcome = released(asked([tmp_path / "a.csv", tmp_path / "b.csv"], tmp_path, what))
-    assert outcome.tally.rows == 2 * len(ROWS)
+    assert outcome.for_operator().rows == 2 * len(ROWS)
 
 
 def test_what_rows_come_to_hangs_on_each_time_group_and_value(tmp_path: Path) -> None:
