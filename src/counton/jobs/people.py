@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 from counton.arrays import Integers
 from counton.errors import ReplayMismatch, field
 from counton.events.files import Source
+from counton.events.spread import Spread
 from counton.events.tally import PART, added_up, by_row, collected
 from counton.jobs.definition import Definition
 from counton.jobs.guards import LATE_DAYS
@@ -65,7 +66,7 @@ class Held:
         """Marked rows, read once, with digests for names."""
         columns, domain = self._definition.columns, self._definition.domain
         wanted = [pl.col("us"), pl.col("step")]
-        if len(self._source.parts) > 1:
+        if len(self._source.parts) > 1 and not isinstance(self._source, Spread):
             wanted.append(pl.col(PART))
         if domain is not None:
             wanted.append(pl.col("group").cast(pl.Enum(list(domain)), strict=False))
