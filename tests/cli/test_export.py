@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import polars as pl
 import pytest
 
 from counton import Contribution, Key, PureDP, Stream
+from counton.cli.export import table_of
 from counton.errors import InvalidInput
 from counton.jobs import Job, export, run
 from counton.strategies import Binary
@@ -291,3 +293,19 @@ def test_the_releases_of_a_job_file_are_exported(counted: Any) -> None:
     )
     assert "as another release" in done.err
     assert set(folder.iterdir()) == before
+
+
+def test_numbers_are_not_broken_and_midnights_are_days() -> None:
+    days = [datetime(2024, 3, day) for day in (1, 2)]
+    hours = [datetime(2024, 3, 1, hour) for hour in (0, 1)]
+    rows = {
+        "window_start": days,
+        "window_end": hours,
+        "estimate": [1234.25, 7.5],
+        "std": [2.0, 2.0],
+    }
+    shown = table_of(pl.DataFrame(rows))
+    cells = {str(column.header): list(column.cells) for column in shown.columns}
+    assert cells["window_start"] == ["2024-03-01", "2024-03-02"]
+    assert cells["window_end"] == ["2024-03-01 00:00", "2024-03-01 01:00"]
+    assert [column.no_wrap for column in shown.columns] == [False, False, True, True]

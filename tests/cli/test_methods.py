@@ -129,6 +129,10 @@ WORDS = [
         "The running average of age, each value kept from 0 to 90, by group (2 declared groups)",
     ),
     (
+        "average --value age --lower 0 --upper 90 --resolution 1 --release windows",
+        "The average of age, each value kept from 0 to 90, in each window was released after",
+    ),
+    (
         "quantiles --value age --edges 0,10,90",
         "The running distribution of age over ranges from 0 to 90, with its quantiles, was",
     ),

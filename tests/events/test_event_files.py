@@ -393,7 +393,10 @@ def test_digests_of_frames_are_of_their_rows() -> None:
 
 def test_a_problem_in_a_frame_names_its_row() -> None:
     times = [datetime(2013, 1, 1, tzinfo=UTC), None]
-    with pytest.raises(InvalidInput, match="row 2 of the data frame has no time"):
+    with pytest.raises(
+        InvalidInput,
+        match=r"row 2 of the data frame has no time in column 'time'; .* leave them out",
+    ):
         read(pl.DataFrame({"time": times, "group": ["a", "b"]}))
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from datetime import datetime
+from typing import Any, Literal
 
 import polars as pl
 from rich.console import Console
@@ -143,10 +145,22 @@ def table_of(table: pl.DataFrame) -> Table:
     """A released table for the screen."""
     shown = Table()
     for name, kind in table.schema.items():
-        shown.add_column(name, justify="right" if kind.is_numeric() else "left", overflow="fold")
-    for row in zip(*readable(table.to_dict(as_series=False)), strict=True):
+        number = kind.is_numeric()
+        justify: Literal["right", "left"] = "right" if number else "left"
+        shown.add_column(name, justify=justify, overflow="fold", no_wrap=number)
+    columns = table.to_dict(as_series=False)
+    texts = [
+        [text.removesuffix(" 00:00") for text in column] if _are_days(columns[name]) else column
+        for name, column in zip(columns, readable(columns), strict=True)
+    ]
+    for row in zip(*texts, strict=True):
         shown.add_row(*row)
     return shown
+
+
+def _are_days(values: Sequence[object]) -> bool:
+    """Whether all values are midnights, of which the day says enough."""
+    return all(isinstance(value, datetime) and not value.hour | value.minute for value in values)
 
 
 def print_methods(options: MethodsOptions) -> None:

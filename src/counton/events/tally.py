@@ -129,7 +129,10 @@ _WORDS = {
 }
 _REMEDIES = {
     Problem.NONE: "count it",
-    Problem.NO_TIME: "remove such rows, or choose a time column that is always filled",
+    Problem.NO_TIME: (
+        f"remove such rows, leave them out ({field('missing', 'skip')}), or choose a time column "
+        f"that is always filled"
+    ),
     Problem.UNREADABLE_TIME: (
         "write ISO 8601, as in 2013-01-01T05:00Z, or state the time format "
         f"({field('time_format')})"
@@ -141,10 +144,19 @@ _REMEDIES = {
     Problem.NO_GROUP: (
         f"give the row a group, or leave out rows without ({field('unknown', 'drop')})"
     ),
-    Problem.NO_VALUE: "remove such rows, or fill the value",
-    Problem.NOT_FINITE: "write a finite number",
-    Problem.NO_USER: "say whose event it is, or remove such rows",
-    Problem.NO_ID: "give each row an id of its own, or remove such rows",
+    Problem.NO_VALUE: (
+        f"remove such rows, leave them out ({field('missing', 'skip')}), or fill the value"
+    ),
+    Problem.NOT_FINITE: (
+        f"write a finite number, or nothing and leave such rows out ({field('missing', 'skip')})"
+    ),
+    Problem.NO_USER: (
+        f"say whose event it is, remove such rows, or leave them out ({field('missing', 'skip')})"
+    ),
+    Problem.NO_ID: (
+        f"give each row an id of its own, remove those without, or leave them out "
+        f"({field('missing', 'skip')})"
+    ),
     Problem.NO_FLAG: "write true or false, 1 or 0, yes or no",
     Problem.NO_COUNT: "write how often the row counts, or split the row",
     Problem.UNREADABLE_ROW: "write it anew",
@@ -909,10 +921,11 @@ def _explain(source: Source, reading: Reading, rows_of_all: int | None = None) -
         name = _wrong_number(part, reading, row, problem)
     assert name is not None
     text = texts_of(part, (name,)).slice(row - 1, 1).collect()[name].to_list()[0]
+    given = "" if text is None else f" ({_short(text)})"
     others = f" ({number:,} rows have such a problem)" if number > 1 else ""
+    remedy = problem.remedy(reading.windows.timezone)
     return InvalidInput(
-        f"{part.place_of(row)} has {problem.words} in column {name!r} ({_short(text)})"
-        f"{others}; {problem.remedy(reading.windows.timezone)}"
+        f"{part.place_of(row)} has {problem.words} in column {name!r}{given}{others}; {remedy}"
     )
 
 

@@ -58,15 +58,14 @@ def methods_of(
 def _released_in_words(definition: Description, terms: StreamTerms, steps: int) -> str:
     """What was released so far, a sentence."""
     cut = definition.cut
-    if definition.statistic.additive:
-        form = {"totals": "The running ", "windows": "The "}.get(definition.release, "The ")
-        what = f"{form}{definition.subject}"
-        if definition.release == "both":
-            what += ", running and of each window,"
-        elif definition.release == "windows":
-            what += " in each window"
-    else:
-        what = f"The running {statistic_in_words(definition)}"
+    additive = definition.statistic.additive
+    called = definition.subject if additive else statistic_in_words(definition)
+    form = {"totals": "The running ", "windows": "The "}.get(definition.release, "The ")
+    what = f"{form}{called}"
+    if definition.release == "both":
+        what = f"{what.removesuffix(',')}, running and of each window,"
+    elif definition.release == "windows":
+        what += " in each window"
     if definition.discovery is not None:
         what += f" by {definition.by} (each group shown once it is large enough)"
     elif definition.domain is not None:
