@@ -33,7 +33,6 @@ from counton.jobs.fields import options_of
 from counton.jobs.job import Events, Job, guarantee_from
 from counton.jobs.own_strategies import is_file_of
 from counton.jobs.statements import all_options, hint, own_options, statistic_class
-from counton.noise import Key
 from counton.options import Kind, Option
 from counton.statistics.known import keywords
 from counton.store.whole_file import replace_file
@@ -347,7 +346,7 @@ def said(job: Job, folder: Path | None = None) -> dict[str, Any]:
                 str(key): [*map(str, one)] if isinstance(one, list | tuple) else one
                 for key, one in value.items()
             }
-        elif isinstance(value, Key):
+        elif item.name == "key":
             raise InvalidInput(
                 f"{field('key')} is a Key at hand, and a job file says where one is kept: save it "
                 f"(Key.save) and give its file"

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 from counton.errors import InvalidInput, field, is_one, is_text
 from counton.jobs.fields import asked
 from counton.jobs.own_strategies import own_strategy
-from counton.noise import Key
 
 if TYPE_CHECKING:
     from counton.exact import Number
@@ -120,10 +119,14 @@ def check_type(name: str, type_: str, value: Any) -> None:
             raise wrong_type(name, value, "a list, or a text with commas between")
         check_text(name, value)
     elif type_ == "Kept":
-        if not isinstance(value, Key | str | os.PathLike):
+        if isinstance(value, str | os.PathLike) and isinstance(path := os.fspath(value), str):
+            check_text(name, path)
+            return
+        from counton.noise import Key
+
+        if not isinstance(value, Key):
             wanted = "a counton.Key, or where one is kept: a file, env:NAME or command:..."
             raise wrong_type(name, value, wanted)
-        check_text(name, value if isinstance(value, Key) else os.fspath(value))
     elif "PathLike" in type_:
         path = os.fspath(value) if isinstance(value, str | os.PathLike) else None
         if not isinstance(path, str):
