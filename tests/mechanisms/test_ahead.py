@@ -13,7 +13,7 @@ from counton.mechanisms.counter import NoiseAhead
 from counton.privacy import ZCDP, PureDP
 from counton.strategies import Binary, GrowingSquareRoot, Independent, SqrtToeplitz, StreamStrategy
 from counton.strategies.lines import Dense
-from counton.strategies.streams.solved import Solved, _Held
+from counton.strategies.streams.solved import Solved, _BlockSums
 
 KEY = chosen_key()
 ONE: dict[str, Any] = {"strategy": Binary(300), "guarantee": PureDP(1), "key": KEY, "name": "a"}
@@ -72,14 +72,14 @@ def test_another_stream_never_meets_the_noise(changed: dict[str, Any]) -> None:
 
 
 def test_a_strategy_is_solved_once_for_many_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    solves, solved = 0, _Held._solved
+    solves, solved = 0, _BlockSums._solved
 
     def counted(*given: Any) -> Any:
         nonlocal solves
         solves += 1
         return solved(*given)
 
-    monkeypatch.setattr(_Held, "_solved", counted)
+    monkeypatch.setattr(_BlockSums, "_solved", counted)
     strategy = Solved(Dense(LINE, "mine"), (4, 3), horizon=300)
     without, alone = resumed(strategy, (), None), solves
     kept = NoiseAhead()

@@ -25,7 +25,7 @@ from counton.serve.jobs import packed
 from counton.serve.service import Service
 from counton.store import Stream, verify
 from counton.store.inbox import Batch, Inbox
-from counton.strategies.streams.solved import _Held
+from counton.strategies.streams.solved import _BlockSums
 
 
 def test_rows_count_in_their_windows_and_late_ones_at_the_next_release(tmp_path: Path) -> None:
@@ -56,14 +56,14 @@ def test_rows_that_come_before_the_first_window_ends_wait_in_the_state(tmp_path:
 def test_a_strategy_is_solved_once_and_not_for_every_window(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    solves, solved = 0, _Held._solved
+    solves, solved = 0, _BlockSums._solved
 
     def counted(*given: Any) -> Any:
         nonlocal solves
         solves += 1
         return solved(*given)
 
-    monkeypatch.setattr(_Held, "_solved", counted)
+    monkeypatch.setattr(_BlockSums, "_solved", counted)
     with inside(tmp_path, steps=700, strategy="solved") as service:
         for minute in range(1, 13):
             service.post(f"b{minute}", [visit(minute - 0.5)])

@@ -100,9 +100,9 @@ def watch(progress: Progress) -> None:
         if statement.startswith("INSERT INTO counton_sources"):
             progress.enter("observed")
 
-    run = statements.Prepared.run
+    run = statements.PreparedStatement.run
 
-    def ran(prepared: statements.Prepared, *arguments: Any) -> int:
+    def ran(prepared: statements.PreparedStatement, *arguments: Any) -> int:
         if prepared is statements.ADVANCE and progress.phase == "computing":
             progress.enter("begun")
         changed = run(prepared, *arguments)
@@ -118,7 +118,7 @@ def watch(progress: Progress) -> None:
         if progress.phase != "opening":
             progress.enter("committing")
 
-    setattr(statements.Prepared, "run", ran)  # noqa: B010 - a type checker cannot follow
+    setattr(statements.PreparedStatement, "run", ran)  # noqa: B010 - a type checker cannot follow
     event.listen(Engine, "after_cursor_execute", after)
     event.listen(Engine, "commit", committing)
     commit = writer.Writer._commit

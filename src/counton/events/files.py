@@ -36,7 +36,7 @@ import polars as pl
 from counton.columns import BETWEEN
 from counton.errors import InvalidInput, field, is_text
 from counton.events.linesums import LineSums
-from counton.events.sifting import Sifted, csv_rows, json_rows, keys_of, sifted
+from counton.events.sifting import FileRows, csv_rows, json_rows, keys_of, sifted
 from counton.events.windows import as_text
 from counton.exact import quoted
 
@@ -616,7 +616,7 @@ class EventFile(Rows):
                 found = sifted(read(lines, asked), asked, most)
         except (*UNREADABLE, EOFError, zlib.error):
             raise self.unreadable(reason) from reason
-        if isinstance(found, Sifted):
+        if isinstance(found, FileRows):
             return SiftedFile(self, found)
         row, line = found
         with self._lines() as lines:
@@ -688,7 +688,7 @@ class SiftedFile(Rows):
         found: what can be read of it.
     """
 
-    def __init__(self, file: EventFile, found: Sifted) -> None:
+    def __init__(self, file: EventFile, found: FileRows) -> None:
         self.name, self.kind, self.file = file.name, file.kind, file
         self.together, self.settled, self.again = file.together, file.settled, file.again
         self._rows, self.unread = found.rows, found.unread
@@ -768,7 +768,7 @@ class EventFrame(Rows):
 
     def _digests(self, columns: tuple[str, ...]) -> tuple[str, str | None]:
         if columns not in self._hashed:
-            hashed = _Hashed()
+            hashed = _Digests()
             made = self._made(columns, self._frame.collect_schema())
             _write_lines(self._frame.with_columns(made).select(columns), hashed)
             lines = hashed.sums
@@ -784,7 +784,7 @@ class EventFrame(Rows):
         return InvalidInput(f"{self.name} cannot be read ({reason}); repair it")
 
 
-class _Hashed:
+class _Digests:
     """A file of which only digests are kept: of all of it, and of its lines in any order."""
 
     def __init__(self) -> None:
@@ -799,7 +799,7 @@ class _Hashed:
         pass
 
 
-def _write_lines(frame: pl.LazyFrame, file: _Hashed | LineSums) -> None:
+def _write_lines(frame: pl.LazyFrame, file: _Digests | LineSums) -> None:
     """Write rows as CSV, in parts, since they may be larger than memory; of flat columns."""
     types = frame.collect_schema()
     flat = [name for name, dtype in types.items() if not dtype.is_nested() and dtype != pl.Object]

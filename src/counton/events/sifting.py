@@ -231,7 +231,7 @@ def _blocks(stream: IO[bytes]) -> Iterator[list[bytes]]:
         yield [rest]
 
 
-class Sifted(NamedTuple):
+class FileRows(NamedTuple):
     """Rows of a file; those that cannot be read are empty.
 
     Attributes:
@@ -243,12 +243,12 @@ class Sifted(NamedTuple):
     unread: dict[int, str]
 
     def __repr__(self) -> str:
-        return "Sifted(secret)"
+        return "FileRows(secret)"
 
 
 def sifted(
     pieces: Iterator[Piece], columns: Sequence[str], most: int
-) -> Sifted | tuple[int, bytes]:
+) -> FileRows | tuple[int, bytes]:
     """The rows of a file, if no more than ``most`` cannot be read; else the first such row.
 
     Args:
@@ -271,4 +271,4 @@ def sifted(
                 return first
         frames.append(empty if frame is None else frame)
         row += frames[-1].height
-    return Sifted(pl.concat(frames), unread)
+    return FileRows(pl.concat(frames), unread)

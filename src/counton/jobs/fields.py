@@ -23,7 +23,7 @@ _KINDS: dict[str, Kind] = {
 }
 
 
-class Said(NamedTuple):
+class FieldWords(NamedTuple):
     """What is said of a field.
 
     Attributes:
@@ -65,7 +65,7 @@ def asked(
     >>> options_of(Asked)["start"].help
     'beginning of the first window'
     """
-    told = {"asked": Said(help, called, group, argument)}
+    told = {"asked": FieldWords(help, called, group, argument)}
     if default is ...:
         return field(metadata=told, repr=repr)
     return field(default=default, metadata=told, repr=repr)
@@ -78,7 +78,7 @@ def options_of(kind: type) -> dict[str, Option]:
 
 
 def _option(item: Field[Any]) -> Option:
-    said: Said = item.metadata["asked"]
+    said: FieldWords = item.metadata["asked"]
     type_ = str(item.type).removeprefix("typing.")
     return Option(
         item.name,

@@ -38,7 +38,7 @@ class End(NamedTuple):
         return "End(secret)"
 
 
-class Waiting(NamedTuple):
+class WaitingRows(NamedTuple):
     """Numbers of rows that a stream has seen and not counted. Secret.
 
     Attributes:
@@ -50,10 +50,10 @@ class Waiting(NamedTuple):
     loose: int
 
     def __repr__(self) -> str:
-        return "Waiting(secret)"
+        return "WaitingRows(secret)"
 
 
-def waiting_in(reader: Reader) -> Waiting:
+def waiting_in(reader: Reader) -> WaitingRows:
     """The rows of a stream that wait for their windows to end, or came late since its release."""
     kept = loose = 0
     for _, totals in open_private(reader.observed_blocks()):
@@ -62,7 +62,7 @@ def waiting_in(reader: Reader) -> Waiting:
         whole = np.maximum(-counted, 0)  # so `Intake` keeps them
         kept += int((seen - np.maximum(counted, 0) - whole).sum())
         loose += int(whole.sum())
-    return Waiting(kept, loose)
+    return WaitingRows(kept, loose)
 
 
 def end_stream(state: str | os.PathLike[str] | Store, name: str, *, confirmed: bool = False) -> End:

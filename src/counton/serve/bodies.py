@@ -14,7 +14,7 @@ import zstandard
 
 from counton.errors import InvalidInput
 from counton.events.files import UNREADABLE
-from counton.serve.jobs import Waiting
+from counton.serve.jobs import InboxRows
 
 JSON_LINES = ("application/x-ndjson", "application/jsonl", "application/x-jsonlines")
 ARROW = "application/vnd.apache.arrow.stream"
@@ -57,7 +57,7 @@ class Body(NamedTuple):
         missing: columns that no row has.
     """
 
-    rows: Waiting
+    rows: InboxRows
     numbers: Sequence[int]
     no_rows: Sequence[NoRow] = ()
     missing: Sequence[str] = ()
@@ -161,7 +161,7 @@ def _json_lines(body: bytes, columns: Sequence[str], most: int, name: str) -> Bo
         raise InvalidInput(f"{name} has no rows; send at least one")
     frame = pl.DataFrame(wanted, schema=dict.fromkeys(columns, pl.String))
     lacking = [column for column in columns if column not in there] if numbers else []
-    return Body(Waiting(frame, name), numbers, no_rows, lacking)
+    return Body(InboxRows(frame, name), numbers, no_rows, lacking)
 
 
 def _row_of(line: bytes, columns: Sequence[str]) -> dict[str, str | None] | tuple[str, str]:
@@ -199,7 +199,7 @@ def _row_of(line: bytes, columns: Sequence[str]) -> dict[str, str | None] | tupl
     return found
 
 
-def _arrow(body: bytes, columns: Sequence[str], most: int, name: str) -> Waiting:
+def _arrow(body: bytes, columns: Sequence[str], most: int, name: str) -> InboxRows:
     if _arrow_rows(body, name) > most:
         raise TooLarge
     try:
@@ -210,9 +210,9 @@ def _arrow(body: bytes, columns: Sequence[str], most: int, name: str) -> Waiting
         raise TooLarge
     if not frame.height:
         raise InvalidInput(f"{name} has no rows; send at least one")
-    whole = Waiting(frame, name)
+    whole = InboxRows(frame, name)
     try:
-        return Waiting(whole.scan(columns, ()).collect(), name)
+        return InboxRows(whole.scan(columns, ()).collect(), name)
     except UNREADABLE as error:
         raise _no_arrow(name) from error
 

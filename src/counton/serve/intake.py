@@ -21,7 +21,7 @@ from counton.jobs.changes import refuse_overflow
 from counton.jobs.discovery import labels_in
 from counton.private import Private, open_private
 from counton.serve.bodies import Body, no_column, read_rows
-from counton.serve.jobs import Served, Waiting, packed
+from counton.serve.jobs import InboxRows, Served, packed
 from counton.store.inbox import Batch, Inbox, Verdict
 from counton.windows import NO_MOMENT, microseconds
 
@@ -80,7 +80,7 @@ def checked_batch(
         aside = _aside(served, id, body, bad)
     if bad.height:
         frame = frame.filter(~pl.int_range(pl.len()).is_in(bad["row"].to_list()))
-        source = Source((Waiting(frame, part.name),), part.name)
+        source = Source((InboxRows(frame, part.name),), part.name)
     found = open_private(tally(source, reading, domain))
     sums = found.cells.group_by("group").agg(pl.col("total").cast(pl.Float64).abs().sum())
     totals: list[float] = sums["total"].to_list()

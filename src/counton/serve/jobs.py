@@ -30,7 +30,7 @@ from counton.store.store import Found
 _NOT_SERVED = ("append", "confirmed", "out", "plot", "sums", "file_format")
 
 
-class Waiting(EventFrame):
+class InboxRows(EventFrame):
     """Rows from an inbox, or of one batch.
 
     Args:
@@ -43,7 +43,7 @@ class Waiting(EventFrame):
         self.name = name
 
 
-class Accepted(Source):
+class AcceptedRows(Source):
     """Rows that were accepted: those that cannot be counted were told apart when they came."""
 
     @property
@@ -57,10 +57,10 @@ class Accepted(Source):
         return True
 
 
-def no_rows(columns: Sequence[str]) -> Waiting:
+def no_rows(columns: Sequence[str]) -> InboxRows:
     """A source's part without rows: windows end also where nothing happened."""
     frame = pl.DataFrame(schema=dict.fromkeys(columns, pl.String))
-    return Waiting(frame, "the inbox")
+    return InboxRows(frame, "the inbox")
 
 
 @dataclass(frozen=True)
@@ -82,17 +82,17 @@ class Served:
     def given(self, parts: Sequence[Rows]) -> Job:
         """The job with rows from the inbox."""
         told = tuple(parts) or (no_rows(self.definition.columns.names),)
-        source: Any = Accepted(told, "the inbox")
+        source: Any = AcceptedRows(told, "the inbox")
         return replace(self.job, events=source, append=True, confirmed=True)
 
 
-class _Approved(Exception):
+class _Approval(Exception):
     def __init__(self, definition: Definition) -> None:
         self.definition = definition
 
 
 def _approve(definition: Definition) -> None:
-    raise _Approved(definition)
+    raise _Approval(definition)
 
 
 def explain(error: CountonError) -> str:
@@ -113,7 +113,7 @@ def about(name: str) -> Iterator[None]:
         raise StateError(f"job {name!r}: {error}; see that it can be read and written") from error
 
 
-class Prepared(NamedTuple):
+class ServedJobs(NamedTuple):
     """The jobs of a file, by name.
 
     Attributes:
@@ -125,7 +125,7 @@ class Prepared(NamedTuple):
     failed: dict[str, CountonError]
 
 
-def prepare(path: str | Path, only: Sequence[str] = ()) -> Prepared:
+def prepare(path: str | Path, only: Sequence[str] = ()) -> ServedJobs:
     """The jobs of a file, each looked at by itself; changes nothing but a limit.
 
     Args:
@@ -162,7 +162,7 @@ def prepare(path: str | Path, only: Sequence[str] = ()) -> Prepared:
             f"itself: leave it out, or run counton publish beside it"
         )
     keep_within({name: each.job for name, each in found.items()}, shared.limit)
-    return Prepared(found, failed)
+    return ServedJobs(found, failed)
 
 
 def served(job: Job) -> Served:
@@ -208,7 +208,7 @@ def served(job: Job) -> Served:
     if definition is None:
         try:
             run(job, approve=_approve).close()
-        except _Approved as approved:
+        except _Approval as approved:
             definition = approved.definition
         else:  # pragma: no cover  # every run is approved
             raise AssertionError
@@ -253,7 +253,16 @@ def unpacked(bodies: Sequence[Private[bytes]]) -> list[Rows]:
     for body in bodies:
         frame = pl.read_ipc_stream(io.BytesIO(open_private(body)))
         kinds.setdefault(tuple(frame.schema.items()), []).append(frame)
-    return [Waiting(pl.concat(frames), "the inbox") for frames in kinds.values()]
+    return [InboxRows(pl.concat(frames), "the inbox") for frames in kinds.values()]
 
 
-__all__ = ["Prepared", "Served", "Waiting", "no_rows", "packed", "prepare", "served", "unpacked"]
+__all__ = [
+    "InboxRows",
+    "Served",
+    "ServedJobs",
+    "no_rows",
+    "packed",
+    "prepare",
+    "served",
+    "unpacked",
+]

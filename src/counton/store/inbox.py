@@ -28,7 +28,7 @@ from counton.exact import quoted
 from counton.private import Private, open_private
 from counton.store import keyfile, schema
 from counton.store.database import Closing, Database
-from counton.store.statements import Prepared
+from counton.store.statements import PreparedStatement
 from counton.store.store import position_of
 
 #: Longest id of a batch.
@@ -83,8 +83,8 @@ closed = sa.Table(
 #: No rows that are set aside, as JSON.
 _NONE = "[]"
 
-_ENTER = Prepared(batches.insert(), ["stream_id", "batch", "digest", "arrived", "answer"])
-_WAIT = Prepared(
+_ENTER = PreparedStatement(batches.insert(), ["stream_id", "batch", "digest", "arrived", "answer"])
+_WAIT = PreparedStatement(
     waiting.insert(), ["stream_id", "digest", "fold", "rows", "body", "aside", "arrived"]
 )
 

@@ -19,7 +19,7 @@ from counton.private import Private
 from counton.statistics.machine import Machine
 from counton.statistics.running import statistic_of
 from counton.store.database import reading
-from counton.store.saved import Known, Parts, Saved
+from counton.store.saved import Parts, Saved, SavedState
 from counton.store.writer import Addition, Writer
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class OrderedMachine(Machine):
 
     _remedy = "open it again with Stream.open, which reads what was committed"
 
-    def __init__(self, writer: Writer, key: Key, known: Known) -> None:
+    def __init__(self, writer: Writer, key: Key, known: SavedState) -> None:
         """Not for callers: a `Stream` makes it."""
         terms = writer.counter().terms
         statistic, batched = statistic_of(terms)
@@ -206,7 +206,7 @@ def _plain_one(value: Any) -> Any:
     )
 
 
-def known_at(connection: Connection, row: Row[Any], key: Key) -> Known:
+def known_at(connection: Connection, row: Row[Any], key: Key) -> SavedState:
     """What a statistic knows, where it belongs to its row.
 
     Raises:
@@ -221,7 +221,7 @@ def known_at(connection: Connection, row: Row[Any], key: Key) -> Known:
     return known
 
 
-def restored(statistic: Statistic, known: Known, name: str) -> Exact:
+def restored(statistic: Statistic, known: SavedState, name: str) -> Exact:
     """The machine that knows it.
 
     Raises:

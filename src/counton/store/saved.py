@@ -65,7 +65,7 @@ class Parts(NamedTuple):
         return self.added > max(self.whole, _LITTLE) or count > _MOST + self.whole // _EACH
 
 
-class Known(NamedTuple):
+class SavedState(NamedTuple):
     """What was read.
 
     Attributes:
@@ -83,7 +83,7 @@ class Known(NamedTuple):
     news: list[bytes]
 
     def __repr__(self) -> str:
-        return f"Known({self.parts}, step={self.step})"
+        return f"SavedState({self.parts}, step={self.step})"
 
 
 class Saved:
@@ -162,7 +162,7 @@ class Saved:
         else:
             statements.MARK.run(connection, {**row, "marks": head})
 
-    def read(self, connection: Connection) -> Known:
+    def read(self, connection: Connection) -> SavedState:
         """What stands in the state.
 
         Raises:
@@ -196,7 +196,7 @@ class Saved:
             parts = Parts(first, following, digest=digest)
             return self._opened(step, parts, [blob for _, blob in found])
 
-    def _opened(self, step: int, parts: Parts, found: list[bytes]) -> Known:
+    def _opened(self, step: int, parts: Parts, found: list[bytes]) -> SavedState:
         pieces: list[bytes] = []
         later: list[bytes] = []
         for blob in found:
@@ -209,7 +209,7 @@ class Saved:
         events, exact = _parted(whole)
         added = [_parted(one) for one in later]
         size = sum(1 + len(one) for one in later)
-        return Known(
+        return SavedState(
             parts._replace(whole=len(whole), added=size, pieces=len(pieces)),
             step,
             b"".join([events, *(one for one, _ in added)]),

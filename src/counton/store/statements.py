@@ -11,7 +11,7 @@ from sqlalchemy.engine import Connection
 from counton.store import schema
 
 
-class Prepared:
+class PreparedStatement:
     """A statement as the driver takes it, by the kind of database.
 
     Args:
@@ -52,7 +52,7 @@ def _mine() -> tuple[Any, ...]:
 
 
 #: A writer goes on to a step: ``stream``, ``epoch``, ``before``; ``now``, ``saved``, ``sealed``.
-ADVANCE = Prepared(
+ADVANCE = PreparedStatement(
     schema.streams.update()
     .where(*_mine())
     .values(
@@ -62,11 +62,13 @@ ADVANCE = Prepared(
     )
 )
 #: Rows of the journal.
-JOURNAL = Prepared(schema.journal.insert(), [column.name for column in schema.journal.columns])
+JOURNAL = PreparedStatement(
+    schema.journal.insert(), [column.name for column in schema.journal.columns]
+)
 #: A row of marks.
-MARK = Prepared(schema.marks.insert(), [column.name for column in schema.marks.columns])
+MARK = PreparedStatement(schema.marks.insert(), [column.name for column in schema.marks.columns])
 #: The only row of a kind of marks: ``stream``, ``of_kind``; ``said``.
-REMARK = Prepared(
+REMARK = PreparedStatement(
     schema.marks.update()
     .where(
         schema.marks.c.stream_id == sa.bindparam("stream"),

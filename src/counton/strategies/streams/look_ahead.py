@@ -44,7 +44,7 @@ from counton.strategies.base import (
 )
 from counton.strategies.participation import Stretch, schedule_for
 from counton.strategies.streams.look_ahead_search import (
-    Asked,
+    ShapeQuestion,
     best_shape,
     largest_variance,
     mean_variance,
@@ -209,7 +209,7 @@ class LookAhead(StreamStrategy):
         horizon = check_integer("horizon", horizon, 1, LARGEST_HORIZON)
         norm = check_norm(norm)
         check_metric(metric)
-        return cls(horizon, *best_shape(Asked(horizon, norm, metric)))
+        return cls(horizon, *best_shape(ShapeQuestion(horizon, norm, metric)))
 
     @classmethod
     def candidates(
@@ -245,7 +245,7 @@ class LookAhead(StreamStrategy):
         check_release_form(release)
         schedule = schedule_for(horizon, steps, separation, every)
         asked = [
-            Asked(horizon, norm, metric, release, *often)
+            ShapeQuestion(horizon, norm, metric, release, *often)
             for norm in (1, 2)
             for often in {(1, 1), (schedule.steps, schedule.apart)}
             if norm == 2 or often == (1, 1)

@@ -173,7 +173,7 @@ _POLISHED = 3
 _HOPELESS = 1.03
 
 
-class Asked(NamedTuple):
+class ShapeQuestion(NamedTuple):
     """For which error radices and weights are to be the best, and which units they protect."""
 
     horizon: int
@@ -185,7 +185,7 @@ class Asked(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def best_shape(asked: Asked) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def best_shape(asked: ShapeQuestion) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Radices and integer weights with the least error found.
 
     Sums, products, quotients and square roots are the same on every machine, and so are their
@@ -213,7 +213,7 @@ def best_shape(asked: Asked) -> tuple[tuple[int, ...], tuple[int, ...]]:
 class _Search:
     """Local search for radices, with the best weights for each."""
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: ShapeQuestion) -> None:
         self._asked = asked
         self._horizon, self._norm, self._metric = asked.horizon, asked.norm, asked.metric
 

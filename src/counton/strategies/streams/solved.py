@@ -684,7 +684,7 @@ class Solved(StreamStrategy):
 
     def reader(self, field: NodeNoise) -> Reader:
         """See `StreamStrategy.reader`: solves for all blocks at first use, and holds their sums."""
-        return _Held(self, field)
+        return _BlockSums(self, field)
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
         """B z; solves for the whole horizon every time, so that a stream uses `reader`.
@@ -705,7 +705,7 @@ def _checked_line(line: object) -> OwnCells:
     raise InvalidInput(f"line is {quoted(line)}; give a strategy such as Hats or Dense")
 
 
-class _Held(Reader):
+class _BlockSums(Reader):
     """Sums of noise up to every block, solved for once."""
 
     _strategy: Solved
