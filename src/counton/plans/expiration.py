@@ -21,7 +21,7 @@ from counton.plans.expiration_search import (
     CONCENTRATED,
     PROBABILITY,
     PURE,
-    Candidate,
+    ExpirationDesign,
     Limit,
     Space,
     TypicalError,
@@ -309,7 +309,9 @@ def plan_expiration(
     return plan
 
 
-def _beside(space: Space, best: Candidate, search: Callable[[Space], Candidate]) -> list[Candidate]:
+def _beside(
+    space: Space, best: ExpirationDesign, search: Callable[[Space], ExpirationDesign]
+) -> list[ExpirationDesign]:
     """The best of some growths other than the best one, where there is one."""
     others = []
     for count in range(space.largest_growth // _BETWEEN + 1):
@@ -324,13 +326,13 @@ def _beside(space: Space, best: Candidate, search: Callable[[Space], Candidate])
 
 def _plan(
     aim: str,
-    best: Candidate,
-    others: Sequence[Candidate],
+    best: ExpirationDesign,
+    others: Sequence[ExpirationDesign],
     cost: Callable[[ExpirationChoice], float],
     targets: dict[int, float],
     space: Space,
 ) -> ExpirationPlan:
-    def choice(found: Candidate) -> ExpirationChoice:
+    def choice(found: ExpirationDesign) -> ExpirationChoice:
         return ExpirationChoice(
             rank=1,
             strategy=found.strategy,

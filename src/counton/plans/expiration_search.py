@@ -298,7 +298,7 @@ class Space:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class ExpirationDesign:
     """A growth, a delay and the parameter with which losses stay within targets."""
 
     form: Form
@@ -325,7 +325,9 @@ class Candidate:
         return self.form.noise(unit, float(self.parameter))
 
 
-def least_error(space: Space, targets: Mapping[int, float], limits: Sequence[Limit]) -> Candidate:
+def least_error(
+    space: Space, targets: Mapping[int, float], limits: Sequence[Limit]
+) -> ExpirationDesign:
     """The choice that keeps the targets and whose errors are the least parts of the limits.
 
     A delay beyond the largest age would leave nothing to protect.
@@ -347,7 +349,7 @@ def least_error(space: Space, targets: Mapping[int, float], limits: Sequence[Lim
     at_once = min(score(growth, 0) for growth in space.growths())
     most = at_once * min(wanted for _, wanted in limits)
     expiry = space.search(score, space.delays_up_to(most, targets))
-    return Candidate(form, expiry, _largest_parameter(form, expiry, targets))
+    return ExpirationDesign(form, expiry, _largest_parameter(form, expiry, targets))
 
 
 def _largest_parameter(form: Form, expiry: Expiry, targets: Mapping[int, float]) -> Fraction:
@@ -367,7 +369,7 @@ def _largest_parameter(form: Form, expiry: Expiry, targets: Mapping[int, float])
     return low
 
 
-def least_loss(space: Space, age: int, limits: Sequence[Limit]) -> Candidate:
+def least_loss(space: Space, age: int, limits: Sequence[Limit]) -> ExpirationDesign:
     """The choice of least loss at one age whose errors stay within limits.
 
     Raises:
@@ -395,7 +397,7 @@ def least_loss(space: Space, age: int, limits: Sequence[Limit]) -> Candidate:
             f"{measure.name} of {wanted:,.4g} leaves no room for a delay of {expiry.delay:,} steps "
             f"with {space.per_step:,.4g} items each: allow a smaller delay, or a larger error"
         )
-    return Candidate(form, expiry, _rounded(Fraction(needed), math.ceil))
+    return ExpirationDesign(form, expiry, _rounded(Fraction(needed), math.ceil))
 
 
 def _rounded(value: Fraction, towards: Callable[[Fraction], int]) -> Fraction:

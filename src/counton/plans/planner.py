@@ -712,7 +712,7 @@ def _solved(asked: _Question, norm: Norm) -> Iterable[StreamStrategy]:
     return shaped(asked.horizon, norm, asked.metric, asked.release)
 
 
-class _Kind(NamedTuple):
+class _StrategyKind(NamedTuple):
     """A kind of strategies: those that may be best, for noise calibrated to one norm or to both.
 
     Attributes:
@@ -745,32 +745,32 @@ class _Kind(NamedTuple):
 
 
 #: Of strategies that are equally good the first is the best.
-_BOTH: tuple[_Kind, ...] = (
-    _Kind("solved", _solved, simple=False),
-    _Kind("look-ahead tree", _look_ahead, simple=False),
-    _Kind("k-ary with subtraction", lambda asked, norm: _kary(asked, subtraction=True)),
-    _Kind(_NORMALISED, _normalised, norms=(2,), contends=(2,), simple=False),
-    _Kind(_OCTAVE, _octave, norms=(2,), contends=(2,), simple=False),
-    _Kind(_WHOLE, _whole_octave, (2,), (2,), only_simple=True),
-    _Kind("square root", _square_root, contends=(2,), simple=False),
-    _Kind("k-ary", lambda asked, norm: _kary(asked, subtraction=False), contends=()),
-    _Kind("smooth binary", lambda asked, norm: _smooth(asked), contends=()),
-    _Kind(
+_BOTH: tuple[_StrategyKind, ...] = (
+    _StrategyKind("solved", _solved, simple=False),
+    _StrategyKind("look-ahead tree", _look_ahead, simple=False),
+    _StrategyKind("k-ary with subtraction", lambda asked, norm: _kary(asked, subtraction=True)),
+    _StrategyKind(_NORMALISED, _normalised, norms=(2,), contends=(2,), simple=False),
+    _StrategyKind(_OCTAVE, _octave, norms=(2,), contends=(2,), simple=False),
+    _StrategyKind(_WHOLE, _whole_octave, (2,), (2,), only_simple=True),
+    _StrategyKind("square root", _square_root, contends=(2,), simple=False),
+    _StrategyKind("k-ary", lambda asked, norm: _kary(asked, subtraction=False), contends=()),
+    _StrategyKind("smooth binary", lambda asked, norm: _smooth(asked), contends=()),
+    _StrategyKind(
         "smooth binary, even height",
         lambda asked, norm: [known.SmoothBinary.even(asked.horizon)],
         contends=(),
     ),
-    _Kind(
+    _StrategyKind(
         "Honaker online",
         lambda asked, norm: [known.HonakerOnline(asked.horizon)],
         simple=False,
         published=True,
     ),
-    _Kind("binary", lambda asked, norm: [known.Binary(asked.horizon)], published=True),
+    _StrategyKind("binary", lambda asked, norm: [known.Binary(asked.horizon)], published=True),
 )
-_WINDOWS: tuple[_Kind, ...] = (
-    _Kind("one draw a step", lambda asked, norm: [known.Independent(asked.horizon)]),
-    _Kind(
+_WINDOWS: tuple[_StrategyKind, ...] = (
+    _StrategyKind("one draw a step", lambda asked, norm: [known.Independent(asked.horizon)]),
+    _StrategyKind(
         "growing cascade",
         lambda asked, norm: [known.GrowingCascade((asked.horizon - 1).bit_length())],
         simple=False,
@@ -804,7 +804,7 @@ class _Contenders(NamedTuple):
 
 
 @lru_cache(maxsize=128)
-def _contenders(asked: _Question, family: _Kind, norms: tuple[Norm, ...]) -> _Contenders:
+def _contenders(asked: _Question, family: _StrategyKind, norms: tuple[Norm, ...]) -> _Contenders:
     begin = perf_counter()
     members: list[StreamStrategy] = []
     note = ""
