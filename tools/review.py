@@ -57,7 +57,7 @@ PRIVATE = (
         ("tests/jobs/test_intake.py", "tests/jobs/test_events_again.py"),
     ),
     Room(
-        ("jobs/runs.py", "jobs/clock.py", "jobs/guards.py", "jobs/released.py"),
+        ("jobs/settling.py", "jobs/runs.py", "jobs/clock.py", "jobs/guards.py", "jobs/released.py"),
         "all that can be refused is refused before a release; when it happens is public",
         ("tests/jobs/test_guards_of_all.py", "tests/jobs/test_unreadable_lines.py"),
     ),

@@ -203,7 +203,7 @@ def test_a_run_killed_between_two_transactions_goes_on_to_the_same_result(
     expected = pl.read_parquet(out)
     (place.folder / "key.witness").unlink()  # which would refuse the copy
 
-    monkeypatch.setattr(runs, "_CHUNK", 2)  # one step a transaction
+    monkeypatch.setattr("counton.jobs.changes._CHUNK", 2)  # one step a transaction
     calls: list[int] = []
     release = Stream.release_many
 

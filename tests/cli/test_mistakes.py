@@ -134,7 +134,7 @@ def test_events_that_change_while_they_are_read_are_not_counted(
         place.write("e.csv", [*EVENTS, "04:10,a"])
         return found
 
-    monkeypatch.setattr("counton.jobs.runs.tally", grows)
+    monkeypatch.setattr("counton.jobs.tallied_rows.tally", grows)
     done = place.count(events)
     assert done.code == 2
     assert "changed while it was read" in done.err

@@ -17,7 +17,8 @@ from counton.errors import CountonError, InvalidInput
 from counton.jobs.exports import publish
 from counton.jobs.job import Job
 from counton.jobs.jobfile import chosen, for_all, load, schema_text
-from counton.jobs.runs import ended_at, is_known, recalled
+from counton.jobs.recalling import recalled
+from counton.jobs.runs import ended_at, is_known
 from counton.jobs.sharing import keep_within, refuse_shared
 from counton.jobs.statements import words_of_files
 from counton.lazy import NEEDED, missing

@@ -24,7 +24,7 @@ from counton.cli.printing import (
 from counton.cli.words import SetAside, operator_notes, progress_line, protection
 from counton.jobs import Job, Outcome, run
 from counton.jobs.job import checked
-from counton.jobs.runs import recalled
+from counton.jobs.recalling import recalled
 from counton.jobs.writing import Outputs, Written
 from counton.results.screen import Screen
 

@@ -35,7 +35,8 @@ def same_rows(one: Rows, other: Rows, time: str | None, moments: Moments) -> boo
     (True, False)
     """
     names = sorted(one.columns())
-    if names != sorted(other.columns()):
+    unread = [sorted(rows.unread.values()) for rows in (one, other)]  # of which nothing is known
+    if names != sorted(other.columns()) or unread[0] != unread[1]:
         return False
     frames = one.frame(names), other.frame(names)
     try:

@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from counton.jobs.progress import Progress as Progress
     from counton.jobs.publishing import Published as Published
     from counton.jobs.reading import read as read
+    from counton.jobs.recalling import recalled as recalled
     from counton.jobs.runs import Outcome as Outcome
-    from counton.jobs.runs import recalled as recalled
     from counton.jobs.runs import run as run
     from counton.results.release import Release as Release
     from counton.results.shown import Shown as Shown
@@ -69,7 +69,7 @@ _HOME = {
     "export_all": "counton.jobs.exports",
     "methods": "counton.jobs.exports",
     "publish": "counton.jobs.exports",
-    "recalled": "counton.jobs.runs",
+    "recalled": "counton.jobs.recalling",
     "release": "counton.jobs.counting",
     "run": "counton.jobs.runs",
 }

@@ -1,13 +1,14 @@
 """From rows to exact changes: what a run found, what of it counts, and what a stream is given.
 
-`counton.jobs.runs` hands these values on closed. They are opened here, and what leaves is closed
-again: what a stream adds to its sums, and for the operator numbers of rows.
+Whoever reads rows or runs a job hands these values on closed. They are opened here, and what leaves
+is closed again: what a stream adds to its sums, and for the operator numbers of rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
@@ -15,15 +16,18 @@ import polars as pl
 from counton.errors import SumOverflow, field
 from counton.events.files import Source
 from counton.events.tally import Tally, by_row
+from counton.jobs import clock
 from counton.jobs.again import Sums, refuse_late
 from counton.jobs.clock import Seen
 from counton.jobs.definition import Definition
 from counton.jobs.intake import Intake, Observed, compare, other_rows, refuse_known
+from counton.jobs.job import Job
 from counton.mechanisms.terms import largest_sum
 from counton.private import Private, open_private
 from counton.statistics import Tallied
 from counton.store import Stream
 from counton.store.writer import Addition
+from counton.windows import microseconds
 
 if TYPE_CHECKING:
     from counton.jobs.discovery import Found
@@ -94,6 +98,31 @@ def seen(found: Private[Tally], source: Source, released: int | None) -> Seen:
     """By what the clock of a run may go: the newest time, if the job says so."""
     tally = open_private(found)
     return Seen(source.name, tally.newest, tally.beyond > 0, released)
+
+
+def ended_windows(
+    job: Job,
+    definition: Definition,
+    source: Source,
+    found: Private[Tally],
+    released: int | None,
+    now: datetime | None,
+) -> tuple[int | None, int]:
+    """Until when windows are released, and how many have ended by then: see `clock.ended`."""
+    if definition.once:
+        return None, 1
+    begin = microseconds(definition.windows.start)
+    told = seen(found, source, released)
+    if source.live and (told.newest is None or told.newest < begin):
+        return begin, 0
+    return clock.ended(
+        job.until,
+        definition.windows,
+        told,
+        confirmed=job.confirmed,
+        watermark=job.watermark,
+        now=now,
+    )
 
 
 def sums_of(found: Private[Tally]) -> Sums:

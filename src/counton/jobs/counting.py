@@ -15,8 +15,9 @@ from counton.jobs.definition import Definition
 from counton.jobs.job import Events, Job, checked
 from counton.jobs.keywords import JobFields
 from counton.jobs.progress import Progress, silent
+from counton.jobs.recalling import recalled
 from counton.jobs.released import read_released, shown_by
-from counton.jobs.runs import Outcome, recalled, run
+from counton.jobs.runs import Outcome, run
 from counton.jobs.statements import all_options, own_options
 from counton.jobs.writing import Outputs
 from counton.privacy import ZCDP, ApproxDP, ExpiringDP, ExpiringZCDP, Guarantee, PureDP

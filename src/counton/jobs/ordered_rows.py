@@ -10,6 +10,7 @@ import math
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -17,18 +18,21 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counton.errors import HorizonExceeded, InvalidInput, ReplayMismatch, field
-from counton.events.files import Source
+from counton.events.files import Source, UnreadableRow
 from counton.events.ordered import OrderedEvents, letters_of, ordered_rows
 from counton.events.policies import Policies
-from counton.events.tally import Tally, collected
+from counton.events.tally import Tally, changed, collected
 from counton.events.windows import ClockChange
-from counton.jobs.changes import Counts, counts_of
-from counton.jobs.definition import Definition
+from counton.jobs.again import marks_of_all
+from counton.jobs.changes import Counts, counts_of, ended_windows
+from counton.jobs.definition import Definition, refuse_of_ordered
 from counton.jobs.job import Job
 from counton.jobs.progress import Progress
+from counton.jobs.settling import Settled
 from counton.private import Private, open_private
 from counton.statistics import Exact, Statistic, TopK
 from counton.store import Stream
+from counton.store.database import Within
 
 #: Values released in one transaction.
 _CHUNK = 2**20
@@ -160,37 +164,46 @@ def _fitting(events: OrderedEvents) -> Fitting:
 
 
 @dataclass(frozen=True)
-class Taking:
+class OrderedRows:
     """Rows in their order, and the steps that are to be released of them.
+
+    They are what is released, and so their own changes.
 
     Attributes:
         definition: of the stream.
         events: all rows since the first step.
+        counts: of rows, for the operator.
+        until: microseconds up to which windows are released; None where each row is a step.
         ended: how many steps have ended.
         late: whether rows of released windows are refused ("refuse") or count nowhere ("drop").
     """
 
     definition: Definition
     events: Private[OrderedEvents]
+    counts: Private[Counts]
+    until: int | None
     ended: int
     late: str = "refuse"
+    again: bool = False
 
     @property
     def _events(self) -> OrderedEvents:
         """The rows, for the statistic and the stream that count them."""
         return open_private(self.events)
 
-    def tried(self) -> None:
-        """Refuse events that are none, before anything is spent on them."""
-        _try(self.definition.statistic.begin(), self._events, self._chunks(0))
+    def beside(self, stream: Stream | None) -> OrderedRows:
+        """Refuse events that are none, or other ones than a stream has counted.
 
-    def release(self, stream: Stream, progress: Progress) -> None:
-        """Compare what was released with the events, and release the steps that are new.
+        Args:
+            stream: None for one that there is not yet.
 
         Raises:
             ReplayMismatch: the events of a released step have changed.
-            InvalidInput: an event that is none; no step of this call is released.
+            InvalidInput: an event that is none; no step is released.
         """
+        if stream is None:
+            _try(self.definition.statistic.begin(), self._events, self._chunks(0))
+            return self
         before, stops = stream.step, self._events.stops
         if len(stops) < before:
             raise ReplayMismatch(
@@ -198,12 +211,20 @@ class Taking:
                 f"step: rows have disappeared; give the file of all events"
             )
         if before and self.late == "refuse":
-            progress("comparing", 0.4)
             self._compare(stream, before)
         chunks = list(self._chunks(before))
         if before and len(chunks) > 1:  # each is committed by itself: all of them, or none
             _try(open_private(stream.exact()), self._events, chunks)
-        for steps in chunks:
+        return self
+
+    def release(self, stream: Stream, progress: Progress, commit: Within | None) -> None:
+        """Release the steps that are new.
+
+        Raises:
+            InvalidInput: an event that is none; no step of its transaction is released.
+        """
+        before = stream.step
+        for steps in self._chunks(before):
             done = (steps.start - before) / max(1, self.ended - before)
             progress("releasing", 0.5 + 0.4 * done)
             stream.release_events(*_of(self._events, steps))
@@ -241,3 +262,31 @@ def _of(events: OrderedEvents, steps: range) -> tuple[Any, NDArray[np.int64]]:
     begin = int(events.stops[steps.start - 1]) if steps.start else 0
     stops = events.stops[steps.start : steps.stop] - begin
     return events.events[begin : begin + int(stops[-1])], stops
+
+
+def rows_in_order(settled: Settled, now: datetime | None) -> OrderedRows:
+    """Read the rows, or letters, of a job in their order.
+
+    Raises:
+        InvalidInput: a column is missing, or a row that is refused.
+        HorizonExceeded: more rows than the stream has steps.
+    """
+    job, definition, source = settled.job, settled.definition, settled.source
+    refuse_of_ordered(job, definition.statistic, each_row=definition.each_row)
+    if source is None:
+        rows = read_letters(job, definition.statistic)
+    else:
+        try:
+            rows = read_rows(job, definition, source, settled.policies)
+        except UnreadableRow:
+            source = source.sifted(columns_of(definition), settled.policies.unread)
+            rows = read_rows(job, definition, source, settled.policies)
+        if (part := source.changed()) is not None:
+            raise changed(part)
+        if len(source.parts) > 1:
+            marks_of_all(source, job, definition, numbers_of_rows(source, definition))
+    fitted = fitting(rows, definition, settled.released)
+    until, ended = None, fitted.steps
+    if source is not None and definition.cut is not None:
+        until, ended = ended_windows(job, definition, source, fitted.found, settled.released, now)
+    return OrderedRows(definition, fitted.events, fitted.counts, until, ended, job.late)

@@ -19,9 +19,11 @@ from counton.jobs import clock
 from counton.jobs.definition import Definition, ask
 from counton.jobs.job import NEWEST, Job
 from counton.jobs.jobfile import chosen, for_all, load
-from counton.jobs.runs import reading_of, recalled, run
+from counton.jobs.recalling import recalled
+from counton.jobs.runs import run
 from counton.jobs.sharing import keep_within, refuse_shared
 from counton.jobs.statements import words_of_files
+from counton.jobs.tallied_rows import reading_of
 from counton.private import Private, open_private
 from counton.store import Store, state_file
 from counton.store.store import Found

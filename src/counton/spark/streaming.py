@@ -27,7 +27,8 @@ from counton.errors import (
 )
 from counton.events.files import joined
 from counton.jobs.job import NEWEST, Job
-from counton.jobs.runs import recalled, run
+from counton.jobs.recalling import recalled
+from counton.jobs.runs import run
 from counton.jobs.writing import Outputs
 from counton.spark.source import Batch, SparkSource
 from counton.store import Store, state_file

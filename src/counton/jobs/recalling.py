@@ -1,0 +1,125 @@
+"""What a stream remembers of its jobs: policies, outputs, and what is shown of its readings."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+from counton.errors import InvalidInput, field
+from counton.events.files import EventFile, is_file, names_tell_format
+from counton.jobs.job import Job
+from counton.jobs.released import SHOWN, known_totals
+from counton.options import listed
+from counton.store import Store, state_file
+from counton.store.store import Found
+
+#: What a stream remembers of the jobs that released it, besides what defines it and what is shown
+#: of it (`SHOWN`). A later job that leaves a policy out, or what is shown, has it again; one that
+#: says nothing of outputs has those of the last job that wrote a file.
+POLICIES = (
+    *("watermark", "unknown", "bad_rows", "bad_rows_most", "missing", "late"),
+    *("clock_change", "time_format", "file_format"),
+)
+OUTPUTS = ("out", "plot", "sums", "title", "axis", "source", "width", "room")
+_PATHS = ("out", "plot", "bad_rows")
+
+
+def look(request: Job) -> tuple[Store | None, Found | None]:
+    """A job's state, if there is one yet, and what it says of the stream; not yet as its writer.
+
+    Raises:
+        StateError: the state cannot be read.
+    """
+    place = state_file(request.state)
+    if place is not None and not place.exists():
+        return None, None
+    store = Store(request.state, create=place is None)
+    try:
+        return store, store.find(request.name)
+    except BaseException:
+        store.close()
+        raise
+
+
+def recalled(job: Job) -> Job:
+    """A job with what the stream remembers of earlier ones, where it says nothing else.
+
+    Raises:
+        StateError: the state cannot be read.
+
+    >>> recalled(Job("count", "visits.csv", "a-state-that-is-new.db")).watermark is None
+    True
+    """
+    job = with_totals(job)
+    store, saved = look(job)
+    if store is None:
+        return job
+    store.close()
+    return job if saved is None else as_before(job, saved)
+
+
+def with_totals(job: Job) -> Job:
+    """A job with its known totals themselves, where it names a file of them: that file may change.
+
+    Raises:
+        InvalidInput: a file that is no such table, or that of the rows.
+    """
+    if not isinstance(job.known, str | os.PathLike):
+        return job
+    files = job.events if isinstance(job.events, list | tuple) else [job.events]
+    private = [one for one in files if isinstance(one, str | os.PathLike) and is_file(str(one))]
+    if any(EventFile(one).has_bytes_of(job.known) for one in private):
+        raise InvalidInput(
+            f"{field('known', os.fspath(job.known))} is the file of the private rows; known totals "
+            f"are kept as they are, so they must be public"
+        )
+    levels = job.given("levels")
+    named = None if levels is None else listed(levels)
+    from counton.jobs.public_tables import totals_of
+
+    totals = totals_of(job.known, named)
+    return replace(job, known=[[list(path), total] for path, total in totals.items()])
+
+
+def as_before(job: Job, saved: Found) -> Job:
+    """See `recalled`."""
+    kept = saved.details.get("remembered", {})
+    defaults = {item.name: item.default for item in fields(Job)}
+    own = any(job.given(name) != defaults.get(name) for name in OUTPUTS)
+    told = {
+        name: value
+        for name, value in kept.items()
+        if job.given(name) == defaults.get(name) and not (own and name in OUTPUTS)
+    }
+    if "file_format" in told and names_tell_format(job.events):
+        del told["file_format"]  # of files whose names say nothing
+    return job.having(**told) if told else job
+
+
+def remembered_of(job: Job, before: Mapping[str, Any]) -> dict[str, Any]:
+    """What is to be remembered of a job, as JSON values; of paths where they are.
+
+    Args:
+        job: which.
+        before: what is remembered of earlier ones.
+    """
+    defaults = {item.name: item.default for item in fields(Job)}
+    writes = any(getattr(job, name) is not None for name in ("out", "plot", "sums"))
+    found = {} if writes else {name: before[name] for name in OUTPUTS if name in before}
+    if job.file_format is None and "file_format" in before:
+        found["file_format"] = before["file_format"]  # for nights whose files need it again
+    for name in (*POLICIES, *SHOWN, *(OUTPUTS if writes else ())):
+        value = job.given(name)
+        if value == defaults.get(name) or (name == "unknown" and value == "discover"):
+            continue
+        if name == "known":
+            value = [[list(path), total] for path, total in known_totals(value)]
+        elif name in _PATHS:
+            start, quarantine, path = os.fspath(value).rpartition("quarantine:")
+            value = start + quarantine + os.path.abspath(path)
+        elif isinstance(value, list | tuple):
+            value = [str(one) for one in value]
+        found[name] = value
+    return found

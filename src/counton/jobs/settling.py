@@ -1,0 +1,245 @@
+"""What is settled before a row is read: what a job asks, and what its stream remembers.
+
+Everything that can be refused without rows is refused here. The state is open, but nobody writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from counton.errors import InvalidInput, field
+from counton.events.files import (
+    Source,
+    event_paths,
+    joined,
+    open_source,
+    refuse_among_events,
+)
+from counton.events.policies import Policies
+from counton.jobs.definition import Asked, Definition, amend, ask, check, define, refuse_ended
+from counton.jobs.job import Job
+from counton.jobs.recalling import POLICIES, as_before, look, remembered_of, with_totals
+from counton.jobs.released import fit_of, refuse_other_fit
+from counton.jobs.statements import (
+    is_numbered,
+    is_once,
+    label_columns,
+    name_of,
+    statistic_class,
+)
+from counton.options import ROWS, OwnColumns, listed
+from counton.privacy.contribution import checked_unit
+from counton.store import Store
+from counton.store.keyfile import state_files
+from counton.store.store import Found
+from counton.store.units import Known, inherited
+
+
+@dataclass(frozen=True)
+class Settled:
+    """A job together with what its stream remembers.
+
+    Attributes:
+        job: what is asked, with what is remembered where it says nothing else.
+        asked: the same, read.
+        definition: of the stream, with what is to be remembered of this job.
+        source: of rows; None where the events are the letters of a text.
+        policies: for rows that cannot be counted.
+        store: the state; None where there is none yet.
+        saved: what it says of the stream; None of a new one.
+        dropped: how many rows wait in the stream that this one continues.
+    """
+
+    job: Job
+    asked: Asked
+    definition: Definition
+    source: Source | None
+    policies: Policies
+    store: Store | None
+    saved: Found | None
+    dropped: int = 0
+
+    @property
+    def released(self) -> int | None:
+        """Steps that are released; None of a new stream."""
+        return None if self.saved is None else self.saved.step
+
+    @property
+    def kept(self) -> tuple[Store, Found] | None:
+        """The state and what it says of the stream; None of a new stream."""
+        return None if self.store is None or self.saved is None else (self.store, self.saved)
+
+    def close(self) -> None:
+        """Close the state."""
+        if self.store is not None:
+            self.store.close()
+
+
+def settle(job: Job, approve: Callable[[Definition], None] | None = None) -> Settled:
+    """What is asked and what is remembered, as one; nothing is written.
+
+    Args:
+        job: checked by itself.
+        approve: shown what defines the stream; what it raises is raised.
+
+    Raises:
+        InvalidInput: the job is outside what is allowed.
+        StateError: the state does not fit what is asked.
+    """
+    job = with_totals(job)
+    store, saved = look(job)
+    try:
+        settled = _settled(job if saved is None else as_before(job, saved), store, saved)
+        if approve is not None:
+            approve(settled.definition)
+        return settled
+    except BaseException:
+        if store is not None:
+            store.close()
+        raise
+
+
+def _settled(job: Job, store: Store | None, saved: Found | None) -> Settled:
+    before, dropped = None, 0
+    if saved is not None:
+        before = _as_kept(job, saved)
+    elif job.continues is not None:
+        from counton.jobs import succession
+
+        job, predecessor, end = succession.succeed(job, store)
+        dropped = end.dropped
+    job = _with_numbered_rows(job, before)
+    policies = Policies.read(job.bad_rows, job.bad_rows_most, job.missing)
+    told_apart = isinstance(job.events, Source) and job.events.checked
+    if policies.quarantine is not None and not told_apart:
+        _check_quarantine(policies.quarantine, job)
+    source = None
+    if _reads_domain(job):  # whose cells are read from the domain
+        source = _opened(job, before)
+    asked = ask(job, before)
+    if source is None and not _is_text(asked, before):
+        source = _opened(job, before)
+    if before is not None:
+        check(before, asked)
+        definition = before
+    else:
+        in_any_order = asked.statistic is not None and asked.statistic.tallied
+        if in_any_order and (job.time is not None or asked.once):
+            asked = asked._replace(
+                request=_named(asked.request, () if store is None else store.units)
+            )
+        definition = define(asked)
+        if job.continues is not None:
+            definition = succession.continued(definition, job.continues, predecessor, end.step)
+    if source is not None:
+        source = joined(source if saved is None else source.settled(), definition.columns.group)
+    _check_fit(job, definition)
+    kept = remembered_of(job, definition.remembered)
+    if definition.statistic.on_demand:  # what is asked of it is asked anew
+        kept = {name: value for name, value in kept.items() if name in POLICIES}
+    definition = replace(definition, remembered=kept)
+    return Settled(job, asked, definition, source, policies, store, saved, dropped)
+
+
+def _as_kept(job: Job, saved: Found) -> Definition:
+    """The definition of a stream that there is, changed as the job asks."""
+    definition = amend(Definition.reopen(saved.terms, saved.details), job, saved.step)
+    refuse_ended(definition, job.name)
+    if definition.once:
+        refuse_other_fit(job.name, fit_of(definition.remembered), fit_of(vars(job)))
+    return definition
+
+
+def _with_numbered_rows(job: Job, before: Definition | None) -> Job:
+    """A job whose rows are the cells of a line, with their numbers; any other as it is."""
+    named_so = before is not None and name_of(job.what) == before.what
+    its_rows = before is not None and named_so and before.stated.get("label") == ROWS
+    if not (its_rows or (before is None and is_numbered(job))):
+        return job
+    from counton.jobs.public_tables import numbered
+
+    value = None if before is None else before.stated.get("value")
+    return numbered(job.having(value=job.given("value") or value))
+
+
+def _opened(job: Job, before: Definition | None) -> Source:
+    source = open_source(job.events, job.file_format)
+    _refuse_events_as_domain(job, before, source)
+    return source
+
+
+def _check_fit(job: Job, definition: Definition) -> None:
+    if (fit := fit_of(vars(job))) is None:
+        return
+    from counton.results.shown import check_fit
+
+    check_fit(fit, definition.inner)
+    if fit.known and not definition.once:
+        raise InvalidInput(
+            f"{field('known')} is of a table that is released once, and this one grows; leave "
+            f"it out, or leave {field('time')} out"
+        )
+
+
+def _named(request: Job, known: Sequence[Known]) -> Job:
+    """A new stream's request with the word by which its state counts what it protects.
+
+    Raises:
+        InvalidInput: see `units.inherited`.
+    """
+    kind = "event" if request.user is None else "user"
+    unit = None if request.unit is None else checked_unit(request.unit)
+    return replace(request, unit=inherited(known, kind, unit, kind))
+
+
+def _check_quarantine(file: Path, request: Job) -> None:
+    """Refuse to set rows aside in a file that the run reads or keeps, or would read the next time.
+
+    Raises:
+        InvalidInput: naming it.
+    """
+    from counton.jobs.outputs import check_output
+
+    read = [Path(path) for path in event_paths(request.events, request.file_format) if path != "-"]
+    check_output(file, (".csv",), inputs=[*state_files(request.state, request.key), *read])
+    refuse_among_events(request.events, file)
+
+
+def _refuse_events_as_domain(request: Job, definition: Definition | None, source: Source) -> None:
+    """Groups read from the events would say whose events are in them."""
+    if request.domain is None:
+        return
+    from counton.jobs.private_domain import refuse_events_as_domain
+
+    columns: Any = request if definition is None else definition.columns
+    by = request.by if definition is None else columns.group
+    named = {*listed(by or ()), request.given("value"), *label_columns(request)}
+    if definition is not None:
+        named |= {*map(definition.called, definition.parts.names)}
+    people = [name for name in (columns.user, columns.id) if name is not None]
+    refuse_events_as_domain(
+        request.domain,
+        source,
+        columns.time or None,
+        request.time_format,
+        named=[name for name in named if name is not None],
+        people=people,
+        once=is_once(request) if definition is None else definition.once,
+        same=request.domain is request.events,
+    )
+
+
+def _reads_domain(request: Job) -> bool:
+    """Whether the domain is of a statistic's own cells, and not of groups of rows."""
+    reads = statistic_class(request.what).reads if isinstance(request.what, str) else ()
+    return "domain" in reads and "by" not in reads
+
+
+def _is_text(asked: Asked, definition: Definition | None) -> bool:
+    """Whether the events are the letters of a text, which has no columns."""
+    statistic = asked.statistic if definition is None else definition.statistic
+    parts = asked.parts if definition is None else definition.parts
+    return statistic is not None and statistic.of_letters and parts == OwnColumns()

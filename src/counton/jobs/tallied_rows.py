@@ -1,0 +1,257 @@
+"""Rows that are added up, in any order: late ones, new ones, and those of users who are bounded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from counton.events.files import Source, UnreadableRow
+from counton.events.policies import Policies
+from counton.events.tally import Reading, changed, tally
+from counton.jobs.again import (
+    Marks,
+    Sums,
+    is_counted,
+    marks_of_all,
+    new_marks,
+    refuse_alike,
+    without_counted,
+)
+from counton.jobs.changes import (
+    Counted,
+    Counts,
+    additions,
+    compared,
+    counts,
+    ended_windows,
+    only_counted,
+    sums_of,
+)
+from counton.jobs.definition import Asked, Definition
+from counton.jobs.intake import Intake
+from counton.jobs.job import Job
+from counton.jobs.progress import Progress, silent
+from counton.jobs.settling import Settled
+from counton.private import Private
+from counton.store import Stream
+from counton.store.database import Within
+from counton.store.marks import Change
+
+if TYPE_CHECKING:
+    from counton.jobs.people import Bounding
+
+
+@dataclass(frozen=True)
+class TalliedRows:
+    """Rows that are read and added up, not yet beside what a stream has counted.
+
+    Attributes:
+        settled: the job, and what its stream remembers.
+        source: of the rows.
+        rows: sums of them all.
+        bounding: the choice of rows, where users are bounded or rows have ids.
+        marks: by which the state knows each file again.
+        sums: digests of what the rows of each file come to.
+        until: microseconds up to which windows are released; None of a table released once.
+        ended: how many windows have ended by then.
+    """
+
+    settled: Settled
+    source: Source
+    rows: Counted
+    bounding: Bounding | None
+    marks: list[Marks]
+    sums: Sums
+    until: int | None
+    ended: int
+
+    def beside(self, stream: Stream | None) -> TalliedChanges:
+        """What is new in the rows, beside what a stream has counted.
+
+        Args:
+            stream: None for one that there is not yet.
+
+        Raises:
+            ReplayMismatch: rows have disappeared, or a file was counted before.
+            SumOverflow: sums would not be exact.
+        """
+        job, definition, rows = self.settled.job, self.settled.definition, self.rows
+        if stream is not None and rows.labels is not None:
+            from counton.jobs import discovery
+
+            discovery.refuse_others(stream, rows.labels)
+        # Another process may have released since the state was read.
+        before = 0 if stream is None else stream.step
+        has = _nothing if stream is None else stream.has_source
+        once = job.append and definition.columns.id is None
+        again = once and is_counted(self.source, self.marks, has, before, self.ended)
+        bounding, whole = None if again else self.bounding, None
+        if definition.once and before and bounding is not None:
+            # All rows are given again, and those that count are chosen as they were then.
+            whole, bounding = bounding.choose(None, 0), None
+        chosen = None if bounding is None else bounding.choose(stream, before)
+        suspect = stream is not None and once and not again and not job.confirmed
+        rows = only_counted(rows._replace(chosen=chosen), again=again, whole=whole)
+        intake = compared(
+            stream,
+            definition,
+            rows,
+            ended=self.ended,
+            append=job.append,
+            suspect=self.source if suspect else None,
+        )
+        if suspect:
+            refuse_alike(self.source, self.marks, self.sums, has)
+        # Whether anything in a file counts must not decide whether it may come again.
+        sources: tuple[str, ...] = ()
+        if not rows.empty and not again:
+            sources = new_marks(self.source, self.marks, self.sums, has, once=once)
+        remembered = None
+        if bounding is not None and rows.chosen is not None:
+            remembered = bounding.change(rows.chosen, max(self.ended, before))
+        return TalliedChanges(self.settled, rows, intake, sources, remembered, again)
+
+
+@dataclass(frozen=True)
+class TalliedChanges:
+    """What rows add to a stream.
+
+    Attributes:
+        settled: the job, and what its stream remembers.
+        rows: that count.
+        intake: what they add.
+        sources: new marks of their files.
+        remembered: what becomes of the marks of users and ids.
+        again: they have been counted by an earlier run, and add nothing.
+    """
+
+    settled: Settled
+    rows: Counted
+    intake: Private[Intake]
+    sources: tuple[str, ...]
+    remembered: Private[Change] | None
+    again: bool
+
+    @property
+    def counts(self) -> Private[Counts]:
+        """Numbers of rows, for the operator."""
+        job, dropped = self.settled.job, self.settled.dropped
+        return counts(
+            self.settled.definition, self.rows, self.intake, append=job.append, dropped=dropped
+        )
+
+    def release(self, stream: Stream, progress: Progress, commit: Within | None) -> None:
+        """Give a stream what the rows add, transaction by transaction."""
+        for done, addition in additions(
+            self.settled.definition,
+            self.intake,
+            sources=self.sources,
+            append=self.settled.job.append,
+            labels=self.rows.labels,
+            remembered=self.remembered,
+            empty=commit is not None,
+        ):
+            progress("releasing", 0.4 + 0.3 * done)
+            stream.take(addition, also=commit)
+
+
+def tallied_rows(settled: Settled, progress: Progress, now: datetime | None) -> TalliedRows:
+    """Read the rows and add them up.
+
+    Raises:
+        InvalidInput: a column is missing, or a row that is refused.
+    """
+    job, definition, source = settled.job, settled.definition, settled.source
+    assert source is not None
+    if settled.kept is not None and job.append:
+        store, _ = settled.kept
+        source = without_counted(source, definition, partial(store.has_source, job.name))
+    try:
+        rows, bounding = _read(settled, source, progress)
+    except UnreadableRow:
+        source = source.sifted(definition.columns.names, settled.policies.unread)
+        rows, bounding = _read(settled, source, progress)
+    sums = sums_of(rows.found)
+    marks = marks_of_all(source, job, definition, sums)
+    if definition.columns.id is not None or source.comes_once:
+        sums = ()
+    if (part := source.changed()) is not None:
+        raise changed(part)
+    until, ended = ended_windows(job, definition, source, rows.found, settled.released, now)
+    return TalliedRows(settled, source, rows, bounding, marks, sums, until, ended)
+
+
+def _read(settled: Settled, source: Source, progress: Progress) -> tuple[Counted, Bounding | None]:
+    """Sums of all rows, and the choice of those that count."""
+    job, definition = settled.job, settled.definition
+    reading = reading_of(job, settled.asked, definition, settled.policies)
+    labels, by = None, definition
+    if definition.discovery is not None:
+        from counton.jobs import discovery
+
+        known = Private(()) if settled.kept is None else settled.kept[0].labels(job.name)
+        labels = discovery.labels_in(source, reading, known)
+        by = discovery.counted_by(definition, labels)
+    bounding = _bounding(settled, by)
+    held = None if bounding is None else bounding.hold(source)
+    watch = None if progress is silent else _Counted(progress)
+    found = tally(source, reading, by.domain, bound=held, watch=watch)
+    return Counted(labels, found, None), bounding
+
+
+def _bounding(settled: Settled, definition: Definition) -> Bounding | None:
+    """The choice of rows, where users are bounded or rows have ids."""
+    if definition.people is None and definition.columns.id is None:
+        return None
+    from counton.jobs.people import Bounding
+
+    job, secret = settled.job, None
+    if settled.kept is not None:
+        secret = settled.kept[0].secret(job.name, job.key)
+    return Bounding(definition, secret, job.append, job.confirmed)
+
+
+def _nothing(_digest: str) -> bool:
+    """What a stream has counted that there is not yet."""
+    return False
+
+
+def reading_of(request: Job, asked: Asked, definition: Definition, policies: Policies) -> Reading:
+    """How the rows of a job are read.
+
+    Args:
+        request: the job.
+        asked: what it asks.
+        definition: of its stream.
+        policies: for rows that cannot be counted.
+    """
+    return Reading(
+        definition.columns,
+        definition.windows,
+        "discover" if definition.discovery is not None else asked.unknown,
+        definition.adds,
+        asked.clock_change,
+        request.time_format,
+        declared=definition.groups,
+        other=definition.other,
+        since=definition.since,
+        policies=policies,
+    )
+
+
+class _Counted:
+    """Says how many rows have been read, and how fast, a few times a second."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress, self._start, self._said, self._rows = progress, monotonic(), 0.0, 0
+
+    def __call__(self, rows: int) -> None:
+        self._rows += rows
+        seconds = monotonic() - self._start
+        if seconds > self._said + 0.3:
+            self._said = seconds
+            rate = self._rows / seconds / 1e6
+            self._progress(f"read {self._rows:,} rows, {rate:.1f} million a second", 0.25)
