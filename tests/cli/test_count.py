@@ -205,15 +205,15 @@ def test_a_run_killed_between_two_transactions_goes_on_to_the_same_result(
 
     monkeypatch.setattr("counton.jobs.changes._CHUNK", 2)  # one step a transaction
     calls: list[int] = []
-    release = Stream.release_many
+    take = Stream.take
 
     def dies_at_the_second_call(self: Stream, *args: Any, **more: Any) -> Any:
         calls.append(1)
         if len(calls) == 2:
             raise KeyboardInterrupt
-        return release(self, *args, **more)
+        return take(self, *args, **more)
 
-    monkeypatch.setattr(Stream, "release_many", dies_at_the_second_call)
+    monkeypatch.setattr(Stream, "take", dies_at_the_second_call)
     with pytest.raises(KeyboardInterrupt):
         run(
             Job(
@@ -224,7 +224,7 @@ def test_a_run_killed_between_two_transactions_goes_on_to_the_same_result(
                 until="2013-01-01T06:00",
             )
         )
-    monkeypatch.setattr(Stream, "release_many", release)
+    monkeypatch.setattr(Stream, "take", take)
     done = place("count", late, *place.again, *end)
     assert "steps 5 to 6" in done.out
     assert pl.read_parquet(out).equals(expected)

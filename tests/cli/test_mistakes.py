@@ -100,15 +100,15 @@ def test_a_file_is_known_though_its_run_was_killed_half_way(
 ) -> None:
     events = place.write("e.csv", EVENTS)
     monkeypatch.setattr("counton.jobs.changes._CHUNK", 2)  # one step a transaction
-    release, calls = Stream.release_many, []
+    take, calls = Stream.take, []
 
     def dies_at_the_second_call(self: Stream, *args: Any, **more: Any) -> Any:
         calls.append(1)
         if len(calls) == 2:
             raise KeyboardInterrupt
-        return release(self, *args, **more)
+        return take(self, *args, **more)
 
-    monkeypatch.setattr(Stream, "release_many", dies_at_the_second_call)
+    monkeypatch.setattr(Stream, "take", dies_at_the_second_call)
     request = Job(
         "count", events, place.state, time="time", every="1h", by="group", domain=("a", "b"),
         start="2013-01-01", steps=6, epsilon=100,
@@ -116,7 +116,7 @@ def test_a_file_is_known_though_its_run_was_killed_half_way(
     )  # fmt: skip
     with pytest.raises(KeyboardInterrupt):
         run(request)
-    monkeypatch.setattr(Stream, "release_many", release)
+    monkeypatch.setattr(Stream, "take", take)
     assert again(place, events, "--append").code == 3
     assert again(place, events).code == 0
     assert place.estimates() == TOTALS
