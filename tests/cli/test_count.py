@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from counton.jobs import Job, run, runs
+from counton.jobs import Job, run
 from counton.store import Stream
 
 EVENTS = ["00:10,a", "00:50,b", "01:30,a", "01:30,a", "03:00,b"]
