@@ -16,7 +16,8 @@ from counton.noise import NoiseField
 from counton.strategies.lines import Dyadic, Haar, LineStrategy, workload
 from counton.strategies.lines.base import LATTICE_BITS
 from counton.strategies.lines.catalogue import built
-from counton.strategies.lines.optimal import _solved, one_thread
+from counton.strategies.lines.one_thread import one_thread
+from counton.strategies.lines.optimal import _solved
 from papers.evidence import Comparison
 from papers.ranges.mechanisms import MECHANISMS, choice, key, rank
 from papers.ranges.numbers import defined_covariance, sampled_ranges

@@ -13,9 +13,9 @@ from counton.strategies.lines.dyadic import Dyadic
 from counton.strategies.lines.haar import Haar
 from counton.strategies.lines.hats import Hats
 from counton.strategies.lines.nodes import Nodes
+from counton.strategies.lines.one_thread import one_thread
 from counton.strategies.lines.optimal import (
     LARGEST_LAPLACE,
-    one_thread,
     optimal_gaussian,
     optimal_laplace,
 )

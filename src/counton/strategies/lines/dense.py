@@ -17,6 +17,7 @@ from counton.errors import InvalidInput
 from counton.exact import check_integer, unmasked
 from counton.strategies.base import LARGEST_DENSE, Norm
 from counton.strategies.lines.least_squares import NormalEquations, OwnCells
+from counton.strategies.lines.one_thread import on_one_thread
 from counton.strategies.lines.scaled_root import scaled_root
 
 _LARGEST_SQUARED = 2.0**60
@@ -176,6 +177,7 @@ class Dense(OwnCells):
         return strategy
 
     @cached_property
+    @on_one_thread
     def _factor(self) -> Floats:
         """Lower Cholesky factor of C^T C."""
         try:
@@ -195,12 +197,14 @@ class Dense(OwnCells):
         flat = counts.reshape(self.cells, -1)
         return exact_product(self._matrix, flat).reshape(self.measurements, *counts.shape[1:])
 
+    @on_one_thread
     def estimate(self, measured: NDArray[Any]) -> Floats:
         """See `LineStrategy.estimate`; normal equations."""
         flat = measured.reshape(self.measurements, -1).astype(np.float64)
         solution = self._solve(self._matrix.T.astype(np.float64) @ flat)
         return solution.reshape(self.cells, *measured.shape[1:])
 
+    @on_one_thread
     def _solve(self, right: Floats) -> Floats:
         from scipy.linalg import cho_solve
 
@@ -281,6 +285,7 @@ class Dense(OwnCells):
         return 2 * self.l1_sensitivity()
 
     @cached_property
+    @on_one_thread
     def _gram(self) -> Floats:
         real = self._matrix.astype(np.float64)
         return np.asarray(real.T @ real)
@@ -335,6 +340,7 @@ def _product(matrix: Integers, lines: NDArray[Any]) -> NDArray[Any]:
 class _DenseEquations(NormalEquations):
     """Written out, and solved by Cholesky's factor."""
 
+    @on_one_thread
     def __init__(self, rest: Integers, precision: Floats) -> None:
         from scipy.linalg import cho_solve
 
@@ -376,6 +382,7 @@ class _DenseEquations(NormalEquations):
             "rounded with certainty: measure more"
         )
 
+    @on_one_thread
     def solve(self, right: Floats) -> Floats:
         """See `NormalEquations.solve`."""
         solved = self._solve((self._factor, True), right.T)

@@ -20,8 +20,7 @@ matrix it was made with (`Dense.to_dict`), instead of looking for it again.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -32,6 +31,7 @@ from counton.strategies.base import LARGEST_DENSE
 from counton.strategies.lines.base import LATTICE_BITS
 from counton.strategies.lines.dense import Dense
 from counton.strategies.lines.nodes import Nodes, good_trees
+from counton.strategies.lines.one_thread import one_thread
 from counton.strategies.lines.workloads import NamedWorkload, Workload
 
 #: What nobody asks about is given this much weight, so that C keeps full rank.
@@ -118,31 +118,6 @@ def _refuse_long(workload: Workload, most: int, noise: str) -> None:
             f"the optimal strategy with {noise} noise over {workload.cells} cells was asked for; "
             f"at most {most} are possible: use haar, hierarchy or square_root"
         )
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Linear algebra on one thread meanwhile, in the whole process.
-
-    A search is thousands of small products. Threads that wait for each other, while other processes
-    have the processors, make it 5 to 30 times slower; on an idle machine they gain little. What a
-    distribution of counton without threadpoolctl finds is the same.
-
-    >>> from threadpoolctl import threadpool_info
-    >>> with one_thread():
-    ...     {library["num_threads"] for library in threadpool_info()
-    ...      if library["user_api"] == "blas"}
-    {1}
-    """
-    try:
-        from threadpoolctl import threadpool_limits
-    except ModuleNotFoundError:
-        yield
-        return
-    import scipy.linalg  # noqa: F401  (brings a library of its own, which is limited too)
-
-    with threadpool_limits(limits=1, user_api="blas"):
-        yield
 
 
 @lru_cache(maxsize=1)

@@ -1,0 +1,57 @@
+"""Linear algebra on one thread: as many threads as there are decide the last digits of a sum.
+
+What is computed of a release, and again of its file, is then the same to the bit, whatever else
+runs in the process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache, wraps
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Linear algebra on one thread meanwhile, in the whole process.
+
+    A search is thousands of small products. Threads that wait for each other, while other processes
+    have the processors, make it 5 to 30 times slower; on an idle machine they gain little. What a
+    distribution of counton without threadpoolctl finds is the same.
+
+    >>> from threadpoolctl import threadpool_info
+    >>> with one_thread():
+    ...     {library["num_threads"] for library in threadpool_info()
+    ...      if library["user_api"] == "blas"}
+    {1}
+    """
+    try:
+        controller = _libraries()
+    except ModuleNotFoundError:
+        yield
+        return
+    with controller.limit(limits=1, user_api="blas"):
+        yield
+
+
+def on_one_thread(function: Callable[P, R]) -> Callable[P, R]:
+    """A function whose linear algebra takes one thread."""
+
+    @wraps(function)
+    def alone(*args: P.args, **more: P.kwargs) -> R:
+        with one_thread():
+            return function(*args, **more)
+
+    return alone
+
+
+@lru_cache(maxsize=1)
+def _libraries() -> Any:
+    import scipy.linalg  # noqa: F401  (brings a library of its own, which is limited too)
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
