@@ -49,7 +49,7 @@ def test_the_view_holds_what_the_table_says_and_grows_with_the_stream(place: Any
     out = place.folder / "dashboards.db"
     place.count(place.write("e.csv", ROWS[:3]))
     words = ("publish", "--state", str(place.state), "--to", str(out))
-    assert "1 new steps, 1 in all, in the view counton_releases" in place(*words).out
+    assert "1 new step, 1 in all, in the view counton_releases" in place(*words).out
     assert view(out) == exported(place.state)
     place("count", place.write("e.csv", ROWS), *place.again)
     assert len(view(out)) == 2  # another database is brought up to date by the command

@@ -204,8 +204,9 @@ def print_published(options: PublishOptions) -> None:
         print_line(console, f"stream {done.stream!r}: {done.before:,} steps removed, {done.place}")
         return
     new = done.after - done.before
+    steps = "step" if new == 1 else "steps"
     print_line(
         console,
-        f"stream {done.stream!r}: {new:,} new steps, {done.after:,} in all, in the view "
+        f"stream {done.stream!r}: {new:,} new {steps}, {done.after:,} in all, in the view "
         f"counton_releases of {done.place}",
     )

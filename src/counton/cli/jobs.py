@@ -85,7 +85,10 @@ def _publish(job: Job, to: str, console: Console, *, silently: bool) -> None:
     done = publish(job.state, to, name=job.name, key=job.key)
     if not silently:
         new = done.after - done.before
-        print_line(console, f"published {new:,} new steps, {done.after:,} in all, in {done.place}")
+        steps = "step" if new == 1 else "steps"
+        print_line(
+            console, f"published {new:,} new {steps}, {done.after:,} in all, in {done.place}"
+        )
 
 
 def _recalled(job: Job) -> Job:
