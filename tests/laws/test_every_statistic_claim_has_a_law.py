@@ -148,6 +148,7 @@ NO_LAW: dict[str, str] = {
             *(
                 "unprotected",
                 "also_called",
+                "phrase",
                 "cells_in_words",
                 "charted",
                 "drawing",

@@ -46,8 +46,6 @@ METRICS = ("mean", "max")
 NOW = "now"
 #: The time of the newest event.
 NEWEST = "newest"
-#: Statistics that are tables, whose streams are called by them unless they are called otherwise.
-TABLES = ("hierarchy", "ranges", "contingency")
 
 
 class Arrow(Protocol):

@@ -30,7 +30,7 @@ from counton.jobs.job import Job
 from counton.jobs.progress import Progress
 from counton.jobs.settling import Settled
 from counton.private import Private, open_private
-from counton.statistics import Exact, Statistic, TopK
+from counton.statistics import Exact, Statistic
 from counton.store import Stream
 from counton.store.database import Within
 
@@ -71,13 +71,13 @@ def read_rows(
             f"many steps there are would tell of them; give {field('time')}, or repair the rows"
         )
     only = None
-    if job.unknown == "drop" and isinstance(statistic, TopK):
+    if job.unknown == "drop" and statistic.declares is not None:
         if definition.cut is None:
             raise InvalidInput(
                 f"rows with other values of {parts.names[-1]} cannot be left out where each row is "
                 f"a step, since how many steps there are would tell of them; give {field('time')}"
             )
-        only = {parts.names[-1]: list(statistic.groups)}
+        only = {parts.names[-1]: list(statistic.declares)}
     return ordered_rows(
         source,
         [definition.called(name) or name for name in parts.names],

@@ -159,7 +159,8 @@ def is_once(job: Job) -> bool:
 def is_numbered(job: Job) -> bool:
     """Whether the cells of a new line have no names: its rows are they, one after the other."""
     unnamed = job.given("label") is None and job.given("value") is not None
-    return job.what == "ranges" and is_once(job) and unnamed
+    options = kind_of(job.what).options if isinstance(job.what, str) else ()
+    return "label" in {one.name for one in options} and is_once(job) and unnamed
 
 
 def label_columns(job: Job) -> tuple[str, ...]:

@@ -84,31 +84,10 @@ def _released_in_words(definition: Description, terms: StreamTerms, steps: int) 
     )
 
 
-#: What statistics are called in a sentence that begins "The running"; parameters in braces.
-_CALLED = {
-    "Average": "average of {value}, each value kept from {lower} to {upper},",
-    "Contingency": "contingency table of {columns}",
-    "Cuts": "weight of the cuts of a growing graph",
-    "Degrees": "number of nodes of each degree up to {degree} of a growing graph",
-    "Distinct": "number of distinct {units}",
-    "Edges": "number of edges of a growing graph",
-    "Episodes": "number of times that each word came as an episode of a stream of letters",
-    "Forest": "weight of a minimum spanning forest of a growing graph",
-    "Hierarchy": "table of counts at the levels {levels} of a hierarchy",
-    "Moments": "table of means, variances, covariances and least-squares slopes of {columns}",
-    "Quantiles": "distribution of {value} over ranges from {first} to {last}, with its quantiles,",
-    "Ranges": "line of counts, for sums over any of its ranges,",
-    "Stars": "number of stars with {leaves} leaves of a growing graph",
-    "Substrings": "number of times that each word came in a stream of letters",
-    "TopK": "ranking of the {k} largest groups",
-    "Triangles": "number of triangles of a growing graph",
-}
-
-
 def statistic_in_words(definition: Description) -> str:
     """What is released over time, without an article, for a sentence."""
     inner = definition.inner
-    kind, given = type(inner).__name__, dict(inner.parameters)
+    given = dict(inner.parameters)
     edges = given.get("edges") or [0, 0]
     columns = given.get("columns") or ()
     names = [str(one if isinstance(one, str) else one[0]) for one in columns]
@@ -121,8 +100,7 @@ def statistic_in_words(definition: Description) -> str:
         "columns": listed(names),
         "levels": listed([] if tree is None else list(tree.levels)),
     }
-    said = _CALLED.get(kind)
-    return f"statistic {kind}" if said is None else said.format_map(given)
+    return inner.phrase.format_map(given) if inner.phrase else f"statistic {type(inner).__name__}"
 
 
 def _plain(edge: object) -> str:

@@ -157,6 +157,7 @@ class Statistic(ABC):
         unprotected: what its unit does not cover, in words.
         keyword: its name in commands, job files and tables; "": it has none, and is given as such.
         says: what it is, in one line.
+        phrase: what it is in a sentence that begins "The running"; its parameters in braces.
         also_called: other words that people look for it by.
         options: what defines it in a command or a job file, besides what every job states.
         reads: fields of every job which define it too, as "domain".
@@ -173,6 +174,7 @@ class Statistic(ABC):
 
     keyword: ClassVar[str] = ""
     says: ClassVar[str] = ""
+    phrase: ClassVar[str] = ""
     also_called: ClassVar[tuple[str, ...]] = ()
     options: ClassVar[tuple[Option, ...]] = ()
     reads: ClassVar[tuple[str, ...]] = ()

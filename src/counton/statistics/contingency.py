@@ -61,6 +61,7 @@ class Contingency(GridCells):
 
     keyword = stream = "contingency"
     says = "How much there is of all combinations of some columns' values, with all margins."
+    phrase = "contingency table of {columns}"
     drawing = Drawing("Running {counted}", "{counted}", once="margins")
     also_called = ("crosstab", "table")
     options = (

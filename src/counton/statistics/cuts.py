@@ -74,6 +74,7 @@ class Cuts(Statistic):
 
     keyword = "cuts"
     says = "A noisy weight for every pair of nodes, so that any cut can be asked."
+    phrase = "weight of the cuts of a growing graph"
     drawing = Drawing("Cuts of a growing graph", "weight of a cut", cells="cut")
     options = (EDGE, WEIGHT, *(replace(one, needed=False) for one in (LOWER, UPPER, RESOLUTION)))
     reads = ("domain",)

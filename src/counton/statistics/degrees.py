@@ -76,6 +76,7 @@ class Degrees(GraphStatistic):
 
     keyword = "degrees"
     says = "How many nodes of a growing graph have so many edges."
+    phrase = "number of nodes of each degree up to {degree} of a growing graph"
     drawing = Drawing("Degrees of a growing graph", "nodes of each degree", bars=True)
     options = (
         DEGREE,

@@ -74,6 +74,7 @@ class Distinct(Statistic):
 
     keyword = "distinct"
     says = "How many users there are: so far, in each window, or now."
+    phrase = "number of distinct {units}"
     drawing = Drawing("Running number of distinct users", "users")
     also_called = ("unique", "uniques", "users", "visitors")
     options = (

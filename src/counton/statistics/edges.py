@@ -46,6 +46,7 @@ class Edges(Subgraphs):
 
     keyword = "edges"
     says = "How many edges a growing graph has."
+    phrase = "number of edges of a growing graph"
     drawing = Drawing("Edges of a growing graph", "edges")
     options = OF_GRAPHS
     sources = ("constants",)

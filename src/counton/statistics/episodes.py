@@ -84,6 +84,7 @@ class Episodes(Words):
 
     keyword = "episodes"
     says = "How often each word came, with other letters in between."
+    phrase = "number of times that each word came as an episode of a stream of letters"
     drawing = Drawing("Episodes so far", "times that each episode came")
     sources = ("constants",)
 

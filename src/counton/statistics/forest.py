@@ -76,6 +76,7 @@ class Forest(Statistic):
 
     keyword = "forest"
     says = "The weight of a minimum spanning forest of a growing graph."
+    phrase = "weight of a minimum spanning forest of a growing graph"
     drawing = Drawing("Weight of a minimum spanning forest", "weight")
     options = (
         EDGE,

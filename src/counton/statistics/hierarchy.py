@@ -105,6 +105,7 @@ class Hierarchy(TableStatistic):
 
     keyword = stream = "hierarchy"
     says = "How much there is at every node of a tree, adding up over space and time."
+    phrase = "table of counts at the levels {levels} of a hierarchy"
     drawing = Drawing("Running {counted}", "{counted}", once="tree")
     options = (
         Option(

@@ -92,6 +92,7 @@ class Moments(Tallied):
 
     keyword = "moments"
     says = "Means, variances and covariances of columns, and their least-squares lines."
+    phrase = "table of means, variances, covariances and least-squares slopes of {columns}"
     drawing = Drawing("Running means, variances and slopes", "", panels=True, from_zero=False)
     also_called = ("variance", "var", "std", "correlation")
     options = (

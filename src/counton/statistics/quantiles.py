@@ -115,6 +115,7 @@ class Quantiles(Fitted):
 
     keyword = "quantiles"
     says = "How values are distributed: median and other quantiles."
+    phrase = "distribution of {value} over ranges from {first} to {last}, with its quantiles,"
     drawing = Drawing("Running quantiles", "value", of_values=True, from_zero=False)
     also_called = ("median", "quantile", "percentile", "percentiles")
     options = (

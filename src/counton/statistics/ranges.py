@@ -71,6 +71,7 @@ class Ranges(GridCells):
 
     keyword = stream = "ranges"
     says = "A line of cells of which every interval is accurate."
+    phrase = "line of counts, for sums over any of its ranges,"
     drawing = Drawing("Running {counted}", "{counted}", once="line")
     options = (
         Option("label", "column that names the cells of a line", column="label", needed=True),

@@ -69,6 +69,7 @@ class Substrings(Words):
 
     keyword = "substrings"
     says = "How often each word came as a part of the letters."
+    phrase = "number of times that each word came in a stream of letters"
     drawing = Drawing("Words so far", "times that each word came")
     sources = ("constants",)
 

@@ -69,6 +69,7 @@ class TopK(Tallied):
     keyword = "top-k"
     finds = ranks = True
     says = "The largest groups of a histogram, with intervals that hold for all of them at once."
+    phrase = "ranking of the {k} largest groups"
     drawing = Drawing("Running {counted}", "{counted}", jointly=True)
     also_called = ("top", "topk", "top_k", "largest")
     options = (

@@ -66,6 +66,7 @@ class Triangles(Subgraphs):
 
     keyword = "triangles"
     says = "How many triangles a growing graph has."
+    phrase = "number of triangles of a growing graph"
     drawing = Drawing("Triangles of a growing graph", "triangles")
     options = (DEGREE, *OF_GRAPHS)
     sources = ("constants",)
