@@ -136,6 +136,10 @@ WORDS = [
         "quantiles --value age --edges 0,10,90",
         "The running distribution of age over ranges from 0 to 90, with its quantiles, was",
     ),
+    (
+        "average --value age --lower 0 --upper 90 --resolution 1 --over 2",
+        "What is shown at each window is of the last 2 windows.",
+    ),
     ("top-k --by group --domain a,b,c --top 2", "The running ranking of the 2 largest groups by"),
     (
         "moments --columns age,size --bounds 0:90,0:9",

@@ -117,6 +117,11 @@ class ReleasedReadings(Release):
         return (self.definition.domain or ()) if self.chosen is None else self.chosen
 
     @property
+    def over(self) -> int | None:
+        """See `Release.over`."""
+        return self.shown.over
+
+    @property
     def statistic(self) -> Statistic:
         """Which."""
         return self.definition.statistic

@@ -156,6 +156,11 @@ class Release(ABC):
         return self.table()
 
     @property
+    def over(self) -> int | None:
+        """What came in so many steps up to each is shown; None: in all so far."""
+        return None
+
+    @property
     def rows(self) -> int | None:
         """How many rows `table` has; None where only the table says."""
         return None
@@ -191,7 +196,7 @@ class Release(ABC):
         """
         from counton.results.wording import methods_of
 
-        return methods_of(self.definition, self.terms, len(self.steps), self.errors())
+        return methods_of(self.definition, self.terms, len(self.steps), self.errors(), self.over)
 
     def __repr__(self) -> str:
         last = self.steps.stop - 1

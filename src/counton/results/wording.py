@@ -19,7 +19,11 @@ _WHEN = (
 
 
 def methods_of(
-    definition: Description, terms: StreamTerms, steps: int, errors: Sequence[str]
+    definition: Description,
+    terms: StreamTerms,
+    steps: int,
+    errors: Sequence[str],
+    over: int | None = None,
 ) -> str:
     """The paragraphs that a publication needs, of a stream of events.
 
@@ -27,6 +31,7 @@ def methods_of(
         definition, terms: of the stream.
         steps: how many are released.
         errors: sentences about the error.
+        over: what came in so many steps up to each is shown; None: in all so far.
     """
     from counton.mechanisms.methods import methods
     from counton.plans import factors_of_terms, far_from_possible
@@ -42,7 +47,7 @@ def methods_of(
         )
     return methods(
         terms,
-        released=_released_in_words(definition, terms, steps),
+        released=_released_in_words(definition, terms, steps) + _shown_in_words(definition, over),
         mechanism=getattr(definition.statistic, "mechanism", None) if definition.once else None,
         unit=definition.unit,
         errors=[*errors, *([far] if far else []), *left_out],
@@ -53,6 +58,15 @@ def methods_of(
         sources=definition.statistic.sources,
         constants=[(f"least of {one.beside}", one.source) for one in factors],
     )
+
+
+def _shown_in_words(definition: Description, over: int | None) -> str:
+    if over is None:
+        return ""
+    step = "step" if definition.cut is None else "window"
+    if over == 1:
+        return f" What is shown at each {step} is of that {step} alone."
+    return f" What is shown at each {step} is of the last {over:,} {step}s."
 
 
 def _released_in_words(definition: Description, terms: StreamTerms, steps: int) -> str:
