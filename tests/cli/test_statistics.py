@@ -58,7 +58,7 @@ def test_windows_of_a_statistic_are_released_once(place: Any, events: str) -> No
     first = out.read_bytes()
     done = place(*TOP, events, "--by", "to", *newest(place))
     assert "Nothing new to release: 3 of 6 windows are released." in done.out
-    assert "TopK(3 groups, k=2)" in done.out
+    assert "ranking of the 2 largest groups, by to" in done.out
     done = place(*TOP, events, "--by", "to", "--until", "2013-01-01T01:00", *place.again)
     assert "windows that ended by 2013-01-01T03:00:00+00:00, by an earlier run" in done.out
     other = [

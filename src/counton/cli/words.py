@@ -160,7 +160,7 @@ def protection(outcome: Outcome) -> list[tuple[str, str]]:
     if definition.continues is not None:
         lines += _succession(definition, definition.continues)
     if not definition.statistic.additive:
-        lines.insert(0, ("statistic", definition.holds))
+        lines.insert(0, ("statistic", _called(definition)))
     return lines + _until(outcome)
 
 
@@ -176,12 +176,20 @@ def _of_table(definition: Definition, outcome: Outcome) -> list[tuple[str, str]]
     ]
 
 
+def _called(definition: Definition) -> str:
+    """A statistic other than counts and sums, in words."""
+    from counton.results.wording import statistic_in_words
+
+    what = statistic_in_words(definition).removesuffix(",")
+    return what if definition.by is None else f"{what}, by {definition.by}"
+
+
 def _of_statistic(definition: Definition) -> list[tuple[str, str]]:
     """What is protected where rows are taken in their order."""
     unit, guarantee = definition.contribution, definition.guarantee
     people = [] if definition.unprotected is None else [("", definition.unprotected)]
     return [
-        ("statistic", repr(definition.statistic)),
+        ("statistic", _called(definition)),
         ("protected", str(unit)),
         *people,
         ("neighbours", f"differ {definition.statistic.neighbours_differ}"),
