@@ -23,7 +23,7 @@ MISSING, OUTSIDE = -1, -2
 BETWEEN = " / "
 #: Columns that released tables add to those of the caller; and, where they are of many steps, when.
 ADDED = ("estimate", "std", "lower", "upper")
-_WHEN = ("step", "window_start", "window_end")
+WHEN = ("step", "window_start", "window_end")
 
 
 class TextTable(NamedTuple):
@@ -221,7 +221,7 @@ def refuse_added(names: Sequence[str], *more: str) -> None:
         InvalidInput: naming the column.
     """
     for name in names:
-        if name in (*ADDED, *_WHEN, *more):
+        if name in (*ADDED, *WHEN, *more):
             raise InvalidInput(
                 f"a column is called {name!r}, as a column of the released table is: rename it"
             )

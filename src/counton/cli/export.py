@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 import polars as pl
 from rich.console import Console
@@ -19,12 +17,18 @@ from counton.cli.options import (
     MethodsOptions,
     PublishOptions,
 )
-from counton.cli.printing import print_json, print_line, print_table, print_words
-from counton.columns import readable
+from counton.cli.printing import (
+    print_json,
+    print_line,
+    print_table,
+    print_words,
+    table_of_texts,
+)
 from counton.errors import InvalidInput
 from counton.jobs.exports import NAMED, Exported, export, export_all, methods, publish
 from counton.jobs.outputs import PICTURES
 from counton.jobs.released import fit_of
+from counton.results.screen import text_table
 from counton.results.shown import LOOK
 
 #: Rows that the screen shows.
@@ -143,24 +147,7 @@ def _print_json(found: Exported, options: ExportOptions) -> None:
 
 def table_of(table: pl.DataFrame) -> Table:
     """A released table for the screen."""
-    shown = Table()
-    for name, kind in table.schema.items():
-        number = kind.is_numeric()
-        justify: Literal["right", "left"] = "right" if number else "left"
-        shown.add_column(name, justify=justify, overflow="fold", no_wrap=number)
-    columns = table.to_dict(as_series=False)
-    texts = [
-        [text.removesuffix(" 00:00") for text in column] if _are_days(columns[name]) else column
-        for name, column in zip(columns, readable(columns), strict=True)
-    ]
-    for row in zip(*texts, strict=True):
-        shown.add_row(*row)
-    return shown
-
-
-def _are_days(values: Sequence[object]) -> bool:
-    """Whether all values are midnights, of which the day says enough."""
-    return all(isinstance(value, datetime) and not value.hour | value.minute for value in values)
+    return table_of_texts(text_table(table), unbroken=True)
 
 
 def print_methods(options: MethodsOptions) -> None:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import Console
 from rich.measure import Measurement
@@ -94,11 +94,17 @@ def print_table(console: Console, table: Table) -> None:
     console.print(table, highlight=False, markup=False)
 
 
-def table_of_texts(table: TextTable) -> Table:
-    """The same, for a screen."""
+def table_of_texts(table: TextTable, *, unbroken: bool = False) -> Table:
+    """A table of texts, for a screen.
+
+    Args:
+        table: which.
+        unbroken: numbers stand on one line each, however narrow the screen is.
+    """
     shown = Table(caption=table.caption or None)
     for name, number in table.columns:
-        shown.add_column(name, justify="right" if number else "left", overflow="fold")
+        justify: Literal["right", "left"] = "right" if number else "left"
+        shown.add_column(name, justify=justify, overflow="fold", no_wrap=unbroken and number)
     for row in table.rows:
         shown.add_row(*row)
     return shown

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from counton.columns import WHEN
 from counton.errors import InvalidInput, field
 from counton.jobs.definition import Definition
 from counton.jobs.released import level_of, refuse_ranking, shown_of
@@ -156,7 +157,7 @@ def _publish_readings(
         numbers: list[str | None] = [name if name in there else None for name in _NUMBERS]
         if numbers[0] is None and "value" in there:
             numbers[0] = "value"
-        aside = {"step", "window_start", "window_end", *(name for name in numbers if name)}
+        aside = {*WHEN, *(name for name in numbers if name)}
         aside |= {
             "over",
             "running_total",

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from dataclasses import field as attribute
 from datetime import datetime
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from counton.errors import CountonError, StateError, StreamConflict, WrongKey
 from counton.jobs import clock
@@ -170,9 +170,8 @@ def run(
     try:
         progress("reading events", 0.25)
         rows = rows_of(settled, progress, now)
-        new = (
-            rows.beside(None) if settled.kept is None else None
-        )  # refused before there is a stream
+        # What a new stream cannot take is refused before there is one.
+        new = rows.beside(None) if settled.kept is None else None
         stream = opened(settled)
     except BaseException:
         settled.close()
@@ -208,21 +207,24 @@ def opened(settled: Settled) -> Stream:
     Raises:
         StreamConflict: another process made it in the meantime.
     """
-    job, continues = settled.job, settled.definition.continues
+    job = settled.job
     if settled.kept is None:
         settled.close()
         stream = _create(job, settled.definition)
-        if continues is not None:
-            from counton.jobs.succession import end_stream
-
-            end_stream(job.state, continues.name, confirmed=True)
+        _end_before(settled, job.state)
         return stream
     store, _ = settled.kept
-    if continues is not None:  # a run may have been killed before it did so
+    _end_before(settled, store)  # a run may have been killed before it did so
+    return Stream.open(store, job.name, key=job.key)
+
+
+def _end_before(settled: Settled, state: Any) -> None:
+    """End the stream that a job's stream continues, if there is one."""
+    continues = settled.definition.continues
+    if continues is not None:
         from counton.jobs.succession import end_stream
 
-        end_stream(store, continues.name, confirmed=True)
-    return Stream.open(store, job.name, key=job.key)
+        end_stream(state, continues.name, confirmed=True)
 
 
 def is_known(request: Job) -> bool:

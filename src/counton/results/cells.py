@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counton.columns import ADDED, TextTable
+from counton.columns import ADDED, WHEN, TextTable
 from counton.errors import InvalidInput, field
 from counton.exact import figures, quantity
 from counton.mechanisms import StreamTerms
@@ -728,7 +728,7 @@ class ReleasedCells(Release):
         if chosen not in ("totals", "windows"):
             raise InvalidInput(f"{field('of')} is {of!r}; use totals or windows")
         table = self.table()
-        when = [name for name in table.columns if name in _WHEN]
+        when = [name for name in table.columns if name in _OF_WHAT]
         if published in ("both", chosen):
             prefix = "window_" if chosen == "windows" else ""
             return table.select(*when, *(pl.col(f"{prefix}{one}").alias(one) for one in ADDED))
@@ -899,6 +899,6 @@ def _pair(
 
 
 #: Columns of a table that say of what its numbers are.
-_WHEN = ("step", "window_start", "window_end", "counted_until", "group")
+_OF_WHAT = (*WHEN, "counted_until", "group")
 #: Rows of a table that are made at a time.
 _ROWS = 2**18

@@ -9,15 +9,13 @@ from html import escape
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol
 
-from counton.columns import html
+from counton.columns import WHEN, html
 
 if TYPE_CHECKING:
     import polars as pl
 
 #: Groups that a notebook shows, or rows of a statistic's reading.
 _ROWS = 24
-#: Columns that say of which time the numbers are, which stands above them.
-_WHEN = ("step", "window_start", "window_end")
 
 
 class Pictured(Protocol):
@@ -56,7 +54,7 @@ def page(released: Pictured, words: str | None = None) -> str:
     if "window_end" in table.columns and table.height:
         end = table["window_end"][-1]
         words += f"\nat {end:%Y-%m-%d %H:%M} ({end.tzinfo})"
-    shown = table.drop([name for name in _WHEN if name in table.columns])
+    shown = table.drop(WHEN, strict=False)  # which stands above them
     columns = {name: shown[name].to_numpy() for name in shown.columns}
     return html(words, columns, _ROWS) + _charts(released)
 

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from counton.columns import WHEN
 from counton.exact import figures
 from counton.mechanisms import StreamTerms
 from counton.mechanisms.intervals import halfwidths
 from counton.results.cells import ReleasedCells
 from counton.results.description import Description
-from counton.results.readings import WINDOW, chart_of, heading_of
+from counton.results.readings import chart_of, heading_of
 from counton.results.release import Release
 from counton.results.screen import Screen, largest_rows
 from counton.results.shown import Look
@@ -104,8 +105,8 @@ class ReleasedRanking(Release):
             "sure": pl.Boolean(),
         }
         table = pl.DataFrame(rows, schema=list(names_of) if rows else none, orient="row")
-        windows = released.table().select(WINDOW).unique("step")
-        return table.join(windows, on="step", maintain_order="left").select(*WINDOW, *names_of[1:])
+        windows = released.table().select(WHEN).unique("step")
+        return table.join(windows, on="step", maintain_order="left").select(*WHEN, *names_of[1:])
 
     def last_rows(self, most: int | None = None) -> pl.DataFrame:
         """See `Release.last_rows`."""
@@ -124,7 +125,7 @@ class ReleasedRanking(Release):
         heading = heading_of(self, None, f" for all of up to {self.room:,} groups at once")
         if not rows.height:
             return Screen(words, heading, notes=["no group is large enough to be shown yet"])
-        table, left_out = largest_rows(rows.drop(WINDOW))
+        table, left_out = largest_rows(rows.drop(WHEN))
         return Screen(words, heading, [table], left_out)
 
     def figures(

@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from counton.columns import WHEN
 from counton.errors import InvalidInput, field
 from counton.exact import figures, quantity
 from counton.mechanisms import StreamTerms
@@ -163,7 +164,7 @@ class ReleasedReadings(Release):
             self.statistic.group(group)
         return replace(found, chosen=tuple(groups))
 
-    @property
+    @cached_property
     def last(self) -> pl.DataFrame:
         """The rows of the last step."""
         last = self.steps.stop - 1
@@ -195,7 +196,7 @@ class ReleasedReadings(Release):
             if self.shown.over is not None:
                 none = "nothing yet: fewer steps are released than are to be looked back over"
             return Screen(words, heading, notes=[none])
-        table, left_out = largest_rows(rows.drop(WINDOW, strict=False))
+        table, left_out = largest_rows(rows.drop(WHEN, strict=False))
         return Screen(words, heading, [table], left_out)
 
     def _noise_in_words(self, rows: pl.DataFrame) -> str:
@@ -404,10 +405,6 @@ class ReleasedReadings(Release):
         count = self.steps.stop - self.first
         stride = max(1, count // _DRAWN)
         return range(self.first + (count - 1) % stride, self.steps.stop, stride)
-
-
-#: Columns that say of which time the numbers are.
-WINDOW = ("step", "window_start", "window_end")
 
 
 def heading_of(released: Release, over: int | None, at_once: str = "") -> str:

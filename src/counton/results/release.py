@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from counton.columns import WHEN
 from counton.errors import InvalidInput, field
 from counton.mechanisms import StreamTerms
 from counton.results.description import Description
@@ -167,7 +168,7 @@ class Release(ABC):
 
     def last_numbers(self) -> dict[str, Any]:
         """The last step as JSON values: ``rows`` of its table, or numbers by group."""
-        shown = self.last_rows().drop("step", "window_start", "window_end", strict=False)
+        shown = self.last_rows().drop(WHEN, strict=False)
         return {"rows": finite(shown).to_dicts()}
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -34,12 +35,25 @@ class Screen(NamedTuple):
     notes: Sequence[str] = ()
 
 
+def text_table(table: pl.DataFrame) -> TextTable:
+    """All rows as people read them; of moments that are all midnights the day says enough."""
+    columns: Mapping[str, Sequence[Any]] = table.to_dict(as_series=False)
+    texts = [
+        [text.removesuffix(" 00:00") for text in column] if _are_days(columns[name]) else column
+        for name, column in zip(columns, readable(columns), strict=True)
+    ]
+    names = [(name, kind.is_numeric()) for name, kind in table.schema.items()]
+    return TextTable(names, [*zip(*texts, strict=True)])
+
+
+def _are_days(values: Sequence[object]) -> bool:
+    return all(isinstance(value, datetime) and not value.hour | value.minute for value in values)
+
+
 def largest_rows(table: pl.DataFrame) -> tuple[TextTable, str]:
     """The rows with the largest estimates, and what is left out."""
     most = table
     if table.height > MOST and "estimate" in table.columns:
         most = table.sort("estimate", descending=True, maintain_order=True)
-    columns: Mapping[str, Sequence[Any]] = most.head(MOST).to_dict(as_series=False)
-    rows = [*zip(*readable(columns), strict=True)]
     left_out = f"the {MOST} largest of {table.height:,} rows" if table.height > MOST else ""
-    return TextTable([(n, kind.is_numeric()) for n, kind in table.schema.items()], rows), left_out
+    return text_table(most.head(MOST)), left_out
