@@ -21,10 +21,15 @@ if TYPE_CHECKING:
     from counton.plans.ranges import RangesChoice as RangesChoice
     from counton.plans.ranges import RangesPlan as RangesPlan
     from counton.plans.restarted import RestartedCounter as RestartedCounter
+    from counton.plans.splits import Cost as Cost
+    from counton.plans.splits import Split as Split
+    from counton.plans.splits import last_halfwidth as last_halfwidth
+    from counton.plans.splits import split as split
 
 #: Where each public name lives. The imports above say the same to type checkers.
 _HOME = {
     "Choice": "counton.plans.planner",
+    "Cost": "counton.plans.splits",
     "ExpirationChoice": "counton.plans.expiration",
     "ExpirationPlan": "counton.plans.expiration",
     "LargestError": "counton.plans.largest_error",
@@ -32,16 +37,20 @@ _HOME = {
     "RangesChoice": "counton.plans.ranges",
     "RangesPlan": "counton.plans.ranges",
     "RestartedCounter": "counton.plans.restarted",
+    "Split": "counton.plans.splits",
     "crossing_delta": "counton.plans.planner",
     "expected_largest_error": "counton.plans.largest_error",
     "factors_of_terms": "counton.plans.possible",
     "far_from_possible": "counton.plans.possible",
+    "last_halfwidth": "counton.plans.splits",
     "least_largest_error": "counton.plans.expiration",
     "plan": "counton.plans.planning",
+    "split": "counton.plans.splits",
 }
 
 __all__ = [
     "Choice",
+    "Cost",
     "ExpirationChoice",
     "ExpirationPlan",
     "LargestError",
@@ -49,12 +58,15 @@ __all__ = [
     "RangesChoice",
     "RangesPlan",
     "RestartedCounter",
+    "Split",
     "crossing_delta",
     "expected_largest_error",
     "factors_of_terms",
     "far_from_possible",
+    "last_halfwidth",
     "least_largest_error",
     "plan",
+    "split",
 ]
 
 __getattr__ = loader(__name__, _HOME)

@@ -24,7 +24,7 @@ from counton.errors import InvalidInput
 from counton.exact import Number, check_integer, figures, quoted
 from counton.laws import Family, Law, Shift
 from counton.mechanisms.calibration import check_addresses, check_contribution, law_for
-from counton.mechanisms.intervals import SMALLEST_TAIL, widest_halfwidth
+from counton.mechanisms.intervals import SMALLEST_TAIL, halfwidths, widest_halfwidth
 from counton.mechanisms.terms import StreamTerms, check_shape, std_at
 from counton.noise import Key
 from counton.privacy import ZCDP, ApproxDP, Calibration, Contribution, Guarantee, PureDP, calibrate
@@ -141,6 +141,24 @@ class Choice:
         True
         """
         return std_at(self.strategy, self.noise_law, self.resolution, steps) * self.each
+
+    def halfwidth(self, step: int, level: float = 0.95) -> float:
+        """Half-width of the interval at a step, of what ``mean_std`` is of, in data units.
+
+        Args:
+            step: which, from 1.
+            level: probability with which the interval holds.
+
+        Raises:
+            InvalidInput: a level outside (0, 1 - 1e-9].
+            HorizonExceeded: a step beyond the horizon.
+
+        >>> from counton import PureDP, plan
+        >>> plan(365, PureDP(1)).best.halfwidth(365)
+        16.0...
+        """
+        found = halfwidths(self.strategy, self.noise_law, range(step, step + 1), level)
+        return float(found[0]) * float(self.resolution) * self.each
 
     def by(self, metric: Metric) -> float:
         """``mean_std`` or ``max_std``.
