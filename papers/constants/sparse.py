@@ -797,7 +797,7 @@ def plan_sparse(
     >>> print(plan_sparse(10**5, 300, PureDP(1)))
     100,000 steps with at most 300 ones, with probability 0.667
     guarantee: pure differential privacy with epsilon = 1
-    protected: one unit, which counts in one cell of one step by at most 1, added or removed
+    protected: one unit added or removed, counted in one cell of one step by at most 1
     sparse   (best) all errors within 44.82 (500 runs; between 44.35 and 45.54 with 95% confidence);
     proven: within 53.69: segments that close at about 61, room for 8 of ...
     plain    all errors within 80.53 (10 runs; between 77.3 and 90.44 with 95% confidence): ...

@@ -90,7 +90,7 @@ def test_sums_are_clipped_and_put_on_the_grid(place: Any) -> None:
     assert done.code == 0, done.err
     table = pl.read_parquet(out)
     assert table["estimate"].to_list() == [11.0, 0.0, 11.0, 0.5]
-    assert "running sum of value" in done.out
+    assert "sum of value so far" in done.out
     more = [*rows, "00:15,b,2.0", "03:00,a,1"]
     again = place(
         "sum", place.write("e.csv", more, "time,group,value"), *place.again, "--out", str(out)

@@ -35,7 +35,7 @@ def test_windows_that_have_ended_are_released_with_their_running_totals(place: A
     assert table["window_end"][5].isoformat() == "2013-01-01T03:00:00+00:00"
     assert (table["lower"] <= table["estimate"]).all()
     assert "Released 3 new windows (steps 1 to 3 of 6)" in done.out
-    assert "the time of the newest event; that time comes from the data" in _flat(done.out)
+    assert "the time of the newest event; that time is data, and not protected" in _flat(done.out)
 
 
 def test_until_releases_also_windows_without_events(place: Any) -> None:
@@ -49,7 +49,7 @@ def test_until_releases_also_windows_without_events(place: Any) -> None:
 
 def test_the_output_says_what_is_protected(place: Any) -> None:
     words = _flat(place.count(place.write("e.csv", EVENTS), "--unit", "visit").out)
-    assert "one visit, which counts in one cell of one step by at most 1, added or removed" in words
+    assert "one visit added or removed, counted in one cell of one step by at most 1" in words
     assert "pure differential privacy with epsilon = 100" in words
     assert "strategy" in words
     assert "standard deviation" in words
@@ -186,7 +186,7 @@ def test_a_file_of_new_events_counts_once(place: Any) -> None:
     out = place.folder / "out.parquet"
     done = place("count", f"{place.folder}/copy.csv", *place.again, "--append", "--out", str(out))
     assert done.code == 0
-    assert "counted by an earlier run" in done.out
+    assert "An earlier run has counted these events" in done.out
     assert place.estimates() == TOTALS
 
 
@@ -356,7 +356,7 @@ def test_windows_totals_or_both_are_released_as_asked(place: Any) -> None:
     assert "estimate ┃ 95% interval ┃ in this window ┃ 95% interval" in words
     assert "of window 3 by itself" in words
     alone = place.count(events, "--release", "windows", "--name", "alone")
-    assert "number of events in window 3, which ended 2013-01-01 03:00:00, UTC" in alone.out
+    assert "number of events in window 3, which ended 2013-01-01 03:00, UTC" in alone.out
 
 
 def test_sums_are_written_beside_the_table(place: Any) -> None:

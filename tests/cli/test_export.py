@@ -46,7 +46,9 @@ def test_a_table_is_that_of_the_run_byte_for_byte(counted: Any) -> None:
     out = counted.folder / "again.parquet"
     done = counted("export", "--state", str(counted.state), "--out", str(out))
     assert done.code == 0, done.err
-    assert "one event, which counts in one cell of one step" in " ".join(done.out.split())
+    assert "one event added or removed, counted in one cell of one step" in " ".join(
+        done.out.split()
+    )
     assert out.read_bytes() == (counted.folder / "run.parquet").read_bytes()
 
 

@@ -70,7 +70,7 @@ def test_a_state_says_what_a_publication_needs_of_each_release(place: Any) -> No
 def test_paragraphs_are_short_and_in_order(place: Any) -> None:
     place.count(place.write("a.csv", ["00:30,a", "01:30,b", "02:10,a"]), "--unit", "visit")
     *paragraphs, table = place("methods", str(place.state)).out.strip().split("\n\n")
-    wanted = ("The running", "The protected", "The guarantee", "The noise", "Noise is", "Not")
+    wanted = ("The ", "The protected", "The guarantee", "The noise", "Noise is", "Not")
     for paragraph, begins in zip(paragraphs, wanted, strict=True):
         assert paragraph.startswith(begins)
         assert "\n" not in paragraph
@@ -126,11 +126,11 @@ AGES = "--time time --every 1h --from 2013-01-01 --steps 6 --state s.db --epsilo
 WORDS = [
     (
         "average --value age --lower 0 --upper 90 --resolution 1 --by group --domain a,b",
-        "The running average of age, each value kept from 0 to 90, by group (2 declared groups)",
+        "The running average of age, each value clipped to [0, 90], by group (2 declared groups)",
     ),
     (
         "average --value age --lower 0 --upper 90 --resolution 1 --release windows",
-        "The average of age, each value kept from 0 to 90, in each window was released after",
+        "The average of age, each value clipped to [0, 90], in each window was released after",
     ),
     (
         "quantiles --value age --edges 0,10,90",
@@ -147,7 +147,7 @@ WORDS = [
     ),
     (
         "count --by group --unknown discover --delta 1e-9",
-        "The running number of events by group (each group shown once it is large enough) was",
+        "The number of events so far by group (each group shown once it is large enough) was",
     ),
     (
         "top-k --by group --unknown discover --delta 1e-9 --top 2",

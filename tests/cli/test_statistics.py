@@ -51,7 +51,7 @@ def test_windows_of_a_statistic_are_released_once(place: Any, events: str) -> No
     done = place(*words, "--out", str(out))
     assert done.code == 0, done.err
     assert "Released 3 new windows (steps 1 to 3 of 6)." in done.out
-    assert "one event, which counts in one cell" in done.out
+    assert "one event added or removed, counted in one cell" in done.out
     table = pl.read_csv(out)
     assert table["estimate"].to_list()[-2:] == [2, 1]
     assert table["group"].to_list()[-2:] == ["JFK", "LGA"]
@@ -106,7 +106,7 @@ def test_windows_of_a_statistic_are_released_once(place: Any, events: str) -> No
     assert pl.read_csv(copy).equals(pl.read_csv(out))
     shown = place("show", *place.again).out
     assert "TopK(3 groups, k=2)" in shown
-    assert "one event, which counts" in shown
+    assert "one event added or removed, counted" in shown
 
 
 def test_each_statistic_takes_its_own_columns(place: Any, events: str) -> None:
@@ -317,7 +317,7 @@ def test_plan_says_how_large_the_error_of_a_statistic_is(place: Any) -> None:
     common = ["--steps", "40", "--epsilon", "1", "--simple"]
     done = place("plan", "--statistic", "distinct --changes 4", *common)
     assert done.code == 0, done.err
-    assert "one user, who comes or goes up to 4 times, added or removed" in done.out
+    assert "one user added or removed, who comes or goes up to 4 times" in done.out
     plain, often = (
         json.loads(place("plan", *more, *common, "--json").out)["choices"][0]["mean_std"]
         for more in ([], ["--statistic", "distinct --changes 4"])

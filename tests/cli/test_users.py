@@ -21,10 +21,10 @@ def test_without_a_user_the_output_says_that_people_are_not_protected(
     place: Any, events: str
 ) -> None:
     said = " ".join(place.count(events).out.split())
-    assert "people are not protected: one with 100 events has 100 times the epsilon" in said
+    assert "people are not protected: a person with 100 events loses 100 times the epsilon" in said
     assert "--user COLUMN --most N" in said
     assert (
-        "against anyone who knows or chooses all other rows, and who decides from earlier releases"
+        "against anyone who knows or chooses all other rows and who, after each release, chooses"
         in said
     )
 
@@ -61,7 +61,7 @@ DOMAIN, CELLS = ("--domain", "group=a,b"), ("--domain", "a,b")
     ids=" ".join,
 )
 def test_every_door_says_that_people_are_not_protected(place: Any, asked: tuple[str, ...]) -> None:
-    words = "people are not protected: one with 100 visits has 100 times the epsilon"
+    words = "people are not protected: a person with 100 visits loses 100 times the epsilon"
     what = 2 if asked[0] == "statistic" else 1
     (place.folder / "groups.csv").write_text("group\na\nb\n")
     rows = ["00:10,a,x,1", "02:00,b,y,1"]
@@ -112,11 +112,11 @@ def test_what_is_protected_is_said_in_words_and_what_is_dropped_to_the_operator(
     assert done.code == 0, done.err
     said = " ".join(done.out.split())
     assert (
-        "one visitor's day, of whose events at most 2 count, each by at most 1, in any cells"
-        in said
+        "one visitor's day added or removed, with at most 2 events counted, each by at most 1, in "
+        "any cells and steps" in said
     )
     assert "people are not" not in said
-    assert "rows beyond what may count of their user, counted nowhere: 2" in done.err
+    assert "rows beyond the limit of their user, counted nowhere: 2" in done.err
     report = json.loads(place("count", events, *place.again, "--json").out)
     assert "one visitor's day" in report["protected"]
     assert report["contribution"]["most"] == 2
@@ -130,13 +130,13 @@ def test_what_an_id_protects_is_said_with_its_limits(place: Any) -> None:
     """For as long as ids are remembered, and in this stream alone."""
     path = str(place.write("ids.csv", ["00:10,a,1", "00:20,a,1", "03:00,b,2"], "time,group,row"))
     said = " ".join(place.count(path, "--id", "row").out.split())
-    assert "all rows of one id are one event, until 35 days after it was counted" in said
-    assert "an id used again later may be another one, which loses again" in said
+    assert "all rows with the same id are one event, until 35 days after it was counted" in said
+    assert "an id that is used again later may count as another one, with a loss of its own" in said
     more = ("--state", place.state, "--name", "next", "--continues", "events")
     done = place("count", path, *more, "--until", "2013-01-01T04:00", "--yes")
     assert done.code == 0, done.err
     said = " ".join(done.out.split())
-    assert "an id with rows in both loses what both say: they add up in the ledger" in said
+    assert "an id with rows in both streams has the losses of both: the ledger adds them up" in said
     assert "an event lies in the windows of one of them only" not in said
 
 

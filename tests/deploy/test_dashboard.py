@@ -208,7 +208,9 @@ def test_facts_of_a_stream(published: Any) -> None:
     ((protected, guarantee, strategy),) = answer(
         reader, asked("What is protected"), stream=["visits"]
     )[1]
-    assert protected.startswith("one event, which counts in one cell of one step by at most 1")
+    assert protected.startswith(
+        "one event added or removed, counted in one cell of one step by at most 1"
+    )
     assert guarantee == "pure differential privacy with epsilon = 1"
     assert strategy
 

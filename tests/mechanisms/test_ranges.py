@@ -251,7 +251,7 @@ def test_the_same_key_gives_the_same_release_and_other_terms_other_noise() -> No
 
 def test_the_protected_unit_and_the_guarantee_are_printed() -> None:
     text = str(line([1, 2], PureDP(1), KEY))
-    assert "which counts in one of 2 cells, which are measured together, added or removed" in text
+    assert "added or removed, which counts in one of 2 cells, which are measured together" in text
     assert "pure differential privacy with epsilon = 1" in text
 
 

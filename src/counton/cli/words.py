@@ -66,7 +66,7 @@ def operator_notes(outcome: Outcome, aside: int) -> list[str]:
             ("rows of undeclared cells, counted nowhere", counts.unknown),
             ("rows that lack something, counted nowhere", counts.skipped),
             (_aside(aside, counts.quarantined), aside),
-            ("rows beyond what may count of their user, counted nowhere", counts.beyond_most),
+            ("rows beyond the limit of their user, counted nowhere", counts.beyond_most),
         ]
         return [f"not private, for the operator: {what}: {rows:,}" for what, rows in notes if rows]
     if windows is None:
@@ -90,9 +90,9 @@ def operator_notes(outcome: Outcome, aside: int) -> list[str]:
         (f"rows of undeclared groups{unnamed}, counted nowhere", counts.unknown),
         ("rows that lack something, counted nowhere", counts.skipped),
         (_aside(aside, counts.quarantined), aside),
-        ("rows beyond what may count of their user, counted nowhere", counts.beyond_most),
-        ("rows that were counted before, and not again", counts.known),
-        ("rows too late to be looked at, counted nowhere", counts.closed),
+        ("rows beyond the limit of their user, counted nowhere", counts.beyond_most),
+        ("rows counted by an earlier run, and not again", counts.known),
+        ("rows that came too late, counted nowhere", counts.closed),
         ("rows that waited in the stream that has ended, not handed over", counts.dropped),
     ]
     return [f"not private, for the operator: {what}: {rows:,}" for what, rows in notes if rows]
@@ -106,8 +106,8 @@ def _aside(new: int, now: int) -> str:
 #: Whom every guarantee holds against.
 _AGAINST = (
     "against",
-    "anyone who knows or chooses all other rows, and who decides from earlier releases in which "
-    "steps and cells the unit counts",
+    "anyone who knows or chooses all other rows and who, after each release, chooses in which "
+    "later steps and cells the unit counts",
 )
 
 
@@ -119,26 +119,31 @@ def protection(outcome: Outcome) -> list[tuple[str, str]]:
     unit = definition.contribution.describe(definition.unit)
     people, columns = definition.people, definition.columns
     if people is None:
-        one = f"one row of the events is one {definition.unit}"
+        one = f"each row is one {definition.unit}"
         if isinstance(definition.statistic, Tallied) and definition.statistic.counts_units:
-            one = f"one row of the events is as many {plural(definition.unit)} as it counts"
+            one = f"each row stands for as many {plural(definition.unit)} as it counts"
         if columns.id is not None:
             from counton.jobs.guards import LATE_DAYS
 
             one = (
-                f"all rows of one id are one {definition.unit}, until {LATE_DAYS} days after it "
-                f"was counted; an id used again later may be another one, which loses again"
+                f"all rows with the same id are one {definition.unit}, until {LATE_DAYS} days "
+                f"after it was counted; an id that is used again later may count as another one, "
+                f"with a loss of its own"
             )
         lines = [
-            ("protected", f"{unit}; {one}"),
+            ("protected", unit),
+            ("", one),
             (
                 "",
-                f"{definition.unprotected}; --user COLUMN --most N protects whoever COLUMN tells "
-                f"apart",
+                f"{definition.unprotected}; to protect people, name their column and how many of "
+                f"their events count: --user COLUMN --most N",
             ),
         ]
     else:
-        lines = [("protected", f"{unit}; column {columns.user!r} says whose events they are")]
+        lines = [
+            ("protected", unit),
+            ("", f"the column {columns.user!r} says to whom an event belongs"),
+        ]
     if definition.once:
         return [*lines, *_of_table(definition, outcome)]
     lines += [
@@ -151,7 +156,7 @@ def protection(outcome: Outcome) -> list[tuple[str, str]]:
         from counton.cli.ages import loss_in_words
 
         losses = loss_in_words(definition.guarantee, definition.strategy, definition.windows.every)
-        lines.insert(4 if people is None else 3, ("", f"loss by age: {losses}"))
+        lines.insert(len(lines) - 2, ("", f"loss by age: {losses}"))
     if definition.discovery is not None:
         lines.append(("groups", _discovered(definition, definition.discovery)))
     if definition.strategy.delay:
@@ -220,8 +225,8 @@ def _until(outcome: Outcome) -> list[tuple[str, str]]:
     return [
         (
             "released",
-            f"windows that ended by {until}, the time of the newest event; that time comes "
-            f"from the data and is not protected: leave --until newest out to avoid this",
+            f"windows that ended by {until}, the time of the newest event; that time is data, "
+            f"and not protected: leave --until newest out to avoid this",
         )
     ]
 
@@ -230,30 +235,30 @@ def _discovered(definition: Definition, discovery: Discovery) -> str:
     """How groups are found that nobody declared."""
     margin = float(Fraction(discovery.margin))
     return (
-        f"found in the events; each is shown from the first window on in which its estimate "
-        f"reaches {discovery.change:,} and {margin:.2f} standard deviations; a group "
-        f"that one {definition.unit} alone brings is shown with probability below "
-        f"delta = {float(Fraction(discovery.delta)):g}, in all releases together"
+        f"found in the events; a group is shown from the first window in which its estimate "
+        f"reaches {discovery.change:,} plus {margin:.2f} standard deviations; the probability "
+        f"that a group to which only one {definition.unit} belongs is ever shown is below delta = "
+        f"{float(Fraction(discovery.delta)):g}"
     )
 
 
 def _succession(definition: Definition, before: Continued) -> list[tuple[str, str]]:
     """Which stream this one goes on from, and what both together cost."""
     totals = (
-        "totals go on from its last release, whose noise is in them too"
+        "totals go on from its last release, and contain its noise too"
         if before.totals
-        else "totals begin anew"
+        else "totals begin again at 0"
     )
     if definition.people is not None:
-        cost = "whoever is in both loses what both say: they add up in the ledger"
+        cost = "whoever is in both streams has the losses of both: the ledger adds them up"
     elif definition.columns.id is not None:
-        cost = "an id with rows in both loses what both say: they add up in the ledger"
+        cost = "an id with rows in both streams has the losses of both: the ledger adds them up"
     else:
         cost = (
-            f"an event lies in the windows of one of them only, and is protected as that one says; "
-            f"what comes late for {before.name!r} is counted nowhere; if the state was restored "
-            f"from an old copy, events of the steps that it has forgotten are in both, and lose "
-            f"what both say"
+            f"an event lies in the windows of one stream only, and has the guarantee of that one; "
+            f"rows that come late for {before.name!r} are counted nowhere; if the state was "
+            f"restored from an old copy, events of the steps that it has forgotten are in both "
+            f"streams, and have the losses of both"
         )
     return [
         ("continues", f"{before.name!r}, which ended at step {before.step:,}; {totals}"),
@@ -266,8 +271,8 @@ def progress_line(outcome: Outcome) -> str:
     new = outcome.after - outcome.before
     if outcome.again:
         return (
-            f"These events were counted by an earlier run: nothing was done, and what follows is "
-            f"from the journal of {outcome.after:,} windows."
+            f"An earlier run has counted these events: nothing was done. What follows is from the "
+            f"journal of {outcome.after:,} windows."
         )
     forever = outcome.definition.strategy.horizon is None
     cut = outcome.definition.cut

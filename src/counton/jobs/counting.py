@@ -60,8 +60,8 @@ class Run:
     ... )
     >>> print(run.describe())
     events: 2 windows of 1d released, 2 of them new
-    protected: one event, which counts in one cell of one step by at most 1, added or removed
-               people are not protected: one with 100 events has 100 times the epsilon
+    protected: one event added or removed, counted in one cell of one step by at most 1
+               people are not protected: a person with 100 events loses 100 times the epsilon
     guarantee: pure differential privacy with epsilon = 1, for all releases of the stream together
     >>> run.for_operator().rows, run.for_operator().late, run.table(level=0.5).height
     (2, 0, 2)

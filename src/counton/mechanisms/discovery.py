@@ -1,9 +1,9 @@
 """Groups nobody declared: which of them are shown, and what that costs.
 
 Each group has a counter of its own, whose noise is there from the first step on. It is shown from
-the first release at which its estimate reaches a threshold, and then for ever. A group that one
-unit alone brings is shown with probability delta at most, over all groups of the unit and all
-releases: that is what has to be added to the guarantee of the counters.
+the first release at which its estimate reaches a threshold, and then for ever. A group to which
+only one unit belongs is ever shown with probability delta at most, over all groups of the unit and
+all releases: that is what has to be added to the guarantee of the counters.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Discovery(NamedTuple):
     """How groups are found that nobody declared.
 
     Attributes:
-        delta: probability with which a group is shown that one unit alone brings.
+        delta: probability that a group to which only one unit belongs is ever shown.
         margin: thresholds lie so many standard deviations above what one unit can count.
         groups: how many groups one unit can bring.
         change: by how much it can change one group's total.

@@ -47,8 +47,8 @@ def methods(
     >>> counter = Counter(KAry.best(365), PureDP(1), key=Key.generate(), name="visits")
     >>> said = methods(counter.terms, errors=["The standard deviation is 27."])
     >>> print(said.split("\\n\\n")[1])
-    The protected unit is one unit, which counts in one cell of one step by at most 1; two data sets
-    are neighbours if they differ in one that is added or removed.
+    The protected unit is one unit, counted in one cell of one step by at most 1; two data sets are
+    neighbours if they differ in one that is added or removed.
     """
     paragraphs = [
         [released or _released(terms)],
@@ -86,11 +86,10 @@ def _released(terms: StreamTerms) -> str:
 
 
 def _protected(terms: StreamTerms, unit: str | None) -> str:
-    said = terms.contribution.describe(unit)
-    said = said.removesuffix(f", {terms.contribution.neighbours}")
+    contribution = terms.contribution
     return (
-        f"The protected unit is {said}; two data sets are neighbours if they differ in one that "
-        f"is {terms.contribution.neighbours}."
+        f"The protected unit is one {unit or contribution.unit}, {contribution.change_in_words()}; "
+        f"two data sets are neighbours if they differ in one that is {contribution.neighbours}."
     )
 
 

@@ -119,7 +119,7 @@ class ExpirationPlan:
     >>> print(plan)
     least typical error over 8,760 steps first
     losses:    at most 1 up to age 24, 3 up to age 8760
-    protected: one unit, which counts in one cell of one step by at most 1, added or removed
+    protected: one unit added or removed, counted in one cell of one step by at most 1
        strategy ...
     1  Expiring(growth='1.08', delay=0, levels=None)  ...
     """

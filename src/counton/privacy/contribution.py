@@ -82,8 +82,7 @@ class Contribution:
     ``steps`` of them anywhere, further apart than in a row, state ``separation=every`` instead. In
     each of these steps it counts in up to ``cells`` cells by up to ``per_cell``. Where instead a
     number of events is bounded and not where they stand, state ``most``. Limits are promises: data
-    which breaks them is not protected as stated, so keep only the first so many events of each
-    unit.
+    which breaks them is not protected as stated, so keep only the first few events of each unit.
 
     Attributes:
         relation: neighbours differ by a unit that is added or removed, or by one replaced.
@@ -103,10 +102,10 @@ class Contribution:
         words: what the pattern is, in words.
 
     >>> print(Contribution.add_remove())
-    one unit, which counts in one cell of one step by at most 1, added or removed
+    one unit added or removed, counted in one cell of one step by at most 1
     >>> print(Contribution.add_remove(steps=3, separation=7, unit="visitor"))
-    one visitor, which counts in one cell of each of up to 3 steps, at least 7 apart, by at most 1,
-    added or removed
+    one visitor added or removed, counted in one cell of each of up to 3 steps, at least 7 apart, by
+    at most 1
     """
 
     relation: Relation
@@ -291,8 +290,8 @@ class Contribution:
             InvalidInput: ``most`` is no integer from 1 to 2^40, or the unit is no word.
 
         >>> print(Contribution.events(3, unit="visitor"))
-        one visitor, of whose events at most 3 count, each by at most 1, in any cells and steps,
-        added or removed
+        one visitor added or removed, with at most 3 events counted, each by at most 1, in any cells
+        and steps
         """
         one = cls.add_remove() if bounds is None else bounds
         return replace(one, most=most, once=once, unit=unit)
@@ -307,7 +306,7 @@ class Contribution:
 
         Args:
             pattern: `counton.laws.Runs`, `Alternating` or `Bounded`.
-            words: what one unit changes, as "which ...": what stands between unit and relation.
+            words: what one unit changes, as "which ...": words that follow its name.
             relation: neighbours differ by a unit that is added or removed, or by one replaced.
             unit: what one protected unit is called.
 
@@ -317,8 +316,8 @@ class Contribution:
         >>> from counton.laws import Bounded
         >>> weight = "which changes the weight of the forest by at most 2, up and then down"
         >>> print(Contribution.patterned(Bounded(4, 8), weight, unit="edge"))
-        one edge, which changes the weight of the forest by at most 2, up and then down, added or
-        removed
+        one edge added or removed, which changes the weight of the forest by at most 2, up and then
+        down
         """
         return cls(relation, 1, 1, unit=unit, pattern=pattern, words=words)
 
@@ -350,41 +349,56 @@ class Contribution:
             steps: whether cells belong to the steps of a stream; a table has none.
 
         >>> Contribution.replace(cells=2).describe("visitor", steps=False)
-        'one visitor, which counts in up to 2 cells each by at most 1, replaced by another'
+        'one visitor, counted in up to 2 cells by at most 1 each, replaced by another'
+        """
+        one, change = f"one {unit or self.unit}", self.change_in_words(steps=steps)
+        if self.relation == "replace":  # "another" would be what the change is of
+            return f"{one}, {change}, {self.neighbours}"
+        return f"{one} {self.neighbours}, {change}"
+
+    def change_in_words(self, *, steps: bool = True) -> str:
+        """What one unit changes at most, in words that follow its name.
+
+        Args:
+            steps: see `describe`.
+
+        >>> Contribution.add_remove().change_in_words()
+        'counted in one cell of one step by at most 1'
         """
         if self.pattern is not None:
-            return f"one {unit or self.unit}, {self.words}, {self.neighbours}"
+            return self.words
         if self.most is not None:
-            return f"one {unit or self.unit}, {self._events_in_words()}, {self.neighbours}"
+            return self._events_in_words()
         where = f" of {self._steps_in_words()}" if steps else ""
-        if self.resolution is not None and self.lower is not None and self.upper is not None:
-            counts = (
-                f"whose value, clipped to [{text(self.lower)}, {text(self.upper)}] in steps of "
-                f"{text(self.resolution)}, counts in one cell{where}"
-            )
-        else:
-            cells = "one cell" if self.cells == 1 else f"up to {self.cells:,} cells"
-            each = " each" if self.cells > 1 else ""
-            comma = "," if where.count(",") else ""
-            counts = f"which counts in {cells}{where}{comma}{each} by at most {self.per_cell:,}"
-        return f"one {unit or self.unit}, {counts}, {self.neighbours}"
+        if self.resolution is not None:
+            return f"whose value, {self._clipped_in_words()}, is added to one cell{where}"
+        cells = "one cell" if self.cells == 1 else f"up to {self.cells:,} cells"
+        each = " each" if self.cells > 1 else ""
+        comma = "," if where.count(",") else ""
+        return f"counted in {cells}{where}{comma} by at most {self.per_cell:,}{each}"
+
+    def _clipped_in_words(self) -> str:
+        assert self.lower is not None
+        assert self.upper is not None
+        return (
+            f"clipped to [{text(self.lower)}, {text(self.upper)}] and rounded to multiples of "
+            f"{text(self._step)}"
+        )
 
     def _events_in_words(self) -> str:
-        one = self.most == 1
-        if one:
+        if self.most == 1:
             where = "in one cell of one step"
         elif self.once == "group":
-            where = "in as many cells, each in one step"
+            where = "no two of them in the same cell"
         else:
             where = "in any cells and steps"
-        how = f"by at most {self.per_cell:,}"
-        if self.resolution is not None and self.lower is not None and self.upper is not None:
-            bounds = f"[{text(self.lower)}, {text(self.upper)}]"
-            how = f"with values clipped to {bounds} in steps of {text(self.resolution)}"
-        if one:
-            return f"whose one event counts {where}, {how}"
-        each = "" if self.resolution is not None else "each "
-        return f"of whose events at most {self.most:,} count, {each}{how}, {where}"
+        events = "one event" if self.most == 1 else f"{self.most:,} events"
+        if self.resolution is not None:
+            values = "its value" if self.most == 1 else "each value"
+            return f"with at most {events} counted, {where}, {values} {self._clipped_in_words()}"
+        if self.most == 1:
+            return f"with at most one event counted, {where} by at most {self.per_cell:,}"
+        return f"with at most {events} counted, each by at most {self.per_cell:,}, {where}"
 
     def _steps_in_words(self) -> str:
         if self.every is not None:

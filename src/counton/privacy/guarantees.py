@@ -233,7 +233,7 @@ class ZCDP(Guarantee):
 
 
 def loss_of_many(guarantee: Guarantee, units: int) -> str:
-    """What somebody with so many units loses, of what one unit does; in words.
+    """What somebody with ``units`` units loses, as a multiple of what one unit does; in words.
 
     Dwork and Roth 2014, Theorem 2.2, and for delta the same steps; Bun and Steinke 2016,
     Proposition 1.9.
@@ -251,10 +251,10 @@ def people_in_words(guarantee: Guarantee, unit: str) -> str:
     """What a guarantee for single units is to people, who may stand for many; one sentence.
 
     >>> people_in_words(PureDP(1), "query")
-    'people are not protected: one with 100 queries has 100 times the epsilon'
+    'people are not protected: a person with 100 queries loses 100 times the epsilon'
     """
     loss = loss_of_many(guarantee, 100)
-    return f"people are not protected: one with 100 {plural(unit)} has {loss}"
+    return f"people are not protected: a person with 100 {plural(unit)} loses {loss}"
 
 
 def plural(unit: str) -> str:

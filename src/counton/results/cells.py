@@ -683,14 +683,14 @@ class ReleasedCells(Release):
     def _heading(self) -> str:
         definition, step = self.definition, f"{self.steps[-1]:,}"
         end, counted = (
-            str(times[-1].astype("datetime64[s]")).replace("T", " ")
+            str(times[-1].astype("datetime64[s]")).replace("T", " ").removesuffix(":00")
             for times in (self.local_ends(), self.local_counted())
         )
         zone = definition.windows.timezone
         until = f"up to {counted}, released at" if self.delay else "after"
         if definition.release == "windows":
             return f"\n{definition.subject} in window {step}, which ended {end}, {zone}"
-        return f"\nrunning {definition.subject} {until} step {step} ({end}, {zone})"
+        return f"\n{definition.subject} so far, {until} step {step} ({end}, {zone})"
 
     def _last_table(self) -> TextTable:
         """The last step, a row for each group."""

@@ -190,7 +190,7 @@ class Description:
             return f"number of {users}, each once in a window"
         if not self.people.first:
             return "number of events"
-        users, most = f"number of {plural(self.unit)}", self.people.most
+        users, most = f"number of distinct {plural(self.unit)}", self.people.most
         if self.by is None or 0 < len(self.domain or ()) <= most:
             return users
         first = "first group" if most == 1 else f"first {most:,} groups"

@@ -74,12 +74,15 @@ def _released_in_words(definition: Description, terms: StreamTerms, steps: int) 
     cut = definition.cut
     additive = definition.statistic.additive
     called = definition.subject if additive else statistic_in_words(definition)
-    form = {"totals": "The running ", "windows": "The "}.get(definition.release, "The ")
-    what = f"{form}{called}"
+    what = f"The {called}"
     if definition.release == "both":
-        what = f"{what.removesuffix(',')}, running and of each window,"
+        what = f"{what.removesuffix(',')}, so far and in each window,"
     elif definition.release == "windows":
         what += " in each window"
+    elif additive:
+        what += " so far"
+    else:
+        what = f"The running {called}"
     if definition.discovery is not None:
         what += f" by {definition.by} (each group shown once it is large enough)"
     elif definition.domain is not None:

@@ -54,7 +54,7 @@ def _all(
     for field, kind, says in (
         ("rows", "counter", "rows that runs have counted"),
         ("late", "counter", "rows that were counted late"),
-        ("over", "counter", "rows beyond what may count of their user"),
+        ("over", "counter", "rows beyond the limit of their user"),
         ("known", "counter", "rows that were counted before"),
         ("closed", "counter", "rows too late to be counted"),
         ("runs", "counter", "runs"),

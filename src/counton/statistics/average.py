@@ -79,7 +79,7 @@ class Average(Tallied):
 
     keyword = "average"
     says = "The mean of clipped values, and their sum and number."
-    phrase = "average of {value}, each value kept from {lower} to {upper},"
+    phrase = "average of {value}, each value clipped to [{lower}, {upper}],"
     drawing = Drawing("Running average", "mean", ("mean",), of_values=True, from_zero=False)
     also_called = ("mean", "avg")
     options = (

@@ -69,7 +69,7 @@ class Distinct(Statistic):
     >>> -20 < today.users < 20, today.table_columns()["estimate"].tolist() == [today.users]
     (True, True)
     >>> print(Distinct(changes=4).contribution())
-    one user, who comes or goes up to 4 times, added or removed
+    one user added or removed, who comes or goes up to 4 times
     """
 
     keyword = "distinct"

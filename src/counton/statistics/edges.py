@@ -40,8 +40,7 @@ class Edges(Subgraphs):
     >>> reading["edges"] == reading.count, reading.std() > 1
     (True, True)
     >>> print(Edges().contribution())
-    one edge, which counts in one cell of one step by at most 1, added or
-    removed
+    one edge added or removed, counted in one cell of one step by at most 1
     """
 
     keyword = "edges"
