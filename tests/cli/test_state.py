@@ -257,6 +257,23 @@ def test_ledger_lists_what_was_spent_and_what_remains(place: Any, events: str) -
     assert "epsilon = 100.5" in place("ledger", *place.again).out
 
 
+def test_a_refusal_tells_the_option_that_fits(place: Any, events: str) -> None:
+    """Typed as it stands it is taken, by the command and by a job file."""
+    assert place("ledger", *place.again, "--limit-epsilon", "100.25").code == 0
+    refused = place("count", events, *place.new(name="second", epsilon="1"))
+    assert (refused.code, refused.out) == (4, "")
+    assert "release 'second' asks for pure differential privacy with epsilon = 1;" in refused.err
+    assert "epsilon = 0.25 is left: give at most --epsilon 0.25" in refused.err
+    file = place.folder / "nightly.toml"
+    saved = place("count", events, *place.new(name="second", epsilon="0.25"), "--save", str(file))
+    assert saved.code == 0, saved.err
+    file.write_text(file.read_text().replace("second", "third"))
+    refused = place("run", str(file))
+    assert refused.code == 4
+    assert "release 'third' asks for" in refused.err
+    assert "nothing is left: raise the limit" in refused.err
+
+
 def test_a_key_is_drawn_into_a_new_file(place: Any) -> None:
     file = place.folder / "nightly.key"
     done = place("key", str(file))

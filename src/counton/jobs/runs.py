@@ -168,6 +168,7 @@ def run(
     progress("choosing a strategy", 0.05)
     settled = settle(checked(request), approve)
     try:
+        refuse_beyond(settled)
         progress("reading events", 0.25)
         rows = rows_of(settled, progress, now)
         # What a new stream cannot take is refused before there is one.
@@ -190,6 +191,18 @@ def run(
     stated = clock.is_stated(request.until)
     steps = before, stream.step
     return Outcome(definition, stream, *steps, rows.until, stated, changes.counts, changes.again)
+
+
+def refuse_beyond(settled: Settled) -> None:
+    """Refuse a new stream that goes beyond the limit of its state, before a row is read.
+
+    Raises:
+        BudgetExceeded: naming the stream, what it asks, what is left and what would fit.
+    """
+    store, definition = settled.store, settled.definition
+    if store is None or settled.kept is not None or definition.ordered:
+        return  # whose unit is called as the state says when the stream is entered
+    store.refuse_beyond(settled.job.name, definition.guarantee, definition.contribution)
 
 
 def rows_of(settled: Settled, progress: Progress, now: datetime | None) -> Rows:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Final, NamedTuple, get_args
+from typing import Any, Final, NamedTuple, cast, get_args
 
 import numpy as np
 
@@ -233,7 +234,9 @@ class Ledger:
         ...
         counton.errors.BudgetExceeded: release 'sales' asks for pure differential privacy with
         epsilon = 0.5, which for one unit replaced counts as pure differential privacy with
-        epsilon = 1; spent so far: ...
+        epsilon = 1; the limit is pure differential privacy with epsilon = 1 for one unit replaced,
+        of which pure differential privacy with epsilon = 0.5 is spent and pure differential privacy
+        with epsilon = 0.5 is left: give at most epsilon=0.25
         """
         entry = _checked(Spend(name, guarantee, unit, relation))
         unit = known_unit(entry.unit, self._accounts)
@@ -451,16 +454,20 @@ class Ledger:
             ways.append(f"for one {entry.unit} replaced")
         if ways:
             asked += f", which {' and '.join(ways)} counts as {counted}"
+        left = account.filter.remaining(None if counted is None else type(counted))
+        spent = account.filter.spent
         return (
-            f"release {entry.name!r} asks for {asked}; spent so far: "
-            f"{account.filter.spent or 'nothing'}, and the limit is {self.limit} for one "
-            f"{entry.unit} {NEIGHBOURS[account.relation]}: "
-            f"{self._remedy(entry, counted, account)}"
+            f"release {entry.name!r} asks for {asked}; the limit is {self.limit} for one "
+            f"{entry.unit} {NEIGHBOURS[account.relation]}, of which "
+            f"{'nothing' if spent is None else spent} is spent and "
+            f"{'nothing' if left is None else left} is left: "
+            f"{self._remedy(entry, counted, account, left)}"
         )
 
-    def _remedy(self, entry: Spend, counted: Limit | None, account: _Account) -> str:
+    def _remedy(
+        self, entry: Spend, counted: Limit | None, account: _Account, left: Limit | None
+    ) -> str:
         shares, share = account.filter, field("approximate_delta")
-        left = shares.remaining(None if counted is None else type(counted))
         shared = isinstance(self.limit, ApproxDP)
         if left is None and shared and not shares.orders and shares.remaining() is not None:
             return (
@@ -468,17 +475,84 @@ class Ledger:
                 f"the limit with {share} below {text(shares.approximate_delta)}"
             )
         if left is None:
-            return "nothing is left, raise the limit"
-        if isinstance(entry.guarantee, AgesWithData):
-            return f"ask for less, so that it counts as at most {left} there"
-        same = entry.relation == account.relation
-        remedy = f"ask for at most {left if same else promised_when_replaced(left)}"
+            return "raise the limit"
+        fits = self._fitting(entry, account, left)
+        if fits is None:
+            return "ask for less, or raise the limit"
+        remedy = f"give at most {_in_options(fits)}"
+        if isinstance(entry.guarantee, ApproxDP) and not isinstance(fits, ApproxDP):
+            remedy += f" without {field('delta')}"
         if shared and isinstance(counted, ApproxDP) and shares.orders:
             remedy += (
                 f"; {text(shares.approximate_delta)} of its delta is set apart for ApproxDP "
                 f"guarantees, the rest turns others into epsilon and delta: see {share}"
             )
         return remedy
+
+    def _fitting(self, entry: Spend, account: _Account, left: Limit) -> Guarantee | None:
+        """A guarantee of the kind that was asked for that fits, with numbers that can be typed.
+
+        As large as is known, but for the last digits; None: none is known.
+        """
+        asked, same = entry.guarantee, entry.relation == account.relation
+        rest = left if same else promised_when_replaced(left)
+        wanted: Guarantee = rest
+        if isinstance(asked, AgesWithData):
+            wanted = self._as_young(asked, rest)
+        elif isinstance(asked, PureDP) and isinstance(rest, ZCDP):
+            wanted = PureDP(Fraction(math.sqrt(2 * Fraction(rest.rho))) * (1 - _ROUNDING))
+        elif isinstance(asked, ApproxDP) and isinstance(rest, ApproxDP):
+            wanted = ApproxDP(rest.epsilon, min(Fraction(asked.delta), Fraction(rest.delta)))
+        rounded = {
+            name: typed(Fraction(getattr(wanted, name)))
+            for name in _LOSSES
+            if getattr(wanted, name, None) is not None
+        }
+        if not all(rounded.values()):
+            return None
+        found: Guarantee = replace(cast(Any, wanted), **rounded)
+        counted = self._as_counted(entry._replace(guarantee=found), account.relation)
+        fits = counted is None or account.filter.after(counted).within
+        return found if fits else None
+
+    def _as_young(self, asked: AgesWithData, rest: Limit) -> Guarantee:
+        """A guarantee that weakens, so much smaller that at the ledger's age it is what is left."""
+        assert self.age is not None
+        name = next((name for name in _LOSSES if hasattr(asked, name)), None)
+        if name is None:
+            return cast("Guarantee", asked)
+        now = asked.at_age(self.age)
+        had, has = (Fraction(getattr(one, name, 0) or 0) for one in (now, rest))
+        smaller = Fraction(getattr(asked, name)) * has / had if had else Fraction(0)
+        return cast("Guarantee", replace(cast(Any, asked), **{name: smaller or _HALF}))
+
+
+#: What guarantees call what is lost.
+_LOSSES = ("epsilon", "delta", "rho")
+#: Digits of a number that somebody is to type, and what a root may be too large by.
+_DIGITS, _ROUNDING = 6, Fraction(1, 2**40)
+
+
+def typed(number: Fraction) -> Fraction:
+    """A number with few digits, below another one or equal to it.
+
+    >>> str(typed(Fraction(1, 3))), str(typed(Fraction(3, 10)))
+    ('333333/1000000', '3/10')
+    """
+    if number <= 0:
+        return Fraction(0)
+    exponent = math.floor(math.log10(number)) + 1
+    unit = Fraction(10) ** (exponent - _DIGITS)
+    return number // unit * unit
+
+
+def _in_options(guarantee: Guarantee) -> str:
+    """The numbers of a guarantee, as a caller states them."""
+    return " ".join(
+        field(name, text(Fraction(value)))
+        for name in _LOSSES
+        if (value := getattr(guarantee, name, None)) is not None
+    )
 
 
 def totals(spends: Iterable[Spend]) -> dict[str, tuple[Relation, Limit | None]]:

@@ -56,6 +56,19 @@ def ledger(connection: Connection) -> Ledger | None:
         return Ledger.from_dict({**bound, "spends": spends})
 
 
+def refuse_beyond(
+    connection: Connection, name: str, guarantee: Guarantee, contribution: Contribution
+) -> None:
+    """Refuse what `enter` would refuse, and record nothing.
+
+    Raises:
+        BudgetExceeded, InvalidInput: see `enter`.
+    """
+    present = ledger(connection)
+    if present is not None:
+        present.spend(name, guarantee, unit=contribution.unit, relation=contribution.relation)
+
+
 def enter(
     connection: Connection, name: str, guarantee: Guarantee, contribution: Contribution
 ) -> None:

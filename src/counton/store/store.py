@@ -15,7 +15,7 @@ from sqlalchemy.engine import Connection, Row
 from counton.errors import InvalidInput, StateError
 from counton.exact import Number, check_integer
 from counton.mechanisms import Releases, StreamTerms
-from counton.privacy import Ledger, Limit, Spend
+from counton.privacy import Contribution, Guarantee, Ledger, Limit, Spend
 from counton.privacy.contribution import Relation
 from counton.private import Private
 from counton.store import journal, keyfile, records, schema
@@ -419,6 +419,18 @@ class Store(Closing):
         """
         with self._database.transaction(write=False) as connection:
             return books.ledger(connection)
+
+    def refuse_beyond(self, name: str, guarantee: Guarantee, contribution: Contribution) -> None:
+        """Refuse a release that goes beyond the limit, before anything is read for it.
+
+        Entered it is with ``Stream.create``, which asks again.
+
+        Raises:
+            BudgetExceeded: what remains does not cover the guarantee.
+            InvalidInput: this kind of guarantee cannot be counted against the limit.
+        """
+        with self._database.transaction(write=False) as connection:
+            books.refuse_beyond(connection, name, guarantee, contribution)
 
     def set_limit(
         self,

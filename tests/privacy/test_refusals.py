@@ -1,0 +1,145 @@
+"""A refusal for want of budget says what would fit: it does, and a little more does not."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from counton.errors import BudgetExceeded
+from counton.privacy import (
+    ZCDP,
+    ApproxDP,
+    Contribution,
+    ExpiringDP,
+    Guarantee,
+    Ledger,
+    Limit,
+    PureDP,
+)
+from counton.privacy.contribution import Relation
+from counton.strategies import Expiring
+
+#: Limits, and what is spent of them before.
+BEFORE: list[tuple[Limit, list[Guarantee]]] = [
+    (PureDP(1), [PureDP("1/3")]),
+    (PureDP(1), []),
+    (ZCDP(1), [PureDP("1/3"), ZCDP("0.1")]),
+    (ApproxDP(1, 1e-6), [PureDP("1/3")]),
+    (ApproxDP(1, 1e-6), [ZCDP("0.01"), ApproxDP("0.1", "1e-8")]),
+    (ApproxDP(1, 1e-6), [ApproxDP("0.1", "1e-7")]),
+]
+ASKED: list[Guarantee] = [PureDP(30), ZCDP(30), ApproxDP(3, "1e-7"), ApproxDP("0.1", "0.1")]
+
+
+def told(error: BudgetExceeded) -> dict[str, str]:
+    """The options that a message tells to give, as a command would print them."""
+    options = {name: f"--{name}" for name in ("epsilon", "delta", "rho")}
+    words = error.translate(options).rpartition("give at most ")[2].partition(";")[0]
+    words = words.removesuffix(" without --delta")
+    return dict(re.findall(r"--(\w+) (\S+)", words))
+
+
+def guarantee_of(given: dict[str, Any]) -> Guarantee:
+    if "rho" in given:
+        return ZCDP(given["rho"])
+    epsilon = given["epsilon"]
+    return ApproxDP(epsilon, given["delta"]) if "delta" in given else PureDP(epsilon)
+
+
+def spent(limit: Limit, before: list[Guarantee], relation: Relation) -> Ledger:
+    ledger = Ledger(limit)
+    for number, guarantee in enumerate(before):
+        ledger.spend(f"stream {number}", guarantee, relation=relation)
+    return ledger
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace"])
+@pytest.mark.parametrize("asked", ASKED, ids=str)
+@pytest.mark.parametrize(("limit", "before"), BEFORE, ids=str)
+def test_what_a_refusal_tells_to_give_fits_and_little_more_does_not(
+    limit: Limit, before: list[Guarantee], asked: Guarantee, relation: Relation
+) -> None:
+    if not isinstance(limit, ApproxDP) and not isinstance(asked, PureDP | type(limit)):
+        return  # refused for another reason: no such limit covers it
+    with pytest.raises(BudgetExceeded, match="release 'clicks' asks for ") as refused:
+        spent(limit, before, relation).spend("clicks", asked)
+    message = str(refused.value)
+    assert f"asks for {asked}" in message
+    assert f"the limit is {limit} for one unit" in message
+    assert re.search(r"of which .* is spent and .* is left: ", message)
+    given = told(refused.value)
+    if not given:
+        assert "set apart" in message  # what is left is of another kind
+        return
+    fits = guarantee_of(given)
+    spent(limit, before, relation).spend("clicks", fits)
+    assert all(len(number) <= 12 for number in given.values())
+    loss = "rho" if "rho" in given else "epsilon"
+    more = guarantee_of({**given, loss: Fraction(given[loss]) * Fraction(10001, 10000)})
+    with pytest.raises(BudgetExceeded):
+        spent(limit, before, relation).spend("clicks", more)
+
+
+def test_a_word_that_forgets_what_is_spent_would_be_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Against the whole limit instead of what is left: the test above fails."""
+    monkeypatch.setattr(
+        Ledger, "_fitting", lambda self, entry, account, left: self.limit, raising=True
+    )
+    with pytest.raises(BudgetExceeded) as refused:
+        spent(PureDP(1), [PureDP("1/3")], "add_remove").spend("clicks", PureDP(1))
+    with pytest.raises(BudgetExceeded):
+        spent(PureDP(1), [PureDP("1/3")], "add_remove").spend(
+            "clicks", guarantee_of(told(refused.value))
+        )
+
+
+def test_one_added_where_units_are_replaced_is_told_what_counts_as_that() -> None:
+    ledger = spent(PureDP(1), [PureDP("1/3")], "replace")
+    with pytest.raises(BudgetExceeded) as refused:
+        ledger.spend("clicks", PureDP(1))
+    assert told(refused.value) == {"epsilon": "0.333333"}
+    ledger.spend("clicks", PureDP("0.333333"))
+
+
+def test_a_guarantee_that_weakens_is_told_how_small_to_begin() -> None:
+    fading = ExpiringDP(1).bound_to(Expiring(1))
+    ledger = Ledger(PureDP(3), age=999)
+    with pytest.raises(BudgetExceeded) as refused:
+        ledger.spend("fading", fading)
+    given = told(refused.value)
+    ledger.spend("fading", ExpiringDP(given["epsilon"]).bound_to(Expiring(1)))
+
+
+def test_where_nothing_is_left_nothing_is_told() -> None:
+    ledger = spent(PureDP(1), [PureDP(1)], "add_remove")
+    with pytest.raises(BudgetExceeded, match=r"nothing is left: raise the limit$") as refused:
+        ledger.spend("clicks", PureDP("0.001"))
+    assert told(refused.value) == {}
+
+
+def test_a_state_refuses_before_it_reads_a_row(tmp_path: Any) -> None:
+    """Rows that are wrong are not told of where nothing could be released."""
+    import polars as pl
+
+    from counton.jobs import Job, run
+    from counton.store import Store, Stream
+    from counton.strategies import Binary
+
+    state = tmp_path / "visits.db"
+    with Store(state, create=True) as store:
+        store.set_limit(PureDP(1))
+    unit = Contribution.add_remove(unit="event")
+    Stream.create(state, "first", Binary(9), PureDP("0.75"), contribution=unit).close()
+    job = Job(
+        *("count", pl.DataFrame({"at": ["no time"]}), state), name="second", time="at",
+        every="1d", start="2024-03-01", steps=9, until="2024-03-02", epsilon="0.5",
+    )  # fmt: skip
+    with pytest.raises(BudgetExceeded, match=r"release 'second' asks for .* epsilon=0\.25$"):
+        run(job)
+    with Store(state) as store:
+        assert store.streams == ("first",)
