@@ -178,10 +178,14 @@ live-ready: $(LIVE_READY) ## make .venv-live with the service and Playwright (th
 
 # How often each test of kills ends a service, and on PostgreSQL the database too.
 SERVICE_KILLS ?= 20
+# How many times slower the browser runs, and milliseconds by which answers reach its page late: 6, 1000.
+THROTTLE ?= 0
+LATE ?= 0
 
 .PHONY: test-live
 test-live: $(LIVE_READY) ## a service and its page in a real browser, fuzzed, and killed SERVICE_KILLS=20 times
-	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 COUNTON_KILLS=$(SERVICE_KILLS) $(LIVE) -m pytest -n 0 -q \
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 COUNTON_KILLS=$(SERVICE_KILLS) \
+		COUNTON_THROTTLE=$(THROTTLE) COUNTON_LATE=$(LATE) $(LIVE) -m pytest -n 0 -q \
 		tests/live tests/serve/test_kill_services.py
 
 .PHONY: screenshots

@@ -231,7 +231,7 @@ def run(
         if browser:
             webbrowser.open(url)
         sent = send()
-        time.sleep(2 * _EVERY + 1)  # the last windows are released
+        _wait_for_release(url, datetime.now(UTC))
         _say(f"\nAll {sent:,} departures were sent and their windows released.")
         time.sleep(linger)
 
@@ -257,6 +257,17 @@ def _send_all(url: str, token: str, rows: pl.DataFrame, speed: Speed) -> int:
             told = now
             _say(f"{then:%a %d %b %Y, %H:%M}   {sent:>6,} departures sent")
     return sent
+
+
+def _wait_for_release(url: str, moment: datetime) -> None:
+    """Wait until each stream has released the window of a moment."""
+    for name in ("departures", "delays"):
+        while True:
+            with urllib.request.urlopen(f"{url}/v1/streams/{name}", timeout=60) as answer:
+                ended = json.load(answer)["last_window_end"]
+            if ended is not None and datetime.fromisoformat(ended) >= moment:
+                break
+            time.sleep(0.2)
 
 
 def _say(words: str) -> None:

@@ -1,8 +1,15 @@
-"""A real browser and a real service for tests and pictures of the page."""
+"""A real browser and a real service for tests and pictures of the page.
+
+A page draws itself anew with each release, so whoever reads it reads all that belongs together in
+one `evaluate`, or waits (`Page.until`, `Page.drawn`) for what must come. `COUNTON_THROTTLE` makes a
+browser's processor so many times slower, and `COUNTON_LATE` keeps answers of the service back by up
+to so many milliseconds, each by another share of them: a test that fails then reads too early.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import threading
 import urllib.request
@@ -28,6 +35,19 @@ FLAGS = (
 )
 #: Seconds after which what a page waits for is taken never to come.
 PATIENT = 300.0
+#: How many times slower pages run, and by how many milliseconds at most answers come late.
+THROTTLE, LATE = (int(os.environ.get(f"COUNTON_{name}", "0")) for name in ("THROTTLE", "LATE"))
+#: Answers of the service as a slow way to it brings them: later ones may overtake earlier ones.
+_KEPT_BACK = """(() => {
+  const [most, ask] = [%d, window.fetch.bind(window)];
+  let asked = 0;
+  window.fetch = async (...question) => {
+    const share = [1, 0.1, 0.6, 0.05, 0.8, 0][asked++ %% 6];
+    const answer = await ask(...question);
+    await new Promise((done) => setTimeout(done, share * most));
+    return answer;
+  };
+})()"""
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -63,16 +83,27 @@ class Page:
     complaints: list[str] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
 
-    def open(self, stream: str, more: str = "") -> Any:
-        """Show a stream, and wait until it is there."""
+    def open(self, stream: str, more: str = "", windows: int = 1) -> Any:
+        """Show a stream, and wait until it is drawn.
+
+        Args:
+            stream: its name.
+            more: of the address.
+            windows: how many have to be released; 0: it is shown as it is.
+        """
         self.page.goto("about:blank")
         self.page.goto(f"{self.url}/#stream={stream}{more}")
-        self.until("document.querySelector('#state').dataset.state === 'live'")
-        self.until(
-            "document.querySelector('#facts').children.length > 0 && "
-            "(!document.querySelector('#nothing').hidden || document.querySelector('.u-over'))"
-        )
+        self.drawn(stream, windows)
         return self.page
+
+    def drawn(self, stream: str, windows: int = 1) -> None:
+        """Wait until all that was asked is drawn, with so many windows of a stream."""
+        self.until(
+            "(shown => document.querySelector('#state').dataset.state === 'live'"
+            " && shown.getAttribute('aria-busy') === 'false'"
+            f" && shown.dataset.stream === {json.dumps(stream)}"
+            f" && Number(shown.dataset.step) >= {windows})(document.querySelector('#numbers'))"
+        )
 
     def until(self, expression: str, seconds: float = PATIENT) -> None:
         """Wait until something is true in the page.
@@ -100,10 +131,22 @@ def told(url: str, path: str) -> Any:
 
 
 @contextmanager
-def watching(browser: Any, url: str, **options: Any) -> Iterator[Page]:
-    """A page in a window of its own."""
+def watching(browser: Any, url: str, late: int = LATE, **options: Any) -> Iterator[Page]:
+    """A page in a window of its own.
+
+    Args:
+        browser: as of `browsing`.
+        url: of the service.
+        late: milliseconds by which its answers come late at most, each by another share of them.
+        options: of the window.
+    """
     context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
     made = Page(url, context.new_page())
+    if late:
+        context.add_init_script(_KEPT_BACK % late)
+    if THROTTLE:
+        session = context.new_cdp_session(made.page)
+        session.send("Emulation.setCPUThrottlingRate", {"rate": THROTTLE})
     made.page.set_default_timeout(1000 * PATIENT)
     made.page.on("pageerror", lambda error: made.complaints.append(str(error)))
     made.page.on(

@@ -53,7 +53,6 @@ def draw(folder: Path, url: str, browser: Any) -> list[Path]:
 
 def _show(watched: Page, name: str) -> Any:
     page = watched.open("departures")
-    page.wait_for_selector("#table tbody tr")
     if name == "desktop-dark":
         page.get_by_role("radio", name="Windows").check()
         watched.until("document.querySelector('#chart-title').textContent === 'In each window'")

@@ -25,6 +25,7 @@ class App {
     this.chart = new Chart(find("#chart"), { marked: (from, to) => this.marked(from, to) });
     this.difference = new Difference(page, (asked) => this.asked(asked));
     this.live = null;
+    this.heard = null; // news that waits until what is shown has been asked anew; null: none does
     this.stream = null;
     this.chosenLevel = null; // as the stream has it
     this.picked = new Map(); // from the name of a line to its colour
@@ -96,6 +97,7 @@ class App {
   }
 
   async start() {
+    this.ask();
     try {
       this.trouble(null);
       const { streams } = await this.service.streams();
@@ -105,29 +107,60 @@ class App {
       find("#streams-label").hidden = names.length < 2;
       if (!names.length) {
         this.trouble("This service has no streams yet. Add a job to its file and start it again.");
+        this.settle();
         return;
       }
       const stated = this.stated.get("stream");
       await this.open(names.includes(stated) ? stated : names[0]);
     } catch (error) {
-      this.failed(error, () => this.start());
+      this.unanswered(error, () => this.start());
     }
   }
 
-  /** Show a stream from its beginning. */
+  /**
+   * All that is shown is being asked anew. Until it is drawn, news waits: numbers that answer one
+   * question never stand below the words of another, and none is lost between the two.
+   */
+  ask() {
+    this.heard ??= [];
+    find("#numbers").setAttribute("aria-busy", "true");
+  }
+
+  /** What was asked is drawn, or never will be. */
+  settle() {
+    const heard = this.heard ?? [];
+    this.heard = null;
+    find("#numbers").setAttribute("aria-busy", "false");
+    heard.forEach((told) => this.released(told));
+  }
+
+  /** Show a stream from its beginning. The one before stays until the service has answered. */
   async open(name) {
+    const opening = (this.opening = (this.opening ?? 0) + 1);
+    this.ask();
+    find("#streams").value = name;
+    let stream;
+    try {
+      stream = await this.service.stream(name);
+    } catch (error) {
+      if (opening !== this.opening) return;
+      if (this.stream !== null) find("#streams").value = this.stream.name;
+      this.unanswered(error, () => opening === this.opening && this.open(name));
+      return;
+    }
+    if (opening !== this.opening) return; // another was chosen meanwhile
     this.live?.close();
     clearTimeout(this.refreshing);
     clearTimeout(this.catching);
-    this.refreshing = this.catching = null;
-    find("#streams").value = name;
+    this.live = this.refreshing = this.catching = null;
+    this.heard = [];
+    this.stream = stream;
     this.series = new Series();
     this.picked.clear();
     this.span = {};
     this.loaded = new Set();
     this.difference.reset();
     find("#search").value = find("#methods").textContent = "";
-    this.stream = await this.service.stream(name);
     page.title = `${name} · counton`;
     this.clock = new Clock(this.stream.timezone, secondsOf(this.stream.every));
     if (this.stated.get("stream") === name) this.restore();
@@ -139,7 +172,7 @@ class App {
     this.spanOptions();
     find("#content").hidden = false;
     showPromise(page, this.stream);
-    this.listenLive(name);
+    this.state("waiting", "connecting");
     this.words(name);
     await this.reload();
   }
@@ -213,6 +246,7 @@ class App {
   async reload() {
     const round = (this.round = (this.round ?? 0) + 1);
     const { name } = this.stream;
+    this.ask();
     try {
       const newest = await this.service.series(name, this.query({ last: "1", of: this.usual }));
       if (round !== this.round) return;
@@ -230,8 +264,12 @@ class App {
       this.trouble(null);
       this.remember();
       this.all();
+      this.settle();
+      if (this.live === null) this.listenLive(name);
+      else if (this.connected) this.state("live", "live");
+      this.complete(); // groups that were picked meanwhile
     } catch (error) {
-      if (round === this.round) this.failed(error, () => this.reload());
+      if (round === this.round) this.unanswered(error, () => round === this.round && this.reload());
     }
   }
 
@@ -292,45 +330,66 @@ class App {
     else this.picked.delete(name);
     if (!this.picked.size) this.pick(name); // an empty chart says nothing
     this.remember();
+    if (this.heard !== null) return; // it is drawn with what is being asked
+    if (!(await this.complete())) this.all();
+  }
+
+  /** Ask for the windows of groups that were picked and not asked for yet; whether there were any. */
+  async complete() {
+    const { round, series } = this;
+    const { name } = this.stream;
     const missing = this.chosenGroups().filter((group) => !this.loaded.has(group));
-    if (missing.length) {
-      try {
-        const extra = Number.isFinite(this.most) ? { last: String(this.most) } : {};
-        const { rows } = await this.service.series(this.stream.name, this.query(extra, missing));
-        missing.forEach((group) => this.loaded.add(group));
-        this.series.take(rows);
-      } catch (error) {
-        this.failed(error, () => this.reload());
-      }
+    if (!missing.length) return false;
+    this.ask();
+    try {
+      const extra = Number.isFinite(this.most) ? { last: String(this.most) } : {};
+      const { rows } = await this.service.series(name, this.query(extra, missing));
+      if (round !== this.round) return true;
+      missing.forEach((group) => this.loaded.add(group));
+      // Newer windows come for all groups alike.
+      series.take(rows.filter(({ step }) => series.windows.has(step)));
+      this.all();
+      this.settle();
+      this.complete();
+    } catch (error) {
+      if (round === this.round) this.unanswered(error, () => round === this.round && this.reload());
     }
-    this.all();
+    return true;
   }
 
   listenLive(name) {
-    this.state("waiting", "connecting");
     let before = false;
-    this.live = new Live(this.service, name, {
-      released: (told) => this.released(name, told),
+    this.connected = false;
+    this.live = new Live(this.service, name, this.series.lastStep, {
+      released: (told) => this.released(told),
       connected: () => {
+        this.connected = true;
         this.state("live", "live");
         if (before) this.reload(); // what was released meanwhile
         before = true;
       },
-      lost: () => this.state("lost", "connection lost, trying again"),
+      lost: () => {
+        this.connected = false;
+        this.state("lost", "connection lost, trying again");
+      },
       refused: (error) => this.failed(error, () => this.start()),
     });
   }
 
   /** A window was released: its rows came with the news where they are what is shown. */
-  async released(name, { level, rows }) {
-    if (name !== this.stream.name) return;
+  released(told) {
+    if (this.heard !== null) {
+      this.heard.push(told);
+      return;
+    }
+    const { level, rows } = told;
     const newest = Math.max(0, ...rows.map(({ step }) => step));
     this.stream.steps = Math.max(this.stream.steps ?? 0, newest);
     this.expect();
     const usual = this.level === level;
     const shown = usual && (!this.counts || this.of === this.usual);
     if (!this.series.latest.size) {
-      this.words(name);
+      this.words(this.stream.name);
       this.reload();
       return;
     }
@@ -360,7 +419,7 @@ class App {
       this.series.take(rows);
       this.later();
     } catch (error) {
-      this.failed(error, () => this.reload());
+      if (round === this.round) this.failed(error, () => round === this.round && this.reload());
     } finally {
       this.catching = null;
     }
@@ -372,7 +431,7 @@ class App {
     this.due = true;
     requestAnimationFrame(() => {
       this.due = false;
-      this.all();
+      if (this.heard === null) this.all();
     });
   }
 
@@ -423,6 +482,8 @@ class App {
   all() {
     const { series, clock, picked, stepped } = this;
     const spans = series.spans(this.most);
+    // What is drawn now: for whoever waits for it, as programs that drive a browser do.
+    Object.assign(find("#numbers").dataset, { stream: this.stream.name, step: spans.at(-1)?.step ?? 0 });
     const lines = [...picked].map(([name, colour]) => ({
       name: this.label(name), colour, rows: series.rows(name, spans),
     }));
@@ -474,9 +535,9 @@ class App {
     this.difference.mark(spans[from].end, spans[to].end);
   }
 
-  asked({ group, from, to }) {
+  asked({ group, from, to, level }) {
     const [first, last] = [from, to].map((one) => new Date(one).toISOString());
-    const query = new URLSearchParams({ from: first, to: last, level: String(this.level) });
+    const query = new URLSearchParams({ from: first, to: last, level: String(level) });
     if ((this.stream.groups?.length ?? 0) > 1 || group !== "all") query.set("group", group);
     return this.service.difference(this.stream.name, query);
   }
@@ -509,13 +570,15 @@ class App {
   async download(format) {
     if (!format) return;
     const words = find("#download-words");
+    const { name } = this.stream;
     try {
       words.textContent = "Preparing…";
       const groups = find("#everything").checked ? [] : this.chosenGroups();
-      const file = await this.service.file(this.stream.name, this.query({ format }, groups));
+      const called = `${name}-${this.of}.${format}`; // as it is asked for
+      const file = await this.service.file(name, this.query({ format }, groups));
       const link = page.createElement("a");
       link.href = URL.createObjectURL(file);
-      link.download = `${this.stream.name}-${this.of}.${format}`;
+      link.download = called;
       link.click();
       setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
       words.textContent = `${link.download}, ${count(Math.ceil(file.size / 1024))} kB`;
@@ -535,9 +598,16 @@ class App {
     find("#trouble").textContent = words ?? "";
   }
 
+  /** What all is drawn from was not answered: it is asked again where that can help. */
+  unanswered(error, again) {
+    this.failed(error, again);
+    if (!(error instanceof Unreachable)) this.settle();
+  }
+
   failed(error, again) {
     if (error instanceof NeedsToken) {
       this.live?.close();
+      if (this.heard !== null) this.heard = [];
       this.state("waiting", "needs a token");
       if (this.service.token) find("#token-words").textContent = `${error.message}. Paste a token that may read.`;
       this.service.use(null);

@@ -46,6 +46,7 @@ export class Difference {
   /** Forget the moments, as when another stream is opened. */
   reset() {
     this.following = null;
+    this.round += 1; // an answer that is under way is of the stream before
     this.from.value = this.to.value = "";
     this.answer.replaceChildren();
   }
@@ -124,9 +125,11 @@ export class Difference {
       this.say(`The first moment must lie before the second.`);
       return;
     }
+    const { level } = this;
+    const group = this.group.value;
     try {
-      const row = await this.asked({ group: this.group.value, from, to });
-      if (round === this.round) this.tell(row);
+      const row = await this.asked({ group, from, to, level });
+      if (round === this.round) this.tell(row, group, level);
     } catch (error) {
       if (round === this.round) this.say(error.message);
     }
@@ -139,7 +142,7 @@ export class Difference {
     this.answer.replaceChildren(note);
   }
 
-  tell(row) {
+  tell(row, asked, level) {
     const figure = document.createElement("p");
     figure.className = "figure";
     const give = document.createElement("span");
@@ -149,8 +152,8 @@ export class Difference {
     const words = document.createElement("p");
     words.className = "note";
     const [from, to] = [row.from, row.to].map((one) => this.clock.full(Date.parse(one)));
-    const group = this.group.options.length > 1 ? `${this.group.value}, ` : "";
-    words.textContent = `${group}from ${from} to ${to}: ${ends(row)} with probability ${percent(this.level)}.`;
+    const group = this.group.options.length > 1 ? `${asked}, ` : "";
+    words.textContent = `${group}from ${from} to ${to}: ${ends(row)} with probability ${percent(level)}.`;
     this.answer.replaceChildren(figure, words);
   }
 }

@@ -34,7 +34,7 @@ export class Series {
   }
 
   get lastStep() {
-    return Math.max(0, ...[...this.latest.values()].map(({ step }) => step));
+    return Math.max(0, ...[...this.latest.values()].map(({ step }) => step ?? 0));
   }
 
   /** The name of the line that a row belongs to. */

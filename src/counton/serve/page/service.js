@@ -101,10 +101,11 @@ async function words(answer) {
  * itself, says where it stood, and reports what became of the connection.
  */
 export class Live {
-  constructor(service, name, { released, connected, lost, refused }) {
+  /** `after` is the last window that is known: what came since is told first. */
+  constructor(service, name, after, { released, connected, lost, refused }) {
     Object.assign(this, { service, name, released, connected, lost, refused });
     this.ended = new AbortController();
-    this.last = null;
+    this.last = String(after);
     this.run();
   }
 
@@ -120,8 +121,7 @@ export class Live {
       const stop = () => attempt.abort();
       signal.addEventListener("abort", stop);
       try {
-        const headers = { Accept: "text/event-stream" };
-        if (this.last !== null) headers["Last-Event-ID"] = this.last;
+        const headers = { Accept: "text/event-stream", "Last-Event-ID": this.last };
         const path = `${at(this.name)}/live`;
         const answer = await this.service.ask(path, { headers, signal: attempt.signal });
         wait = 500;
