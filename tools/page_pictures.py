@@ -38,7 +38,7 @@ def draw(folder: Path, url: str, browser: Any) -> list[Path]:
     """
     made = []
     for name, width, height, scheme, pixels, whole in _PICTURES:
-        options = {
+        options: dict[str, Any] = {
             "viewport": {"width": width, "height": height},
             "color_scheme": scheme,
             "device_scale_factor": pixels,

@@ -334,7 +334,7 @@ def test_dark_by_choice_and_by_the_system(served: str, browser: Any) -> None:
 def test_no_violation_is_found_by_axe(served: str, browser: Any, width: int, scheme: str) -> None:
     axe = Path(find_spec("axe_playwright_python").origin).with_name("axe.min.js").read_text()  # type: ignore[union-attr, arg-type]
     size = {"width": width, "height": 900}
-    options = {"viewport": size, "color_scheme": scheme, "reduced_motion": "reduce"}
+    options: dict[str, Any] = {"viewport": size, "color_scheme": scheme, "reduced_motion": "reduce"}
     with watching(browser, served, **options) as watched:
         for stream in ("visits", "shelves", "later", "paid"):
             page = watched.open(stream, windows=int(stream != "later"))
