@@ -119,6 +119,12 @@ DOOR = (
         ("tests/store/test_witness.py",),
     ),
     Room(
+        ("store/shared.py",),
+        "what a state spends stands in the ledger that it shares before it releases, once, and is "
+        "not forgotten",
+        ("tests/store/test_shared_ledger.py",),
+    ),
+    Room(
         ("training/noise.py", "training/samplers.py", "training/accounting.py"),
         "two sets of gradients never meet one noise; batches are those that the plan promises",
         ("tests/training/test_training_runs.py",),

@@ -223,7 +223,11 @@ def print_ledger(options: LedgerOptions) -> None:
                 relation=cast(Relation | None, options.relation),
                 approximate_delta=options.approximate_delta,
             )
-        spends, ledger = store.spends, store.ledger
+        spends, ledger, others = store.spends, store.ledger, store.shared_entries
+        shared = store.shared_ledger
+    places = [options.state] * len(spends) + [one.place for one in others]
+    begun = [True] * len(spends) + [one.begun for one in others]
+    spends += tuple(one.spend for one in others)
     counted = None if ledger is None else [counts_as for _, counts_as in ledger.counted()]
     remaining: dict[str | None, Limit | None] = {}
     if ledger is not None:
@@ -234,9 +238,14 @@ def print_ledger(options: LedgerOptions) -> None:
             {
                 "state": options.state,
                 "spent": [
-                    {**spend.to_dict(), **_counts_as(spend.guarantee, counted, number)}
+                    {
+                        **spend.to_dict(),
+                        **({"state": places[number], "begun": begun[number]} if others else {}),
+                        **_counts_as(spend.guarantee, counted, number),
+                    }
                     for number, spend in enumerate(spends)
                 ],
+                "shared_ledger": shared,
                 "limit": None if ledger is None else ledger.limit.to_dict(),
                 "age": None if ledger is None else ledger.age,
                 "remaining": _as_json(remaining),
@@ -249,6 +258,8 @@ def print_ledger(options: LedgerOptions) -> None:
     console = Console()
     table = Table()
     table.add_column("release", overflow="fold")
+    if others:
+        table.add_column("state", overflow="fold")
     table.add_column("spent", overflow="fold")
     kinds = {(spend.unit, spend.relation) for spend in spends}
     if len(kinds) > 1:
@@ -260,8 +271,18 @@ def print_ledger(options: LedgerOptions) -> None:
     for number, spend in enumerate(spends):
         present = [str(counted[number] or "nothing yet")] if counted and differs else []
         whose = [f"{spend.unit} {NEIGHBOURS[spend.relation]}"] if len(kinds) > 1 else []
-        table.add_row(spend.name, str(spend.guarantee), *whose, *present)
+        name = spend.name if begun[number] else f"{spend.name} (reserved)"
+        place = [Path(places[number]).name] if others else []
+        table.add_row(name, *place, str(spend.guarantee), *whose, *present)
     print_table(console, table)
+    if not all(begun):
+        print_line(
+            console,
+            "reserved: by a run that was interrupted before its stream was made; it counts, and "
+            "that run takes it up when it is begun again",
+        )
+    if shared is not None:
+        print_line(console, f"its streams count in the ledger {shared} too, and its limit holds")
     words = "none" if ledger is None else str(ledger.limit)
     if ledger is not None and len(ledger.units) == 1:
         ((unit, relation),) = ledger.units.items()

@@ -270,30 +270,6 @@ class InspectOptions:
 
 
 @dataclass(frozen=True)
-class LedgerOptions:
-    """Options of ``ledger``."""
-
-    state: str = option(..., "SQLite file or database URL that keeps the stream; secret")
-    epsilon: str | None = option(
-        None, "set the most that all streams together may spend", "--limit-epsilon"
-    )
-    delta: str | None = option(None, "with --limit-epsilon", "--limit-delta")
-    rho: str | None = option(None, "limit in zero-concentrated privacy instead", "--limit-rho")
-    age: int | None = option(
-        None, "count streams with --expire as of events this many windows old", "--limit-age"
-    )
-    approximate_delta: str | None = option(
-        None,
-        "with --limit-delta: the part of it for guarantees with a delta",
-        "--limit-approximate-delta",
-    )
-    relation: str | None = option(
-        None, "count all units as add_remove or replace; default: as the first", "--limit-relation"
-    )
-    json: bool = _json()
-
-
-@dataclass(frozen=True)
 class DemoOptions:
     """Options of ``demo``."""
 
@@ -330,6 +306,29 @@ class _OneState:
                 else f"two states are named, {given[0]} and {given[1]}: give one of them"
             )
         return given[0]
+
+
+@dataclass(frozen=True)
+class LedgerOptions(_OneState):
+    """Options of ``ledger``."""
+
+    epsilon: str | None = option(
+        None, "set the most that all streams together may spend", "--limit-epsilon"
+    )
+    delta: str | None = option(None, "with --limit-epsilon", "--limit-delta")
+    rho: str | None = option(None, "limit in zero-concentrated privacy instead", "--limit-rho")
+    age: int | None = option(
+        None, "count streams with --expire as of events this many windows old", "--limit-age"
+    )
+    approximate_delta: str | None = option(
+        None,
+        "with --limit-delta: the part of it for guarantees with a delta",
+        "--limit-approximate-delta",
+    )
+    relation: str | None = option(
+        None, "count all units as add_remove or replace; default: as the first", "--limit-relation"
+    )
+    json: bool = _json()
 
 
 @dataclass(frozen=True)

@@ -94,6 +94,7 @@ class JobFields(TypedDict, total=False):
     unit: str | None
     name: str
     key: Kept
+    ledger: str | os.PathLike[str] | None
     file_format: str | None
     time_format: str | None
     clock_change: str

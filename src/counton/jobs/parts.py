@@ -130,7 +130,8 @@ def check_type(name: str, type_: str, value: Any) -> None:
     elif "PathLike" in type_:
         path = os.fspath(value) if isinstance(value, str | os.PathLike) else None
         if not isinstance(path, str):
-            what = "the path of a file" + (" or a database URL" if name == "state" else "")
+            url = " or a database URL" if name in ("state", "ledger") else ""
+            what = f"the path of a file{url}"
             raise wrong_type(name, value, what)
         check_text(name, path)
     elif "StreamStrategy" in type_ and not isinstance(value, str):
@@ -172,6 +173,8 @@ class Keeping(JobPart):
         name: within the state.
         key: a `Key`, or where it is kept: a file, ``env:NAME``, ``command:...``; None:
             ``STATE.key``.
+        ledger: a state with a limit, path or URL, under which several states count together; None:
+            the one in which this state counts already, if it does.
 
     >>> Keeping("visits.db").key is None
     True
@@ -194,6 +197,11 @@ class Keeping(JobPart):
     key: Kept = asked(
         None,
         "file of the key, env:NAME or command:...; default: STATE.key, made for a new state",
+        group="State",
+    )
+    ledger: str | os.PathLike[str] | None = asked(
+        None,
+        "state whose limit this state shares with others, file or URL; it is remembered",
         group="State",
     )
 

@@ -228,7 +228,7 @@ def opened(settled: Settled) -> Stream:
         return stream
     store, _ = settled.kept
     _end_before(settled, store)  # a run may have been killed before it did so
-    return Stream.open(store, job.name, key=job.key)
+    return Stream.open(store, job.name, key=job.key, ledger=job.ledger)
 
 
 def _end_before(settled: Settled, state: Any) -> None:
@@ -317,6 +317,7 @@ def _created(request: Job, definition: Definition) -> Stream:
         counters=_counters(definition),
         statistic=definition.statistic if definition.statistic.in_terms else None,
         batched=not definition.each_row,
+        ledger=request.ledger,
     )
 
 

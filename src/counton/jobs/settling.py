@@ -34,6 +34,7 @@ from counton.options import ROWS, OwnColumns, listed
 from counton.privacy.contribution import checked_unit
 from counton.store import Store
 from counton.store.keyfile import state_files
+from counton.store.shared import known_units
 from counton.store.store import Found
 from counton.store.units import Known, inherited
 
@@ -104,6 +105,7 @@ def settle(job: Job, approve: Callable[[Definition], None] | None = None) -> Set
 
 def _settled(job: Job, store: Store | None, saved: Found | None) -> Settled:
     before, dropped = None, 0
+    in_ledger = known_units(None if store is None else store.database, job.ledger)
     if saved is not None:
         before = _as_kept(job, saved)
     elif job.continues is not None:
@@ -129,7 +131,7 @@ def _settled(job: Job, store: Store | None, saved: Found | None) -> Settled:
         in_any_order = asked.statistic is not None and asked.statistic.tallied
         if in_any_order and (job.time is not None or asked.once):
             asked = asked._replace(
-                request=_named(asked.request, () if store is None else store.units)
+                request=_named(asked.request, [*(() if store is None else store.units), *in_ledger])
             )
         definition = define(asked)
         if job.continues is not None:

@@ -22,6 +22,7 @@ from counton.results.files import TABLES
 from counton.store import Store
 from counton.store.database import database_url, state_file
 from counton.store.keyfile import state_files
+from counton.store.shared import ledger_files
 
 if TYPE_CHECKING:
     from counton.privacy import ZCDP, ApproxDP, PureDP
@@ -161,6 +162,10 @@ def _needed(name: str, job: Job) -> Iterator[_Use]:
     with suppress(CountonError):
         for path in state_files(job.state, job.key):
             yield _Use(name, "state", path)
+    if job.ledger is not None:
+        with suppress(CountonError):
+            for path in ledger_files(job.ledger):
+                yield _Use(name, "ledger", path)
     if isinstance(job.domain, str | os.PathLike) and is_file(os.fspath(job.domain)):
         yield _Use(name, "domain", Path(job.domain))
     found: list[str] = []

@@ -29,6 +29,7 @@ from counton.results.shown import (
     check_look,
     check_shown,
 )
+from counton.store.shared import ledger_files
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -91,6 +92,7 @@ class Outputs:
         sums = files_of_sums(job.sums, out)
         for file in (out, *sums.values()):
             read = [*_paths(job), job.domain]
+            read += () if job.ledger is None else ledger_files(job.ledger)
             check_outputs(file, plot, state=job.state, key=job.key, read=read)
             refuse_among_events(cast("Any", job.events), file)
         check_look(job)

@@ -1,10 +1,15 @@
-"""The ledger of a database, kept as rows: what its releases have spent, and the limit."""
+"""The ledger of a database, kept as rows: what its releases have spent, and the limit.
+
+Other states may enter here what they spend (`counton.store.shared`): the limit is then of all of
+them together.
+"""
 
 from __future__ import annotations
 
 import json
+from pathlib import PurePath
 from textwrap import shorten
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -13,6 +18,104 @@ from counton.errors import BudgetExceeded
 from counton.privacy import Contribution, Guarantee, Ledger, Spend
 from counton.store import schema
 from counton.store.database import reading
+
+_metadata = sa.MetaData()
+
+#: What other states have entered, each entry for a whole stream. Rows are added, and none is ever
+#: taken away. A ledger that no other state uses has no such table.
+entered = sa.Table(
+    "counton_shared_entries",
+    _metadata,
+    sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),  # 1, 2, 3 ...
+    sa.Column("state", sa.String(32), nullable=False),  # identity of the state
+    sa.Column("place", sa.Text, nullable=False),  # where it was
+    sa.Column("name", sa.String(schema.LONGEST_NAME), nullable=False),
+    sa.Column("guarantee", sa.Text, nullable=False),  # JSON
+    sa.Column("unit", sa.Text, nullable=False),
+    sa.Column("relation", sa.String(20), nullable=False),
+    sa.Column("kind", sa.String(8)),  # see units.Known
+    sa.Column("chain", sa.String(64), nullable=False),  # digest of this entry and all before it
+    sa.Column("token", sa.String(32)),  # of the one stream that has it; null: reserved
+    sa.Column("step", sa.BigInteger, nullable=False),  # how far that stream was
+    sa.Column("digest", sa.String(64), nullable=False),  # of its release there, keyed
+    sa.UniqueConstraint("state", "name", name="counton_shared_entry"),
+)
+
+#: What a state remembers of the ledger into which its streams are entered.
+ties = sa.Table(
+    "counton_shared_ledgers",
+    sa.MetaData(),
+    sa.Column("name", sa.String(schema.LONGEST_NAME), primary_key=True),  # of the stream
+    sa.Column("ledger", sa.String(32), nullable=False),  # its identity
+    sa.Column("address", sa.Text, nullable=False),  # without a password
+    sa.Column("token", sa.String(32), nullable=False),
+    sa.Column("number", sa.BigInteger, nullable=False),  # of the entry
+    sa.Column("newest", sa.BigInteger, nullable=False),  # number of the last entry that was seen
+    sa.Column("chain", sa.String(64), nullable=False),  # and its digest
+)
+
+
+class Entered(NamedTuple):
+    """An entry of another state.
+
+    Attributes:
+        number: counted from 1.
+        state: its identity.
+        place: where it was.
+        spend: what it spends.
+        begun: whether a stream has it; else it is reserved for one that was interrupted.
+        step: how many steps that stream had released when it was heard of last.
+    """
+
+    number: int
+    state: str
+    place: str
+    spend: Spend
+    begun: bool
+    step: int
+
+    @property
+    def called(self) -> str:
+        """The stream and its state, in short."""
+        return f"{self.spend.name} ({PurePath(self.place).name})"
+
+
+def has(connection: Connection, table: sa.Table) -> bool:
+    """Whether a database has one of the tables that are made when they are needed."""
+    return bool(sa.inspect(connection).has_table(table.name))
+
+
+def make(connection: Connection, table: sa.Table) -> None:
+    """Make it, where it is missing; `lock` goes before."""
+    if not has(connection, table):
+        table.create(connection)
+
+
+def of_others(connection: Connection) -> tuple[Entered, ...]:
+    """What other states have entered, in order."""
+    if not has(connection, entered):
+        return ()
+    rows = connection.execute(sa.select(entered).order_by(entered.c.number))
+    with reading("the ledger"):
+        return tuple(
+            Entered(
+                row.number, row.state, row.place, spend_of(row), row.token is not None, row.step
+            )
+            for row in rows
+        )
+
+
+def spend_of(row: Any) -> Spend:
+    """What a row of a ledger says."""
+    kept = {"name": row.name, "unit": row.unit, "relation": row.relation}
+    return Spend.from_dict({**json.loads(row.guarantee), **kept})
+
+
+def first_tie(connection: Connection) -> sa.Row[Any] | None:
+    """What a state remembers of the ledger that it shares with others; None where it has none."""
+    if not has(connection, ties):
+        return None
+    return connection.execute(sa.select(ties).order_by(ties.c.number)).first()
 
 
 def lock(connection: Connection) -> None:
@@ -26,17 +129,13 @@ def entries(connection: Connection) -> tuple[Spend, ...]:
     columns = (table.c.name, table.c.guarantee, table.c.unit, table.c.relation)
     rows = connection.execute(sa.select(*columns).order_by(table.c.id))
     with reading("the ledger"):
-        return tuple(
-            Spend.from_dict(
-                {
-                    **json.loads(row.guarantee),
-                    "name": row.name,
-                    "unit": row.unit,
-                    "relation": row.relation,
-                }
-            )
-            for row in rows
-        )
+        return tuple(spend_of(row) for row in rows)
+
+
+def all_entries(connection: Connection) -> tuple[Spend, ...]:
+    """What was spent here, and by other states that count against the limit of this one."""
+    others = (one.spend._replace(name=one.called) for one in of_others(connection))
+    return (*entries(connection), *others)
 
 
 def terms(connection: Connection) -> dict[str, Any] | None:
@@ -52,7 +151,7 @@ def ledger(connection: Connection) -> Ledger | None:
     if bound is None:
         return None
     with reading("the ledger"):
-        spends = [entry.to_dict() for entry in entries(connection)]
+        spends = [entry.to_dict() for entry in all_entries(connection)]
         return Ledger.from_dict({**bound, "spends": spends})
 
 
@@ -82,7 +181,7 @@ def enter(
     present = ledger(connection)
     if present is not None:
         present.spend(name, guarantee, unit=entry.unit, relation=entry.relation)
-        _write_terms(connection, present)
+        write_terms(connection, present)
     connection.execute(
         schema.ledger.insert().values(
             name=name,
@@ -101,7 +200,7 @@ def set_limit(connection: Connection, proposed: Ledger | None) -> None:
         InvalidInput: what is spent cannot be counted against this kind of limit.
     """
     if proposed is not None:
-        known = entries(connection)
+        known = all_entries(connection)
         try:
             proposed.enter_all(known)
         except BudgetExceeded as error:
@@ -110,9 +209,10 @@ def set_limit(connection: Connection, proposed: Ledger | None) -> None:
                 f"the limit of {proposed.limit} was not set: more is spent already and cannot be "
                 f"taken back ({shorten(spent, 300, placeholder=' ...')}): set a larger limit"
             ) from error
-    _write_terms(connection, proposed)
+    write_terms(connection, proposed)
 
 
-def _write_terms(connection: Connection, present: Ledger | None) -> None:
+def write_terms(connection: Connection, present: Ledger | None) -> None:
+    """Keep the limit and what it has fixed."""
     text = None if present is None else json.dumps(present.terms(), sort_keys=True)
     connection.execute(schema.database.update().values(budget_limit=text))

@@ -6,12 +6,12 @@ import hashlib
 import hmac
 import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
@@ -22,10 +22,15 @@ from counton.mechanisms import Counter, StreamTerms
 from counton.mechanisms.terms import check_name
 from counton.noise import Key
 from counton.noise.key import check_key
+from counton.privacy import Spend
 from counton.privacy.contribution import ANY_UNIT
 from counton.store import journal, keyfile, ledger, schema, units
 from counton.store.database import Database, reading
+from counton.store.shared import known_to
 from counton.strategies import StreamStrategy
+
+if TYPE_CHECKING:
+    from counton.store.shared import SharedLedger
 
 
 def facts() -> sa.Select[Any]:
@@ -68,13 +73,18 @@ def refuse_stream(connection: Connection, database: Database, name: str) -> None
 
 
 def enter(
-    connection: Connection, database: Database, counter: Counter, key: Key, details: str
+    connection: Connection,
+    database: Database,
+    counter: Counter,
+    key: Key,
+    details: str,
+    shared: SharedLedger | None = None,
 ) -> Row[Any]:
-    """Enter a new stream and its guarantee.
+    """Enter a new stream and its guarantee; also in the ledger that its state shares with others.
 
     Raises:
         StateError: the stream exists.
-        BudgetExceeded: the guarantee goes beyond the limit.
+        BudgetExceeded: the guarantee goes beyond a limit.
         InvalidInput: it is not clear by which kind of unit it counts.
     """
     name = counter.terms.name
@@ -82,7 +92,8 @@ def enter(
     refuse_stream(connection, database, name)
     terms = counter.terms
     # Before the first release, and no noise depends on what a unit is called.
-    contribution = replace(terms.contribution, unit=_unit(connection, terms, details))
+    known = [*known_to(connection), *(() if shared is None else shared.known())]
+    contribution = replace(terms.contribution, unit=unit_of(known, terms, details))
     counter.terms = replace(terms, contribution=contribution)
     ledger.enter(connection, name, terms.guarantee, contribution)
     connection.execute(
@@ -101,11 +112,19 @@ def enter(
     )
     row = find(connection, name)
     write_seal(connection, row.id, key, name, 0, details)
+    if shared is not None:
+        shared.enter(connection, database)
     return find(connection, name)
 
 
-def _unit(connection: Connection, terms: StreamTerms, details: str) -> str:
-    """What a new stream's unit is called in its state."""
+def spend_of(known: Iterable[units.Known], terms: StreamTerms, details: str) -> Spend:
+    """What a new stream spends, by the word that a ledger has for what it protects."""
+    relation = terms.contribution.relation
+    return Spend(terms.name, terms.guarantee, unit_of(known, terms, details), relation)
+
+
+def unit_of(known: Iterable[units.Known], terms: StreamTerms, details: str) -> str:
+    """What a new stream's unit is called, beside what its state and its ledger know."""
     given = default = terms.contribution.unit
     stated = None if given == ANY_UNIT else given
     if terms.statistic is not None:
@@ -116,7 +135,7 @@ def _unit(connection: Connection, terms: StreamTerms, details: str) -> str:
         if given == default and "unit" not in statistic.parameters:
             stated = None
     kind = units.kind_of(terms.to_dict(), json.loads(details))
-    return units.inherited(units.known_in(connection), kind, stated, default)
+    return units.inherited(known, kind, stated, default)
 
 
 class Seal:
@@ -269,6 +288,11 @@ def check_witness(
         row.step,
         lambda step: None if key is None else released_digest(connection, row, step, key),
     )
+
+
+def digests(connection: Connection, row: Row[Any], key: Key) -> Callable[[int], str | None]:
+    """What `released_digest` says of a stream, by step."""
+    return lambda step: released_digest(connection, row, step, key)
 
 
 def released_digest(connection: Connection, row: Row[Any], step: int, key: Key) -> str | None:

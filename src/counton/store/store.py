@@ -21,6 +21,7 @@ from counton.private import Private
 from counton.store import journal, keyfile, records, schema
 from counton.store import ledger as books
 from counton.store.database import Closing, Database, reading
+from counton.store.ledger import Entered
 from counton.store.units import Known, known_in
 
 if TYPE_CHECKING:
@@ -407,13 +408,28 @@ class Store(Closing):
 
     @property
     def spends(self) -> tuple[Spend, ...]:
-        """Every (name, guarantee, unit, relation), in the order in which they were spent."""
+        """Every (name, guarantee, unit, relation) of this state, in the order of their entry."""
         with self._database.transaction(write=False) as connection:
             return books.entries(connection)
 
     @property
+    def shared_entries(self) -> tuple[Entered, ...]:
+        """What other states have entered, which share the limit of this one."""
+        with self._database.transaction(write=False) as connection:
+            return books.of_others(connection)
+
+    @property
+    def shared_ledger(self) -> str | None:
+        """Where the ledger is whose limit this state shares; None where it counts by itself."""
+        with self._database.transaction(write=False) as connection:
+            tie = books.first_tie(connection)
+        return None if tie is None else str(tie.address)
+
+    @property
     def ledger(self) -> Ledger | None:
         """What is spent and what remains under the limit; None without a limit.
+
+        With what other states have entered, after the state's own (`shared_entries`).
 
         A copy: entries are made by ``Stream.create``.
         """

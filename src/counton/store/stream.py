@@ -18,8 +18,8 @@ from counton.mechanisms.counter import OneAtATime
 from counton.mechanisms.releases import Window, window_of
 from counton.privacy import Contribution, Guarantee
 from counton.private import Private, open_private
-from counton.store import creation, journal, keyfile, records
-from counton.store.database import Closing, Database, reading
+from counton.store import creation, journal, keyfile, records, shared
+from counton.store.database import Closing, Database, reading, state_file
 from counton.store.store import Reader, Store, read_releases, reader_of, released_steps
 from counton.store.writer import Addition, Writer
 from counton.strategies import StreamStrategy
@@ -109,6 +109,7 @@ class Stream(Closing):
         counters: Guarantee | None = None,
         statistic: Statistic | None = None,
         batched: bool = True,
+        ledger: str | os.PathLike[str] | None = None,
     ) -> Stream:
         """Begin a stream and enter its guarantee in the ledger of the database.
 
@@ -130,11 +131,14 @@ class Stream(Closing):
                 is released of a cell is then to be shown by a rule that keeps the guarantee.
             statistic: what the cells are of: one of ``counton.statistics``.
             batched: a step of the statistic may have any number of events; see `Statistic.counter`.
+            ledger: a state database with a limit, path or URL, under which several states count
+                together; None: the one that this state counts in already, if it does.
 
         Raises:
             StateError: the stream exists, the state has forgotten releases which its witness knows
                 (it was lost, or restored from an old copy), or the database cannot be used.
-            BudgetExceeded: the guarantee goes beyond the database's limit; nothing is created.
+            BudgetExceeded: the guarantee goes beyond the limit of the database or of the shared
+                ledger; nothing is created.
             WrongKey: ``STATE.key``, not named, holds a key that no stream of the state uses.
             InvalidInput: an argument is outside what is allowed; nothing is created.
         """
@@ -159,20 +163,29 @@ class Stream(Closing):
                 counter = _counter_of(
                     statistic, strategy, guarantee, contribution, held, name, batched
                 )
-            database = Database(state, create=True)
+            if ledger is not None and _is_new(state):  # refused here, it leaves no empty state
+                with shared.SharedLedger(ledger) as early:
+                    early.check_fits(records.spend_of(early.known(), counter.terms, public))
+            database, book = Database(state, create=True), None
             try:
+                book = shared.ledger_of(database, ledger)
                 with database.transaction(write=True) as connection:
-                    row = records.enter(connection, database, counter, held, public)
+                    row = records.enter(connection, database, counter, held, public, book)
                     if statistic is not None and not statistic.tallied:
                         from counton.store import ordered  # only where events have an order
 
                         ordered.begin(connection, row, held, statistic)
                         records.write_seal(connection, row.id, held, name, 0, public)
+                    entry = None if book is None else book.entry(connection, database, name)
+                if entry is not None:
+                    entry.check(0, lambda _: None)
                 witness = keyfile.witness_beside(database, key)
-                writer = Writer(database, row, held, strategy, witness, counter)
+                writer = Writer(database, row, held, strategy, witness, counter, entry)
                 return cls(writer, json.loads(public), _machine_of(writer, held))
             except BaseException:
                 database.close()
+                if book is not None:
+                    book.close()
                 raise
 
     @classmethod
@@ -183,6 +196,7 @@ class Stream(Closing):
         *,
         key: keyfile.Kept = None,
         strategy: StreamStrategy | None = None,
+        ledger: str | os.PathLike[str] | None = None,
     ) -> Stream:
         """Continue a stream and become its writer.
 
@@ -192,6 +206,8 @@ class Stream(Closing):
             name: of the stream within the database.
             key: the secret, or where it is kept, as for `create`.
             strategy: needed only for strategies which are not part of counton.
+            ledger: as for `create`; a state that counted by itself alone enters all of its streams
+                there.
 
         Raises:
             StateError: no such stream, or the state is damaged, of another format, missing, or
@@ -200,16 +216,23 @@ class Stream(Closing):
             StreamConflict: the database is locked by another process.
         """
         database = state.database if isinstance(state, Store) else Database(state)
+        book = None
         try:
+            book = shared.ledger_of(database, ledger)
+            entry = None if book is None else book.joined(database, name)
             with database.transaction(write=True) as connection:
                 row, held = records.take_over(connection, database, name, key)
                 witness = keyfile.witness_beside(database, key)
-                writer = Writer(database, row, held, strategy, witness)
+                if entry is not None:
+                    entry.check(row.step, records.digests(connection, row, held))
+                writer = Writer(database, row, held, strategy, witness, None, entry)
                 machine = _machine_of(writer, held, connection)
                 with reading(f"the details of stream {name!r}"):
                     return cls(writer, json.loads(row.details), machine)
         except BaseException:
             database.close()
+            if book is not None:
+                book.close()
             raise
 
     @property
@@ -658,7 +681,7 @@ class Stream(Closing):
         """Close the database. Everything released is already in it."""
         with self._lock:
             if self._open_writer is not None:
-                self._open_writer.database.close()
+                self._open_writer.close()
             self._open_writer = None
 
     def __repr__(self) -> str:
@@ -692,6 +715,11 @@ class Stream(Closing):
     def _counter(self) -> Counter:
         with self._lock:
             return self._writer().counter()
+
+
+def _is_new(state: str | os.PathLike[str]) -> bool:
+    file = state_file(state)
+    return file is not None and not file.exists()
 
 
 def _settled(

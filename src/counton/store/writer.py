@@ -21,6 +21,7 @@ from counton.strategies import StreamStrategy
 if TYPE_CHECKING:
     from counton.statistics.tallied import Tallied
     from counton.store.marks import Change
+    from counton.store.shared import SharedEntry
 
 
 class Addition(NamedTuple):
@@ -60,8 +61,9 @@ class Writer:
         strategy: StreamStrategy | None,
         witness: keyfile.Witness,
         counter: Counter | None = None,
+        shared: SharedEntry | None = None,
     ) -> None:
-        self.database = database
+        self.database, self._shared = database, shared
         self.stream_id: int = row.id
         self.name: str = row.name
         self.step: int = row.step
@@ -85,7 +87,8 @@ class Writer:
     def _catch_up(self) -> None:
         """Note the last release: of a process killed before its note, or with another witness."""
         of, step = (self._fingerprint, self.name), self.step
-        if not self._witness.is_behind(*of, step):
+        behind = self._shared is not None and self._shared.is_behind(step)
+        if not behind and not self._witness.is_behind(*of, step):
             return
         digest = self._released_digest(step)
         if digest is not None:
@@ -95,6 +98,14 @@ class Writer:
         self._witness.note(
             self._fingerprint, self.name, step, digest, self._released_digest, writer=self._epoch
         )
+        if self._shared is not None:
+            self._shared.note(step, digest, self._released_digest)
+
+    def close(self) -> None:
+        """Close the state, and the ledger that it shares with others."""
+        self.database.close()
+        if self._shared is not None:
+            self._shared.close()
 
     def counter(self) -> Counter:
         """The counter at the last committed step, read again if a release failed half-way."""
@@ -279,6 +290,8 @@ class Writer:
             )
 
         self._witness.check(self._fingerprint, self.name, self.step, digest)
+        if self._shared is not None:
+            self._shared.check(self.step, digest)
         self._witness.reserve(self._fingerprint, self.name, now, self._epoch)
 
     def _commit(

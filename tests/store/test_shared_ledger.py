@@ -1,0 +1,625 @@
+"""Several states under one limit: what is entered once, refused in time, and never forgotten."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from patience import HANGS
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
+
+from counton import ApproxDP, PureDP, Stream
+from counton.errors import BudgetExceeded, CountonError, InvalidInput, StateError
+from counton.jobs import run
+from counton.jobs.jobfile import load
+from counton.jobs.sharing import refuse_shared
+from counton.privacy import Contribution, Limit
+from counton.store import Store, database, shared
+from counton.store import ledger as books
+from counton.strategies import Binary
+
+HALF = PureDP("0.5")
+
+
+def made(place: Path | str, limit: Limit = PureDP(1)) -> str:  # noqa: B008 - nobody changes it
+    """A ledger with a limit."""
+    with Store(place, create=True) as store:
+        store.set_limit(limit)
+    return str(place)
+
+
+def begin(state: Path | str, ledger: Path | str | None, name: str = "visits", **more: Any) -> None:
+    Stream.create(
+        state, name, Binary(9), more.pop("guarantee", HALF), ledger=ledger, **more
+    ).close()
+
+
+def entries(ledger: Path | str) -> list[tuple[str, str, bool]]:
+    with Store(ledger) as store:
+        return [(Path(e.place).name, e.spend.name, e.begun) for e in store.shared_entries]
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
+def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return made(tmp_path / "team.db")
+    return made(str(request.getfixturevalue("postgres")))
+
+
+def test_two_states_count_against_one_limit(ledger: str, tmp_path: Path) -> None:
+    begin(tmp_path / "web.db", ledger)
+    begin(tmp_path / "shop.db", ledger, guarantee=PureDP("0.3"))
+    with pytest.raises(BudgetExceeded) as refused:
+        begin(tmp_path / "app.db", ledger)
+    said = str(refused.value)
+    assert "release 'visits' asks for pure differential privacy with epsilon = 0.5" in said
+    assert "ask for at most pure differential privacy with epsilon = 0.2" in said
+    assert not list(tmp_path.glob("app.db*"))  # no state, no key
+    begin(tmp_path / "app.db", ledger, guarantee=PureDP("0.2"))
+    assert entries(ledger) == [(f"{n}.db", "visits", True) for n in ("web", "shop", "app")]
+    with Store(ledger) as store:
+        book = store.ledger
+    assert book is not None
+    assert book.remaining() is None
+
+
+def test_a_state_remembers_its_ledger(ledger: str, tmp_path: Path) -> None:
+    state = tmp_path / "web.db"
+    begin(state, ledger)
+    begin(state, None, "sales")
+    assert [name for _, name, _ in entries(ledger)] == ["visits", "sales"]
+    with pytest.raises(BudgetExceeded):
+        begin(state, None, "third")
+    with Store(state) as store:
+        assert store.streams == ("sales", "visits")
+        assert [spend.name for spend in store.spends] == ["visits", "sales"]
+
+
+def test_a_state_that_joins_enters_all_of_its_streams(ledger: str, tmp_path: Path) -> None:
+    state = tmp_path / "web.db"
+    begin(state, None, guarantee=PureDP("0.4"))
+    begin(state, None, "sales", guarantee=PureDP("0.4"))
+    with Stream.open(state, "visits", ledger=ledger) as stream:
+        stream.release(3)
+    assert entries(ledger) == [("web.db", "visits", True), ("web.db", "sales", False)]
+    with Stream.open(state, "sales") as stream:
+        stream.release(3)
+    assert entries(ledger)[1][2]
+
+
+def test_a_state_that_cannot_join_stays_as_it_was(ledger: str, tmp_path: Path) -> None:
+    state = tmp_path / "web.db"
+    for name in ("one", "two", "three"):
+        begin(state, None, name)
+    with pytest.raises(BudgetExceeded):
+        Stream.open(state, "one", ledger=ledger)
+    assert entries(ledger) == []
+    with Stream.open(state, "one") as stream:
+        stream.release(1)
+
+
+def test_a_name_of_ledger_that_is_wrong(tmp_path: Path) -> None:
+    team = made(tmp_path / "team.db")
+    with pytest.raises(StateError, match="does not exist: correct it, or make it"):
+        begin(tmp_path / "web.db", tmp_path / "taem.db")
+    Store(tmp_path / "none.db", create=True).close()
+    with pytest.raises(InvalidInput, match="has no limit"):
+        begin(tmp_path / "web.db", tmp_path / "none.db")
+    assert not list(tmp_path.glob("web.db*"))
+    begin(tmp_path / "web.db", team)
+    other = made(tmp_path / "other.db")
+    with pytest.raises(StateError, match="is another one"):
+        begin(tmp_path / "web.db", other, "sales")
+    with pytest.raises(StateError, match="is another one"):
+        Stream.open(tmp_path / "web.db", "visits", ledger=other)
+    with pytest.raises(InvalidInput, match=r"is itself counted in the ledger .*team\.db"):
+        begin(tmp_path / "shop.db", tmp_path / "web.db")
+    with pytest.raises(InvalidInput, match="is the ledger of other states itself"):
+        begin(team, other)
+
+
+def test_a_ledger_may_have_streams_of_its_own(tmp_path: Path) -> None:
+    team = made(tmp_path / "team.db")
+    begin(tmp_path / "web.db", team)
+    begin(team, team)  # which is to say nothing
+    for state, name in ((team, "sales"), (tmp_path / "web.db", "sales")):
+        with pytest.raises(BudgetExceeded):
+            begin(state, None, name, guarantee=PureDP("0.1"))
+
+
+def test_the_word_for_people_is_one_word(tmp_path: Path) -> None:
+    team = made(tmp_path / "team.db")
+    one = Contribution.add_remove(unit="visitor")
+    begin(tmp_path / "web.db", team, contribution=one)
+    begin(tmp_path / "shop.db", team)  # says no word, and has that of the ledger
+    with Store(team) as store:
+        assert [entry.spend.unit for entry in store.shared_entries] == ["visitor", "visitor"]
+    begin(tmp_path / "old.db", None)  # as "unit": which might be the same people
+    with pytest.raises(BudgetExceeded):
+        Stream.open(tmp_path / "old.db", "visits", ledger=team)
+
+
+def test_limits_of_other_kinds(tmp_path: Path) -> None:
+    team = made(tmp_path / "team.db", ApproxDP(1, "1e-6"))
+    for name in ("web", "shop"):
+        begin(tmp_path / f"{name}.db", team, guarantee=ApproxDP("0.4", "1e-7"))
+    with pytest.raises(BudgetExceeded):
+        begin(tmp_path / "app.db", team, guarantee=ApproxDP("0.4", "1e-7"))
+
+
+def test_jobs_of_a_file_share_a_ledger_beside_it(tmp_path: Path) -> None:
+    made(tmp_path / "team.db")
+    (tmp_path / "rows.csv").write_text("time\n2024-03-01T09:00\n")
+    job = 'statistic = "count"\nevents = "rows.csv"\ntime = "time"\nevery = "1d"\n'
+    job += 'from = "2024-03-01"\nsteps = 9\nuntil = "2024-03-02"\nepsilon = 0.6\n'
+    (tmp_path / "jobs.toml").write_text(
+        f'[defaults]\nledger = "team.db"\n[jobs.web]\nstate = "web.db"\n{job}'
+        f'[jobs.app]\nstate = "app.db"\n{job}'
+    )
+    jobs = load(tmp_path / "jobs.toml")
+    with run(jobs["web"]):
+        pass
+    with pytest.raises(BudgetExceeded, match=r"ask for at most .* 0\.4"):
+        run(jobs["app"])
+    with run(jobs["app"].having(epsilon="0.4", unit="event")):
+        pass
+    over = {name: job.having(out=tmp_path / "team.db.csv") for name, job in jobs.items()}
+    over["web"] = over["web"].having(ledger=tmp_path / "team.db.csv", out=None)
+    with pytest.raises(InvalidInput, match=r"reads or keeps \(ledger\)"):
+        refuse_shared(over)
+
+
+# What was put back.
+
+
+def copied(place: Path, to: Path) -> None:
+    for file in place.parent.glob(f"{place.name}*"):
+        shutil.copy(file, to.parent / file.name.replace(place.name, to.name))
+
+
+def test_a_ledger_put_back_is_refused(tmp_path: Path) -> None:
+    team = Path(made(tmp_path / "team.db", PureDP(9)))
+    begin(tmp_path / "web.db", team)
+    copied(team, tmp_path / "copy.db")
+    begin(tmp_path / "shop.db", team)
+    shutil.copy(tmp_path / "copy.db", team)
+    with pytest.raises(
+        StateError, match=r"ledger .*team\.db ends at entry 1, and entry 2 is known"
+    ):
+        begin(tmp_path / "new.db", team)  # its witness stood beside it
+    assert not list(tmp_path.glob("new.db*"))
+
+
+@pytest.mark.parametrize("others", [True, False])
+def test_a_ledger_put_back_with_its_witness_is_refused(tmp_path: Path, others: bool) -> None:
+    team = Path(made(tmp_path / "team.db", PureDP(9)))
+    begin(tmp_path / "web.db", team)
+    copied(team, tmp_path / "copy.db")
+    begin(tmp_path / "shop.db", team)
+    copied(tmp_path / "copy.db", team)
+    if others:  # as many entries as before, and others
+        begin(tmp_path / "app.db", team)
+    said = "has another entry 2" if others else "ends at entry 1"
+    with pytest.raises(StateError, match=said):
+        Stream.open(tmp_path / "shop.db", "visits")
+    with pytest.raises(StateError, match=said):
+        begin(tmp_path / "shop.db", team, "sales")
+
+
+def test_a_ledger_put_back_on_a_server_is_refused(postgres: str, tmp_path: Path) -> None:
+    made(postgres)
+    begin(tmp_path / "web.db", postgres)
+    begin(tmp_path / "shop.db", postgres)
+    connected = sa.create_engine(database.database_url(postgres))
+    with connected.begin() as connection:
+        connection.execute(books.entered.delete().where(books.entered.c.number == 2))
+    connected.dispose()
+    with pytest.raises(StateError, match="ends at entry 1"):
+        Stream.open(tmp_path / "shop.db", "visits")
+    with Stream.open(tmp_path / "web.db", "visits") as stream:  # which has not seen the other
+        stream.release(1)
+
+
+def test_a_copy_of_a_ledger_without_its_witness_is_refused(tmp_path: Path) -> None:
+    team = Path(made(tmp_path / "team.db"))
+    begin(tmp_path / "web.db", team)
+    shutil.copy(team, tmp_path / "copy.db")
+    with pytest.raises(StateError, match="is a copy, or was moved without it"):
+        begin(tmp_path / "shop.db", tmp_path / "copy.db")
+    with pytest.raises(StateError, match="is a copy, or was moved without it"):
+        Stream.open(tmp_path / "web.db", "visits", ledger=tmp_path / "copy.db")
+
+
+def test_a_ledger_that_was_moved_is_found_again(tmp_path: Path) -> None:
+    team, moved = Path(made(tmp_path / "team.db")), tmp_path / "moved.db"
+    begin(tmp_path / "web.db", team)
+    for file in (team, Path(f"{team}.witness")):
+        file.rename(str(file).replace("team", "moved"))
+    with pytest.raises(StateError, match="does not exist"):
+        Stream.open(tmp_path / "web.db", "visits")
+    Stream.open(tmp_path / "web.db", "visits", ledger=moved).close()
+    Stream.open(tmp_path / "web.db", "visits").close()
+
+
+def test_a_state_put_back_is_refused_without_a_witness_of_its_own(
+    ledger: str, tmp_path: Path
+) -> None:
+    state, old = tmp_path / "web.db", tmp_path / "old.db"
+    begin(state, ledger)
+    with Stream.open(state, "visits") as stream:
+        stream.release(3)
+    shutil.copy(state, old)
+    with Stream.open(state, "visits") as stream:
+        stream.release(4)
+    shutil.copy(old, state)
+    Path(f"{state}.key.witness").unlink()
+    with pytest.raises(StateError, match="says that step 2 is released"):
+        Stream.open(state, "visits")
+
+
+def test_of_two_copies_one_goes_on(ledger: str, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    one, two = (tmp_path / name / "web.db" for name in ("one", "two"))
+    begin(one, ledger)
+    copied(one, two)
+    with Stream.open(one, "visits") as first, Stream.open(two, "visits") as second:
+        first.release(3)
+        with pytest.raises(StateError, match=r"says that step 1 is released|another release"):
+            second.release(4)
+
+
+def test_of_two_copies_in_which_one_stream_is_begun_one_has_the_entry(
+    ledger: str, tmp_path: Path
+) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    one, two = (tmp_path / name / "web.db" for name in ("one", "two"))
+    Store(one, create=True).close()
+    copied(one, two)
+    begin(one, ledger)
+    with pytest.raises(StateError, match="has an entry for stream 'visits'"):
+        begin(two, ledger)
+    begin(two, ledger, "other")
+    assert len(entries(ledger)) == 2
+
+
+def test_a_release_that_the_ledger_did_not_hear_of_is_not_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    team, state = made(tmp_path / "team.db"), tmp_path / "web.db"
+    begin(state, team)
+
+    def away(*_: object) -> None:
+        raise StateError("the server is away")
+
+    change = shared.SharedLedger.change
+    with Stream.open(state, "visits") as stream:
+        monkeypatch.setattr(shared.SharedLedger, "change", away)
+        with pytest.raises(StateError, match="not shown yet"):
+            stream.release(3)
+    monkeypatch.setattr(shared.SharedLedger, "change", change)
+    with Stream.open(state, "visits") as stream:
+        assert stream.step == 1
+        assert stream.release(3, step=1).step == 1
+
+
+# Interrupted anywhere, and in every order.
+
+
+class Killed(BaseException):
+    """What a process dies of, as far as databases can tell."""
+
+
+@contextmanager
+def killed_at(deadly: int) -> Iterator[None]:
+    """Die before an event: a statement that writes, or a commit, of any database."""
+    count = 0
+
+    def commits(*_: object) -> None:
+        nonlocal count
+        count += 1
+        if count == deadly:
+            raise Killed
+
+    def writes(_c: object, _cursor: object, statement: str, *_: object) -> None:
+        verb, *_ = statement.split(maxsplit=1)
+        if verb in ("INSERT", "UPDATE") and ("_shared_" in statement or "_streams" in statement):
+            commits()
+
+    heard = {"before_cursor_execute": writes, "commit": commits}
+    for name, hear in heard.items():
+        event.listen(Engine, name, hear)
+    try:
+        yield
+    finally:
+        for name, hear in heard.items():
+            event.remove(Engine, name, hear)
+
+
+def after_each_death(tmp_path: Path, *, step: int = 1) -> list[int]:
+    """Numbers of entries after a death at each event of a first release; then it is run again.
+
+    Raises:
+        AssertionError: a stream is there whose entry is not, or an entry is there twice.
+    """
+    found = []
+    for number in itertools.count(1, step):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        team, state = made(folder / "team.db"), folder / "web.db"
+        try:
+            with killed_at(number):
+                released(state, team)
+        except Killed:
+            pass
+        else:
+            return found
+        there = entries(team)
+        if state.exists():
+            with Store(state) as store:
+                assert len(store.streams) <= len(there), f"uncounted after {number}"
+        assert released(state, team) is not None
+        assert entries(team) == [("web.db", "visits", True)], f"entered otherwise after {number}"
+        found.append(len(there))
+    raise AssertionError
+
+
+def released(state: Path, ledger: str | Path) -> int:
+    """What a run does: begin a stream or go on with it, and release its first step."""
+    known = ()
+    if state.exists():
+        with Store(state) as store:
+            known = store.streams
+    terms = Binary(9), HALF
+    open_ = Stream.open if known else Stream.create
+    more: Any = () if known else terms
+    with open_(state, "visits", *more, ledger=ledger) as stream:
+        return int(stream.release(7, step=1).value)
+
+
+@pytest.mark.slow
+def test_an_entry_is_made_once_wherever_a_run_dies(tmp_path: Path) -> None:
+    found = after_each_death(tmp_path)
+    assert set(found) == {0, 1}
+    assert found == sorted(found)  # once reserved, it counts
+
+
+@pytest.mark.slow
+def test_an_entry_that_is_made_after_the_stream_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    enter, joined = shared.SharedLedger.enter, shared.SharedLedger.joined
+
+    def later(self: shared.SharedLedger, state: Any, name: str) -> Any:
+        with monkeypatch.context() as right:
+            right.setattr(shared.SharedLedger, "enter", enter)
+            return joined(self, state, name)
+
+    monkeypatch.setattr(shared.SharedLedger, "enter", lambda *_: None)
+    monkeypatch.setattr(shared.SharedLedger, "entry", lambda *_: None)
+    monkeypatch.setattr(shared.SharedLedger, "joined", later)
+    with pytest.raises(AssertionError, match="after"):
+        after_each_death(tmp_path)
+
+
+@pytest.mark.slow
+def test_an_entry_that_is_made_twice_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reserve = shared.SharedLedger._reserve
+
+    def anew(self: Any, connection: Any, state: Any, spend: Any, kind: Any) -> int:
+        number = connection.execute(sa.select(sa.func.count(books.entered.c.number))).scalar_one()
+        other = spend._replace(name=spend.name + "'" * number)
+        return reserve(self, connection, state, other, kind)
+
+    monkeypatch.setattr(shared.SharedLedger, "_reserve", anew)
+    with pytest.raises(AssertionError, match="entered otherwise after"):
+        after_each_death(tmp_path)
+
+
+def run_in_processes(states: list[Path], ledger: str) -> list[int]:
+    """Processes that begin streams in their states until nothing is left; how many each began."""
+    script = """
+import sys
+from counton import PureDP, Stream
+from counton.errors import BudgetExceeded, StreamConflict
+from counton.strategies import Binary
+state, ledger, begun = sys.argv[1], sys.argv[2], 0
+sys.stdin.readline()
+while True:
+    try:
+        name = f"stream {begun}"
+        Stream.create(state, name, Binary(9), PureDP("0.125"), ledger=ledger).close()
+    except BudgetExceeded:
+        break
+    except StreamConflict:
+        continue
+    begun += 1
+print(begun)
+"""
+    path = os.pathsep.join(sys.path)
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", script, state, ledger],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": path},
+        )
+        for state in states
+    ]
+    for one in started:
+        assert one.stdin is not None
+        one.stdin.write("\n")
+        one.stdin.flush()
+    return [int(one.communicate(timeout=HANGS)[0]) for one in started]
+
+
+@pytest.mark.slow
+def test_two_processes_at_once_fill_a_limit_and_no_more(ledger: str, tmp_path: Path) -> None:
+    begun = run_in_processes([tmp_path / "web.db", tmp_path / "shop.db"], ledger)
+    assert sum(begun) == 8  # times 0.125
+    assert len(entries(ledger)) == 8
+    assert all(is_begun for _, _, is_begun in entries(ledger))
+    with Store(ledger) as store:
+        book = store.ledger
+    assert book is not None
+    assert book.remaining() is None
+
+
+class World:
+    """A state, a copy of it, a ledger and a copy of that; and everything that was shown."""
+
+    def __init__(self, folder: Path, shown: tuple[tuple[str, int, int], ...] = ()) -> None:
+        self.folder, self.shown = folder, shown
+        self.team = folder / "team.db"
+
+    def fork(self, folder: Path) -> World:
+        shutil.copytree(self.folder, folder)
+        return World(folder, self.shown)
+
+    def does_all(self, order: str) -> None:
+        """Several moves."""
+        for act in order.split(", "):
+            self.does(act)
+
+    def does(self, act: str) -> None:
+        """One move; what is refused changes nothing.
+
+        Raises:
+            AssertionError: something was released that is not counted, or a noise again.
+        """
+        what, _, which = act.partition(" ")
+        saved, one, other = (self.folder / name for name in ("saved.db", "A", "B"))
+        if what == "save":
+            shutil.copy(self.team, saved)
+        elif what == "restore" and saved.exists():
+            shutil.copy(saved, self.team)
+        elif what == "copy":  # with its key; the witness stays where it was
+            shutil.rmtree(other, ignore_errors=True)
+            shutil.copytree(one, other, ignore=shutil.ignore_patterns("*.witness"))
+        elif which and (self.folder / which).exists():
+            self._runs(which, what)
+
+    def _runs(self, which: str, what: str) -> None:
+        state, data = self.folder / which / "web.db", ord(which)
+        dies = {"run": None, "reserve": "enter", "make": "entry"}[what]
+        with pytest.MonkeyPatch.context() as patched:
+            if dies is not None:
+                patched.setattr(*_dying(dies))
+            try:
+                with Store(state) as store:
+                    known = bool(store.streams)
+                if not known:
+                    begin(state, self.team)
+                with Stream.open(state, "visits", ledger=self.team) as stream:
+                    shown = stream.release(data)
+                    row = stream.key_fingerprint, shown.step, data
+            except (Killed, CountonError):
+                return
+        self.shown = (*self.shown, row)
+        for key, step, of in self.shown:
+            given = {other for one, at, other in self.shown if (one, at) == (key, step)}
+            assert given == {of}, "one noise for two data sets"
+        assert len({key for key, _, _ in self.shown}) <= len(entries(self.team)), "not counted"
+
+
+def _dying(method: str) -> tuple[type, str, Any]:
+    """A run that dies when it has reserved its entry, or made its stream before it claims it."""
+    right = getattr(shared.SharedLedger, method)
+    if method == "entry":
+        right_check = shared.SharedEntry.check
+
+        def check(self: shared.SharedEntry, step: int, digest: Any) -> None:
+            if not step and self._row().token is None:
+                raise Killed
+            right_check(self, step, digest)
+
+        return shared.SharedEntry, "check", check
+
+    def dies(self: Any, *given: Any) -> Any:
+        right(self, *given)
+        raise Killed
+
+    return shared.SharedLedger, method, dies
+
+
+ACTS = ("run A", "run B", "reserve A", "make A", "make B", "copy", "save", "restore")
+
+
+def walk(world: World, folder: Path, depth: int, path: tuple[str, ...] = ()) -> Iterator[str]:
+    """Every order of moves; the orders in which a law is broken."""
+    for number, act in enumerate(ACTS):
+        there = world.fork(folder / f"{len(path)}{number}")
+        try:
+            there.does(act)
+        except AssertionError as broken:
+            yield f"{(*path, act)}: {broken}"
+        else:
+            if depth > 1:
+                yield from walk(there, folder, depth - 1, (*path, act))
+        shutil.rmtree(there.folder)
+
+
+def beginning(tmp_path: Path) -> World:
+    """A ledger, and a state in which nothing is begun."""
+    (tmp_path / "start" / "A").mkdir(parents=True)
+    made(tmp_path / "start" / "team.db", PureDP(9))
+    Store(tmp_path / "start" / "A" / "web.db", create=True).close()
+    return World(tmp_path / "start")
+
+
+@pytest.mark.slow
+def test_no_order_of_runs_deaths_and_copies_breaks_the_laws(tmp_path: Path) -> None:
+    depth = int(os.environ.get("COUNTON_ORDERS", "2"))
+    assert [*walk(beginning(tmp_path), tmp_path, depth)] == []
+
+
+def _nothing(*_: object) -> None:
+    return None
+
+
+def _unseen(self: shared.SharedLedger, ties: Any) -> Any:
+    with self._database.transaction(write=False) as connection:
+        return shared._end(connection)
+
+
+#: What might be left out, and the order of moves that shows it.
+WRONG: dict[str, tuple[list[tuple[type, str, Any]], str]] = {
+    "a ledger that has forgotten is refused": (
+        [(shared.SharedLedger, "refuse_forgotten", _unseen)],
+        "copy, save, run A, restore, run B",
+    ),
+    "a ledger remembers what was released": (
+        [(shared.SharedEntry, "check", _nothing), (shared.SharedEntry, "note", _nothing)],
+        "run A, copy, run A, run B",
+    ),
+}
+
+
+@pytest.mark.parametrize("law", WRONG)
+def test_what_each_rule_is_good_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, law: str
+) -> None:
+    wrong, order = WRONG[law]
+    start = beginning(tmp_path)
+    world = start.fork(tmp_path / "right")
+    world.does_all(order)
+    assert world.shown
+    for change in wrong:
+        monkeypatch.setattr(*change)
+    world = start.fork(tmp_path / "wrong")
+    with pytest.raises(AssertionError, match=r"not counted|two data sets"):
+        world.does_all(order)
