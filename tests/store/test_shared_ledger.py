@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -333,11 +333,11 @@ def killed_at(deadly: int) -> Iterator[None]:
             raise Killed
 
     def writes(_c: object, _cursor: object, statement: str, *_: object) -> None:
-        verb, *_ = statement.split(maxsplit=1)
+        verb = statement.split(maxsplit=1)[0]
         if verb in ("INSERT", "UPDATE") and ("_shared_" in statement or "_streams" in statement):
             commits()
 
-    heard = {"before_cursor_execute": writes, "commit": commits}
+    heard: dict[str, Callable[..., Any]] = {"before_cursor_execute": writes, "commit": commits}
     for name, hear in heard.items():
         event.listen(Engine, name, hear)
     try:
@@ -353,7 +353,7 @@ def after_each_death(tmp_path: Path, *, step: int = 1) -> list[int]:
     Raises:
         AssertionError: a stream is there whose entry is not, or an entry is there twice.
     """
-    found = []
+    found: list[int] = []
     for number in itertools.count(1, step):
         folder = tmp_path / str(number)
         folder.mkdir()
@@ -377,7 +377,7 @@ def after_each_death(tmp_path: Path, *, step: int = 1) -> list[int]:
 
 def released(state: Path, ledger: str | Path) -> int:
     """What a run does: begin a stream or go on with it, and release its first step."""
-    known = ()
+    known: tuple[str, ...] = ()
     if state.exists():
         with Store(state) as store:
             known = store.streams
