@@ -100,7 +100,8 @@ def test_rows_and_sums(place: Workplace, table: str) -> None:
     [
         (("--difference", "a,x"), "x"),
         (("--difference", "a"), "--other-steps"),
-        (("--difference", "a,b", "--share", "a"), "two questions"),
+        (("--difference", "a,b", "--sums", "1d"), "two questions"),
+        (("--difference", "a,b", "--of", "mean"), "leave it out"),
         (("--steps", "9:"), "released steps 1:3"),
         (("--level", "2"), "level"),
     ],
@@ -113,7 +114,7 @@ def test_what_cannot_be_answered_says_why(
     assert message in done.err
 
 
-def test_a_statistic_says_what_it_cannot_answer(place: Workplace) -> None:
+def test_a_statistic_answers_of_its_numbers(place: Workplace) -> None:
     out = place.folder / "t.csv"
     events = place.write("e.csv", ["00:10,3", "01:30,4", "02:10,5"], header="time,paid")
     new = place.new(by=None, domain=None)
@@ -123,7 +124,19 @@ def test_a_statistic_says_what_it_cannot_answer(place: Workplace) -> None:
     assert "mean" in place.plain("answer", str(out)).out
     done = place.plain("answer", str(out), "--difference", "a,b")
     assert done.code == 2
+    assert "must be 'mean', 'sum' or 'count'" in done.err
+    done = place.plain("answer", str(out), "--sums", "1d")
     assert "holds readings of average" in done.err
+    found = asked(place, str(out), "--difference", "mean", "--steps", "2:2", "--other-steps", "1:1")
+    assert found["what"] == "mean in step 2 minus mean in step 1"
+    change = asked(place, str(out), "--change", "mean", "--steps", "2:", "--other-steps", "1:1")
+    assert change["what"] == "mean in step 2 against mean in step 1, in per cent"
+    words = ("--difference", "mean,mean", "--change", "sum", "--other-steps", "1:1")
+    done = place.plain("answer", str(out), *words)
+    assert "All 2 intervals hold together with probability 95%." in done.out
+    answers = asked(place, str(out), *words)["answers"]
+    assert isinstance(answers, list)
+    assert len(answers) == 2
 
 
 def test_no_such_source_is_said(place: Workplace) -> None:

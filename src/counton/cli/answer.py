@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 from rich.console import Console
@@ -20,6 +22,8 @@ from counton.results.choosing import groups_named, steps_between, steps_within
 from counton.results.files import ADDRESSES, TABLES, is_database, promise_of
 from counton.results.release import Release
 
+#: Questions with one number for an answer.
+_QUESTIONS = ("difference", "ratio", "change", "share")
 #: Rows that the screen shows.
 _ROWS = 40
 
@@ -30,33 +34,44 @@ def perform(options: AnswerOptions) -> None:
     Raises:
         CountonError: see `counton.read` and `Released`.
     """
-    released = _released(options)
+    released = _released(options, options.source, options.name)
     steps = _steps(options.steps, released)
     if options.start is not None or options.until is not None:
         steps = steps_within(released.definition, steps, options.start, options.until)
-    asked = [
-        name
-        for name in ("difference", "ratio", "share", "sums")
-        if getattr(options, name) is not None
-    ]
-    if len(asked) > 1:
+    asked = [(name, words) for name in _QUESTIONS for words in getattr(options, name) or ()]
+    if asked and options.sums is not None:
         raise InvalidInput(
-            f"{field(asked[0], getattr(options, asked[0]))} and "
-            f"{field(asked[1], getattr(options, asked[1]))} are two questions: ask one at a time"
+            f"{field(asked[0][0], asked[0][1])} and {field('sums', options.sums)} are two "
+            f"questions: ask one at a time"
         )
-    if not asked or options.sums is not None:
+    if not asked:
         chosen = options.steps or options.start or options.until
-        found = released.only(steps) if chosen and not asked else released
+        found = released.only(steps) if chosen and options.sums is None else released
         table = found.table() if options.sums is None else found.sums(options.sums)
         _print_table(table, released, options)
         return
-    one = _answer(released, options, asked[0], steps)
+    answers = [_answer(released, options, name, words, steps, len(asked)) for name, words in asked]
     if options.json:
-        numbers = {name: values[0].item() for name, values in one.table_columns().items()}
-        print_json({**numbers, "about": promise_of(released)})
+        about = {"about": promise_of(released)}
+        numbers = [_numbers(one) for one in answers]
+        print_json({**numbers[0], **about} if len(answers) == 1 else {"answers": numbers, **about})
         return
     print_line(Console(), released.describe().split("\n")[0], bold=True)
-    print_line(Console(), one.describe())
+    for one in answers:
+        print_line(Console(), one.describe())
+    if len(answers) > 1:
+        level = f"{100 * released.level:g}%"
+        text = f"All {len(answers)} intervals hold together with probability {level}."
+        print_line(Console(), text)
+
+
+def _numbers(one: Answer) -> dict[str, Any]:
+    """An answer as JSON values; null for numbers that JSON does not have."""
+    numbers = {name: values[0].item() for name, values in one.table_columns().items()}
+    return {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in numbers.items()
+    }
 
 
 def _steps(given: str | None, released: Release) -> range:
@@ -65,17 +80,16 @@ def _steps(given: str | None, released: Release) -> range:
     return steps_between(given, released.steps.stop - 1, windows)
 
 
-def _released(options: AnswerOptions) -> Release:
-    if options.source.startswith(ADDRESSES):
-        return read(options.source, name=options.name, level=options.level, token=options.token)
-    if options.token is not None:
+def _released(options: AnswerOptions, source: str, name: str | None) -> Release:
+    if source.startswith(ADDRESSES):
+        return read(source, name=name, level=options.level, token=options.token)
+    if options.token is not None and source == options.source:
         raise InvalidInput(
-            f"{field('token')} is for a service, and {options.source!r} is no address of one: "
-            f"leave it out"
+            f"{field('token')} is for a service, and {source!r} is no address of one: leave it out"
         )
-    if (public := public_places(options.source)) is not None:
-        return read(public, name=options.name, level=options.level)
-    return released_in(options.source, options.name, level=options.level)
+    if (public := public_places(source)) is not None:
+        return read(public, name=name, level=options.level)
+    return released_in(source, name, level=options.level)
 
 
 def public_places(source: str) -> list[str] | None:
@@ -96,13 +110,16 @@ def public_places(source: str) -> list[str] | None:
     return names if all(Path(name).suffix.lower() in TABLES for name in names) else None
 
 
-def _answer(released: Release, options: AnswerOptions, asked: str, steps: range) -> Answer:
-    """The one number that is asked for."""
-    words = getattr(options, asked)
+def _answer(
+    released: Release, options: AnswerOptions, asked: str, words: str, steps: range, many: int
+) -> Answer:
+    """One of the numbers that are asked for, of so many."""
     named = groups_named(words, released.definition.groups)
     if asked == "share":
-        return released.share(named if len(named) > 1 else named[0], steps=steps)
-    if len(named) == 1 and options.other_steps is not None:
+        group = named if len(named) > 1 else named[0]
+        return released.share(group, steps=steps, of=options.of, at_once=many)
+    beside = None if options.beside is None else _released(options, options.beside, None)
+    if len(named) == 1 and (options.other_steps is not None or beside is not None):
         named = [named[0], named[0]]
     if len(named) != 2:
         raise InvalidInput(
@@ -111,10 +128,23 @@ def _answer(released: Release, options: AnswerOptions, asked: str, steps: range)
         )
     later = None
     if options.other_steps is not None:
-        later = _steps(options.other_steps, released)
-    if asked == "difference":
-        return released.difference(named[0], named[1], steps=steps, other_steps=later)
-    return released.ratio(named[0], named[1], steps=steps, other_steps=later)
+        later = _steps(options.other_steps, beside or released)
+    elif beside is not None:  # the same words may mean other steps of another stream
+        later = _steps(options.steps, beside)
+    question = {
+        "difference": released.difference,
+        "ratio": released.ratio,
+        "change": released.change,
+    }[asked]
+    return question(
+        named[0],
+        named[1],
+        steps=steps,
+        other_steps=later,
+        of=options.of,
+        beside=beside,
+        at_once=many,
+    )
 
 
 def _print_table(table: pl.DataFrame, released: Release, options: AnswerOptions) -> None:

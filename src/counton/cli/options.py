@@ -406,9 +406,26 @@ class AnswerOptions:
     token: str | None = option(
         None, "that the service asks for, or env:NAME; default: what COUNTON_TOKEN holds"
     )
-    difference: str | None = option(None, "how much more in one group than in another: A,B")
-    ratio: str | None = option(None, "how many times as much in one group as in another: A,B")
-    share: str | None = option(None, "which part of all groups these are: A, or A,B")
+    difference: list[str] | None = option(
+        None,
+        "how much more in one group than in another: A,B; of a statistic without groups its "
+        "numbers, as in mean; repeat it, and what is asked holds together",
+    )
+    ratio: list[str] | None = option(
+        None, "how many times as much in one group as in another: A,B; may be repeated"
+    )
+    change: list[str] | None = option(
+        None, "by how many per cent one group is above another: A,B; may be repeated"
+    )
+    share: list[str] | None = option(
+        None, "which part of all groups these are: A, or A,B; may be repeated"
+    )
+    of: str | None = option(
+        None, "which number of each group, where a statistic has several: mean, count, 0.9"
+    )
+    beside: str | None = option(
+        None, "another table, state or address, whose stream the second group is of", "--with"
+    )
     steps: str | None = option(
         None, "in these steps, first and last: 25:48, 25: or :48, or days 2024-03-18:2024-03-24"
     )

@@ -381,7 +381,8 @@ def _weighted(
     weights: Any,
 ) -> Window:
     """A window's sum over cells, each with a weight."""
-    from counton.mechanisms.contrasts import Part, combined
+    from counton.mechanisms.contrasts import combined
+    from counton.mechanisms.formulas import Part
 
     chosen = _chosen(terms, ... if cells is None else cells)
     given = [float(weight) for weight in np.asarray(weights, dtype=np.float64).ravel()]

@@ -16,7 +16,6 @@ from counton.errors import InvalidInput, field
 from counton.exact import figures, quantity
 from counton.mechanisms import StreamTerms
 from counton.mechanisms.intervals import halfwidths, joint_halfwidths, window_halfwidths
-from counton.results.choosing import steps_between
 from counton.results.description import Carried, Description
 from counton.results.release import Groups, Release, Steps
 from counton.results.screen import MOST, Screen
@@ -25,8 +24,9 @@ from counton.results.series import Numbers, Series, local_times, some_of
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from counton.mechanisms.contrasts import Answer, Part
+    from counton.mechanisms.formulas import Formula, Part
     from counton.plots import Curves
+    from counton.windows import Windows
 
 
 @dataclass(frozen=True, repr=False)
@@ -304,140 +304,29 @@ class ReleasedCells(Release):
             return estimates
         return cast("Numbers", np.cumsum(estimates, axis=0))
 
-    def difference(
-        self,
-        one: Groups,
-        other: Groups,
-        *,
-        steps: Steps = None,
-        other_steps: Steps = None,
-        at_once: int = 1,
-    ) -> Answer:
-        """How much more happened in one group, or in some steps, than in another; with an interval.
+    def asked(self, one: Groups, steps: Steps = None, of: str | None = None) -> Formula:
+        """See `Release.asked`: groups that are added up, each with its weight."""
+        from counton.mechanisms.contrasts import summed
 
-        Args:
-            one, other: a group, several that are added up, or a mapping of weights by group.
-            steps: in which of the steps; ``"25:48"`` with both ends, days as in
-                ``"2024-03-18:2024-03-24"`` with both ends, a ``range``, or None: all.
-            other_steps: in which of them ``other`` is looked at; None: the same.
-            at_once: so many answers are asked for together, whose intervals hold all at once with
-                the probability ``level`` (Bonferroni).
+        if of is not None:
+            raise InvalidInput(
+                f"{field('of', of)} names one of several numbers of a statistic, and "
+                f"{self.terms.name!r} holds the {self.definition.subject}: leave it out"
+            )
+        return summed(self.terms, self._parts(one, steps), self._after)
 
-        Raises:
-            InvalidInput: no such group or step, or groups that nobody declared.
+    def whole(self, steps: Steps = None, of: str | None = None) -> Formula:
+        """See `Release.whole`: all declared groups."""
+        return self.asked(self.definition.groups, steps, of)
 
-        >>> import tempfile
-        >>> import polars as pl
-        >>> from counton import PureDP, release
-        >>> folder = tempfile.TemporaryDirectory()
-        >>> visits = pl.DataFrame({
-        ...     "time": ["2024-03-01T09:00", "2024-03-02T11:30", "2024-03-03T10:15"],
-        ...     "page": ["home", "shop", "home"],
-        ... })
-        >>> found = release(
-        ...     "count", visits, time="time", every="1d", start="2024-03-01", steps=365, by="page",
-        ...     until="newest", domain=["home", "shop"], guarantee=PureDP(1),
-        ...     state=folder.name + "/visits.db",
-        ... ).released()
-        >>> found.difference("home", "shop").what
-        'home minus shop'
-        >>> found.difference("home", "home", steps="2:2", other_steps="1:1").what
-        'home in step 2 minus home in step 1'
-        >>> found.share("home").lower >= 0
-        True
-        >>> folder.cleanup()
-        """
-        from counton.mechanisms.contrasts import combined
+    @property
+    def parts_of_whole(self) -> bool:
+        """See `Release.parts_of_whole`: counts are."""
+        return self.terms.contribution.resolution is None
 
-        later = steps if other_steps is None else other_steps
-        above, below = self._parts(one, steps), self._parts(other, later, -1.0)
-        words = _pair(one, steps, other, later, self, "minus")
-        return combined(
-            self.terms, [*above, *below], self._after, self.level, at_once=at_once, what=words
-        )
-
-    def ratio(
-        self,
-        one: Groups,
-        other: Groups,
-        *,
-        steps: Steps = None,
-        other_steps: Steps = None,
-        at_once: int = 1,
-    ) -> Answer:
-        """How many times as much happened in one group, or in some steps, as in another.
-
-        The interval is Fieller's: infinite where the divisor may be 0.
-
-        Args and errors as of `difference`.
-        """
-        from counton.mechanisms.contrasts import ratio
-
-        later = steps if other_steps is None else other_steps
-        words = _pair(one, steps, other, later, self, "over")
-        return ratio(
-            self.terms,
-            self._parts(one, steps),
-            self._parts(other, later),
-            self._after,
-            self.level,
-            at_once=at_once,
-            what=words,
-        )
-
-    def share(self, one: Groups, *, steps: Steps = None, at_once: int = 1) -> Answer:
-        """Which part of all declared groups one is, from 0 to 1 if counts are; with an interval.
-
-        Args and errors as of `difference`.
-        """
-        found = self.ratio(one, self.definition.groups, steps=steps, at_once=at_once)
-        words = found.what.partition(" over ")[0] + ", of all groups" + _within_words(steps, self)
-        if self.terms.contribution.resolution is not None or isinstance(one, Mapping):
-            return replace(found, what=words)
-        lower, upper = (min(max(end, 0.0), 1.0) for end in found.interval())
-        return replace(found, lower=lower, upper=upper, what=words)
-
-    def shares_of_groups(self, *, steps: Steps = None) -> pl.DataFrame:
-        """The share of each group, with intervals that hold for all of them at once.
-
-        Columns: group, estimate, std, lower, upper.
-
-        Raises:
-            InvalidInput: no such step, or groups that nobody declared.
-        """
-        found = [self.share(group, steps=steps, at_once=len(self.groups)) for group in self.groups]
-        return pl.DataFrame(
-            {
-                "group": list(self.groups),
-                "estimate": [one.value for one in found],
-                "std": [one.std for one in found],
-                "lower": [one.lower for one in found],
-                "upper": [one.upper for one in found],
-            }
-        )
-
-    def combine(
-        self, weights: Mapping[str, float], *, steps: Steps = None, at_once: int = 1
-    ) -> Answer:
-        """A sum over groups with a weight each, which may have a sign; with an interval.
-
-        Args and errors as of `difference`.
-        """
-        from counton.mechanisms.contrasts import combined
-
-        words = " + ".join(f"{weight:g} {group}" for group, weight in weights.items())
-        return combined(
-            self.terms,
-            self._parts(weights, steps),
-            self._after,
-            self.level,
-            at_once=at_once,
-            what=words.replace("+ -", "- ") + _within_words(steps, self),
-        )
-
-    def _parts(self, asked: Groups, steps: Steps, sign: float = 1.0) -> list[Part]:
+    def _parts(self, asked: Groups, steps: Steps) -> list[Part]:
         """What is added up, in cells of the stream."""
-        from counton.mechanisms.contrasts import Part
+        from counton.mechanisms.formulas import Part
 
         if self.since is not None:
             raise InvalidInput(
@@ -453,11 +342,9 @@ class ReleasedCells(Release):
                 f"{field('groups')} names {wrong!r}, which is not among the groups; choose from "
                 f"{some_of(self.definition.groups)}"
             )
-        start, stop = _ends(steps, self)
+        start, stop = self.ends(steps)
         place = {group: cell for cell, group in enumerate(self.definition.groups)}
-        return [
-            Part(sign * float(weight), start, stop, place[group]) for group, weight in given.items()
-        ]
+        return [Part(float(weight), start, stop, place[group]) for group, weight in given.items()]
 
     def _after(self, cell: int, step: int) -> float:
         """The released total of a cell after a step, in this stream."""
@@ -514,6 +401,10 @@ class ReleasedCells(Release):
                 **sums,
             }
         )
+
+    @property
+    def _cut(self) -> Windows:
+        return self.definition.windows
 
     @property
     def delay(self) -> int:
@@ -868,34 +759,6 @@ def error_in_words(series: Series, what: str, level: float) -> str:
         f"The noise of a {what} has the standard deviation {last} at the last step{between}, and "
         f"its {100 * level:g}% interval there reaches {quantity(half, half)} to both sides."
     )
-
-
-def _ends(steps: Steps, released: ReleasedCells) -> tuple[int, int]:
-    """The step before the first, and the last.
-
-    Raises:
-        InvalidInput: steps that are not released.
-    """
-    chosen = steps_between(steps, released.steps.stop - 1, released.definition.windows)
-    return chosen.start - 1, chosen.stop - 1
-
-
-def _within_words(steps: Steps, released: ReleasedCells) -> str:
-    if steps is None:
-        return ""
-    start, stop = _ends(steps, released)
-    return f" in step {stop}" if stop == start + 1 else f" in steps {start + 1} to {stop}"
-
-
-def _pair(
-    one: Groups, steps: Steps, other: Groups, later: Steps, released: ReleasedCells, how: str
-) -> str:
-    """What is compared, in words."""
-    names = [asked if isinstance(asked, str) else " and ".join(asked) for asked in (one, other)]
-    if steps == later:
-        return f"{names[0]} {how} {names[1]}{_within_words(steps, released)}"
-    first, second = (_within_words(part, released) for part in (steps, later))
-    return f"{names[0]}{first} {how} {names[1]}{second}"
 
 
 #: Columns of a table that say of what its numbers are.

@@ -16,11 +16,12 @@ from counton.columns import WHEN
 from counton.errors import InvalidInput, field
 from counton.exact import figures, quantity
 from counton.mechanisms import StreamTerms
+from counton.mechanisms.formulas import Asked, Formula, Part, Sum
 from counton.mechanisms.intervals import window_halfwidths
 from counton.privacy.guarantees import plural
 from counton.results.description import Description
 from counton.results.packing import MOST_CELLS, packed
-from counton.results.release import Release
+from counton.results.release import Groups, Release, Steps
 from counton.results.screen import Screen, largest_rows
 from counton.results.series import local_times
 from counton.results.shown import EVERYTHING, Look, Shown, check_shown
@@ -163,6 +164,75 @@ class ReleasedReadings(Release):
         for group in groups:
             self.statistic.group(group)
         return replace(found, chosen=tuple(groups))
+
+    def asked(self, one: Groups, steps: Steps = None, of: str | None = None) -> Asked:
+        """See `Release.asked`: of all steps asked for, what came in them together."""
+        if isinstance(one, str):
+            return self._number(one, steps, of)
+        given = one if isinstance(one, Mapping) else dict.fromkeys(one, 1.0)
+        found = [(self._number(name, steps, of), weight) for name, weight in given.items()]
+        if not found:
+            raise InvalidInput(f"{field('groups')} names no group; give at least one")
+        total = Formula()
+        for number, weight in found:
+            if not isinstance(number, Formula):
+                raise InvalidInput(
+                    f"{of or 'what is read of ' + repr(self.definition.what)} of several groups is "
+                    f"no sum of theirs; name one group"
+                )
+            total = total + number * float(weight)
+        return total
+
+    def whole(self, steps: Steps = None, of: str | None = None) -> Asked:
+        """See `Release.whole`."""
+        if isinstance(self.statistic, Grouped):
+            return self.asked(self.statistic.groups, steps, of)
+        if self.statistic.on_demand:
+            self._cannot("shares")
+        return self._reading_of(*self.ends(steps)).whole()
+
+    @property
+    def compared(self) -> int:
+        """See `Release.compared`: all pairs of groups, where the largest are shown."""
+        count = math.prod(self.statistic.cells) if self.statistic.ranks else 1
+        return max(count * (count - 1) // 2, 1)
+
+    def _number(self, name: str, steps: Steps, of: str | None) -> Asked:
+        """One number of one group, or of all."""
+        start, stop = self.ends(steps)
+        statistic = self.statistic
+        if isinstance(statistic, Grouped):
+            groups = self._reading_of(start, stop).by_group([name])
+            assert groups is not None
+            return groups[name].formula(of)
+        if of is not None and name != "all":
+            raise InvalidInput(
+                f"{field('of', of)} is of groups, and {self.terms.name!r} has none: name {of!r} in "
+                f"the place of {name!r}"
+            )
+        called = of if name == "all" else name
+        if statistic.on_demand:
+            return self._on_demand(called, start, stop)
+        return self._reading_of(start, stop).formula(called)
+
+    def _reading_of(self, start: int, stop: int) -> Reading:
+        """What came in the steps start + 1 .. stop."""
+        found = self._readings[stop - 1]
+        return found.since(self._readings[start - 1]) if start else found
+
+    def _on_demand(self, name: str | None, start: int, stop: int) -> Formula:
+        """Cells that are computed when they are asked for, added up."""
+        if name is None:
+            raise InvalidInput(f"{self.definition.what} has cells of many names; name one")
+        _, cells = self.statistic.asked_cells(name)
+        each = [
+            self.source.history(cells, range(end, end + 1)).sum(axis=1)[0]
+            for end in (start, stop)
+            if end
+        ]
+        value = float(each[-1] - each[0]) if start else float(each[0])
+        parts = tuple(Part(1.0, start, stop, int(cell)) for cell in cells)
+        return Formula.of(Sum(value, self.terms, parts))
 
     @cached_property
     def last(self) -> pl.DataFrame:

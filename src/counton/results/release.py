@@ -8,7 +8,8 @@ Two things can have been released. Of counts and sums it is their cells, over ti
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import numpy as np
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from counton.mechanisms.contrasts import Answer
+    from counton.mechanisms.formulas import Asked
+    from counton.windows import Windows
 
 #: Groups that are asked about: one, several that are added up, or weights of some.
 Groups = str | Sequence[str] | Mapping[str, float]
@@ -36,7 +39,8 @@ Steps = str | range | None
 class Release(ABC):
     """All released steps of a stream, or some; all groups, or some. Public, like all that it says.
 
-    Counts and sums answer every question here; another statistic says by an error what it does not.
+    Every statistic answers about differences, ratios and shares as far as its numbers have any;
+    what one does not answer it says by an error.
 
     Attributes:
         definition: what is public of the stream.
@@ -211,6 +215,38 @@ class Release(ABC):
 
         return page(self)
 
+    def asked(self, one: Groups, steps: Steps = None, of: str | None = None) -> Asked:
+        """A number of one group, or of several together, in some steps, with what is known of it.
+
+        Args:
+            one: a group, several that are added up, or a mapping of weights by group. Of a
+                statistic without groups the name of a number, as its table calls it, or "all".
+            steps: ``"25:48"`` with both ends, days as in ``"2024-03-18:2024-03-24"`` with both
+                ends, a ``range``, or None: all.
+            of: which number of each group, where a statistic has several: ``"mean"``, ``"0.9"``.
+
+        Raises:
+            InvalidInput: no such group, step or number; or a statistic that does not answer it.
+        """
+        self._cannot("differences")
+
+    def whole(self, steps: Steps = None, of: str | None = None) -> Asked:
+        """Of what shares are: all groups together.
+
+        Args and errors as of `asked`.
+        """
+        self._cannot("shares")
+
+    @property
+    def parts_of_whole(self) -> bool:
+        """Whether shares lie between 0 and 1 in any case, as those of counts do."""
+        return False
+
+    @property
+    def compared(self) -> int:
+        """How many comparisons there are to choose among: 1 unless groups are shown by size."""
+        return 1
+
     def difference(
         self,
         one: Groups,
@@ -218,14 +254,64 @@ class Release(ABC):
         *,
         steps: Steps = None,
         other_steps: Steps = None,
+        of: str | None = None,
+        beside: Release | None = None,
         at_once: int = 1,
     ) -> Answer:
-        """How much more happened in one group, or in some steps, than in another.
+        """How much more happened in one group, or in some steps, than in another; with an interval.
+
+        The interval comes from the joint noise of all that enters: two groups, two windows of one
+        group, which share noise, or two streams, which do not. Of what is no function of sums, as a
+        quantile, both numbers are held at half the error each.
+
+        Args:
+            one, other: a group, several that are added up, or a mapping of weights by group. Of a
+                statistic without groups the name of a number, as its table calls it: ``"mean"``,
+                ``"users"``, ``"CA/Napa"``; ``"all"`` is the one it is there for.
+            steps: in which of the steps; ``"25:48"`` with both ends, days as in
+                ``"2024-03-18:2024-03-24"`` with both ends, a ``range``, or None: all.
+            other_steps: in which of them ``other`` is looked at; None: the same.
+            of: which number of each group, where a statistic has several: ``"mean"``, ``"0.9"``.
+            beside: another stream, whose group ``other`` is; None: this one. Counts and sums have
+                one number for each group, and ``of`` is not asked of them.
+            at_once: so many answers are asked for together, whose intervals hold all at once with
+                the probability ``level`` (Bonferroni).
 
         Raises:
-            InvalidInput: a statistic that does not answer it.
+            InvalidInput: no such group, step or number, groups that nobody declared, or the same
+                stream beside itself.
+
+        >>> import tempfile
+        >>> import polars as pl
+        >>> from counton import PureDP, release
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> visits = pl.DataFrame({
+        ...     "time": ["2024-03-01T09:00", "2024-03-02T11:30", "2024-03-03T10:15"],
+        ...     "page": ["home", "shop", "home"], "paid": [3, 8, 5],
+        ... })
+        >>> found = release(
+        ...     "count", visits, time="time", every="1d", start="2024-03-01", steps=365, by="page",
+        ...     until="newest", domain=["home", "shop"], guarantee=PureDP(1),
+        ...     state=folder.name + "/visits.db",
+        ... ).released()
+        >>> found.difference("home", "shop").what
+        'home minus shop'
+        >>> found.difference("home", "home", steps="2:2", other_steps="1:1").what
+        'home in step 2 minus home in step 1'
+        >>> found.share("home").lower >= 0
+        True
+        >>> paid = release(
+        ...     "average", visits, time="time", every="1d", start="2024-03-01", steps=365,
+        ...     by="page", until="newest", domain=["home", "shop"], guarantee=PureDP(1),
+        ...     value="paid", lower=0, upper=9, resolution=1, state=folder.name + "/paid.db",
+        ... ).released()
+        >>> paid.difference("home", "shop", of="mean", steps="1:2").what
+        'mean of home minus mean of shop in steps 1 to 2'
+        >>> folder.cleanup()
         """
-        self._cannot("differences")
+        from counton.mechanisms.formulas import difference
+
+        return self._two(difference, "minus", one, other, steps, other_steps, of, beside, at_once)
 
     def ratio(
         self,
@@ -234,40 +320,165 @@ class Release(ABC):
         *,
         steps: Steps = None,
         other_steps: Steps = None,
+        of: str | None = None,
+        beside: Release | None = None,
         at_once: int = 1,
     ) -> Answer:
         """How many times as much happened in one group, or in some steps, as in another.
 
-        Raises:
-            InvalidInput: a statistic that does not answer it.
+        The interval is Fieller's: unbounded where the divisor may be 0.
+
+        Args and errors as of `difference`.
         """
-        self._cannot("ratios")
+        from counton.mechanisms.formulas import ratio_of
 
-    def share(self, one: Groups, *, steps: Steps = None, at_once: int = 1) -> Answer:
-        """Which part of all groups one is.
+        return self._two(ratio_of, "over", one, other, steps, other_steps, of, beside, at_once)
 
-        Raises:
-            InvalidInput: a statistic that does not answer it.
+    def change(
+        self,
+        one: Groups,
+        other: Groups,
+        *,
+        steps: Steps = None,
+        other_steps: Steps = None,
+        of: str | None = None,
+        beside: Release | None = None,
+        at_once: int = 1,
+    ) -> Answer:
+        """By how many per cent one is above another: 100 times their ratio, less 100.
+
+        Args and errors as of `ratio`.
         """
-        self._cannot("shares")
+        from counton.mechanisms.formulas import ratio_of
 
-    def shares_of_groups(self, *, steps: Steps = None) -> pl.DataFrame:
+        found = self._two(
+            lambda above, below: ratio_of(above, below, 100.0, -100.0),
+            "against", one, other, steps, other_steps, of, beside, at_once,
+        )  # fmt: skip
+        return replace(found, what=f"{found.what}, in per cent")
+
+    def _two(
+        self,
+        together: Callable[[Asked, Asked], Asked],
+        how: str,
+        one: Groups,
+        other: Groups,
+        steps: Steps,
+        other_steps: Steps,
+        of: str | None,
+        beside: Release | None,
+        at_once: int,
+    ) -> Answer:
+        from counton.mechanisms.contrasts import answer
+
+        later = steps if other_steps is None else other_steps
+        second = self if beside is None else beside
+        if beside is not None and beside.terms == self.terms:
+            raise InvalidInput(
+                f"{field('beside')} is stream {beside.terms.name!r} with the same terms, so its "
+                f"noise may be the same: leave {field('beside')} out to compare it with itself"
+            )
+        named = None if second.definition.statistic.additive and second is not self else of
+        asked = together(self.asked(one, steps, of), second.asked(other, later, named))
+        many = at_once * max(self.compared, second.compared)
+        words = self._pair(one, steps, other, later, of, second, how)
+        return answer(asked, self.level, at_once=many, what=words)
+
+    def share(
+        self, one: Groups, *, steps: Steps = None, of: str | None = None, at_once: int = 1
+    ) -> Answer:
+        """Which part of all groups one is; of counts from 0 to 1; with an interval.
+
+        Args and errors as of `difference`.
+        """
+        from counton.mechanisms.contrasts import answer
+        from counton.mechanisms.formulas import ratio_of
+
+        asked = ratio_of(self.asked(one, steps, of), self.whole(steps, of))
+        words = f"{_named(one, of)}, of all groups{self._within_words(steps)}"
+        found = answer(asked, self.level, at_once=at_once * self.compared, what=words)
+        if not self.parts_of_whole or isinstance(one, Mapping):
+            return found
+        lower, upper = (min(max(end, 0.0), 1.0) for end in found.interval())
+        return replace(found, lower=lower, upper=upper)
+
+    def shares_of_groups(self, *, steps: Steps = None, of: str | None = None) -> pl.DataFrame:
         """The share of each group, with intervals that hold for all of them at once.
 
+        Columns: group, estimate, std, lower, upper.
+
         Raises:
-            InvalidInput: a statistic that does not answer it.
+            InvalidInput: no such step, groups that nobody declared, or none at all.
         """
-        self._cannot("shares of groups")
+        if not self.groups:
+            self._cannot("shares of groups")
+        found = [
+            self.share(group, steps=steps, of=of, at_once=len(self.groups)) for group in self.groups
+        ]
+        return answers_table(list(self.groups), found)
 
     def combine(
-        self, weights: Mapping[str, float], *, steps: Steps = None, at_once: int = 1
+        self,
+        weights: Mapping[str, float],
+        *,
+        steps: Steps = None,
+        of: str | None = None,
+        at_once: int = 1,
     ) -> Answer:
-        """A sum over groups with a weight each, which may have a sign.
+        """A sum over groups with a weight each, which may have a sign; with an interval.
+
+        Args and errors as of `difference`.
+        """
+        from counton.mechanisms.contrasts import answer
+
+        words = " + ".join(f"{weight:g} {_named(one, of)}" for one, weight in weights.items())
+        return answer(
+            self.asked(weights, steps, of),
+            self.level,
+            at_once=at_once,
+            what=words.replace("+ -", "- ") + self._within_words(steps),
+        )
+
+    def ends(self, steps: Steps) -> tuple[int, int]:
+        """The step before the first of some, and the last.
 
         Raises:
-            InvalidInput: a statistic that does not answer it.
+            InvalidInput: steps that are not released.
         """
-        self._cannot("sums over groups")
+        from counton.results.choosing import steps_between
+
+        chosen = steps_between(steps, self.steps.stop - 1, self._cut)
+        return chosen.start - 1, chosen.stop - 1
+
+    @property
+    def _cut(self) -> Windows | None:
+        """Windows by whose times steps may be named; None where there are none."""
+        return self.definition.cut
+
+    def _within_words(self, steps: Steps) -> str:
+        if steps is None or self.definition.once:
+            return ""
+        start, stop = self.ends(steps)
+        return f" in step {stop}" if stop == start + 1 else f" in steps {start + 1} to {stop}"
+
+    def _pair(
+        self, one: Groups, steps: Steps, other: Groups, later: Steps, of: str | None,
+        second: Release, how: str,
+    ) -> str:  # fmt: skip
+        """What is compared, in words."""
+        counts = second is not self and second.definition.statistic.additive
+        names = [_named(one, of), _named(other, None if counts else of)]
+        if second is not self:
+            streams = (self, steps, names[0]), (second, later, names[1])
+            first, last = (
+                f"{name} of {each.terms.name}{each._within_words(part)}"
+                for each, part, name in streams
+            )
+            return f"{first} {how} {last}"
+        if steps == later:
+            return f"{names[0]} {how} {names[1]}{self._within_words(steps)}"
+        begin, end = (self._within_words(part) for part in (steps, later))
+        return f"{names[0]}{begin} {how} {names[1]}{end}"
 
     def sums(self, every: str) -> pl.DataFrame:
         """What happened in each day, week or month.
@@ -282,3 +493,22 @@ class Release(ABC):
             f"{self.terms.name!r} holds readings of {self.definition.what}; {what} are answered "
             f"for counts and sums"
         )
+
+
+def _named(asked: Groups, of: str | None) -> str:
+    """What is asked about, in words."""
+    name = asked if isinstance(asked, str) else " and ".join(asked)
+    return name if of is None else f"{of} of {name}"
+
+
+def answers_table(names: Sequence[str], found: Sequence[Answer]) -> pl.DataFrame:
+    """Answers below each other: group, estimate, std, lower, upper."""
+    return pl.DataFrame(
+        {
+            "group": list(names),
+            "estimate": [one.value for one in found],
+            "std": [one.std for one in found],
+            "lower": [one.lower for one in found],
+            "upper": [one.upper for one in found],
+        }
+    )

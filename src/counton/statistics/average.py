@@ -36,6 +36,7 @@ from counton.errors import InvalidInput, SumOverflow
 from counton.exact import Number, check_integer, quoted, text
 from counton.laws import Bounded
 from counton.mechanisms import Release
+from counton.mechanisms.formulas import Asked, Formula, quotient
 from counton.mechanisms.intervals import check_level
 from counton.options import LOWER, RESOLUTION, UPPER, VALUE, Option
 from counton.privacy import Contribution
@@ -279,6 +280,28 @@ class AverageReading(Reading):
             return total / count
         share = above / (above + below) if above + below > 0 else 0.5
         return lower + (upper - lower) * min(max(share, 0.0), 1.0)
+
+    def formula(self, name: str | None = None) -> Asked:
+        """See `Reading.formula`: the mean, unless named."""
+        this, asked = self.statistic, _known("mean" if name is None else name)
+        lower, upper = float(this.lower), float(this.upper)
+        if this.number is not None:
+            total, count = self._sum({0: 1.0}), self["count"]
+            if asked == "count":
+                return Formula(count)
+            if asked == "sum":
+                return total
+            if not count:
+                raise InvalidInput("no value was counted yet: ask for the mean after a later step")
+            return (total / count).within(lower, upper)
+        above, below = self._sum({0: 1.0}), self._sum({1: 1.0})
+        both, grid = above + below, float(this.resolution)
+        if asked == "mean":
+            share = quotient(above, both)
+            return (share * (upper - lower) + lower).within(lower, upper)
+        if asked == "count":
+            return both / this.width
+        return both * (lower / this.width) + above * grid
 
     def std(self, name: Any = "mean") -> float:
         """Standard deviation; to first order for the mean where its count is private.

@@ -208,6 +208,11 @@ class ContingencyReading(GridReading):
 
     statistic: Contingency
 
+    def _box_in_words(self, name: str) -> tuple[Integers, Integers]:
+        """Values of all columns with strokes between, as in "north/*", where * adds them up."""
+        parts = [name] if len(self.statistic.columns) == 1 else name.split("/")
+        return self._box(tuple(None if part == "*" else part for part in parts))
+
     def _box(self, name: Any) -> tuple[Integers, Integers]:
         this = self.statistic
         if name is None:

@@ -13,6 +13,7 @@ from counton.errors import InvalidInput, field
 from counton.exact import check_integer, quoted
 from counton.laws import Alternating, Bounded, Pattern
 from counton.mechanisms import Release
+from counton.mechanisms.formulas import Asked
 from counton.options import DEGREE, Option
 from counton.privacy import Contribution
 from counton.privacy.contribution import Relation
@@ -199,6 +200,10 @@ class Degrees(GraphStatistic):
 
 class DegreesReading(Reading):
     """The histogram after a step: ``[3]`` is the number of nodes with 3 edges."""
+
+    def whole(self) -> Asked:
+        """See `Reading.whole`: all nodes."""
+        return self._all_cells()
 
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
         """See `Reading.table_columns`."""

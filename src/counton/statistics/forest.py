@@ -16,6 +16,7 @@ from counton.errors import InvalidInput, StateError, field
 from counton.exact import Number, exact, quoted, text
 from counton.laws import Alternating
 from counton.mechanisms import Release
+from counton.mechanisms.formulas import Asked
 from counton.options import EDGE, RESOLUTION, WEIGHT, Option, OwnColumns, Statement
 from counton.privacy import Contribution
 from counton.privacy.contribution import Relation
@@ -203,6 +204,11 @@ class ForestReading(Reading):
     def _weighed(self, units: Any) -> Any:
         resolution = self.statistic.resolution
         return units * int(resolution) if resolution.denominator == 1 else float(units * resolution)
+
+    def formula(self, name: str | None = None) -> Asked:
+        """See `Reading.formula`."""
+        self.statistic.cell("weight" if name is None else name)
+        return self._sum({0: 1.0}) * float(self.statistic.resolution)
 
     @property
     def weight(self) -> Any:

@@ -26,6 +26,7 @@ from counton.columns import refuse_added
 from counton.errors import InvalidInput, field
 from counton.exact import quoted
 from counton.laws import Bounded
+from counton.mechanisms.formulas import Alone, Asked
 from counton.mechanisms.intervals import (
     check_level,
     interval_halfwidth,
@@ -444,6 +445,27 @@ class GridReading(Reading):
             "upper": estimate + half,
         }
 
+    def formula(self, name: str | None = None) -> Asked:
+        """See `Reading.formula`; all cells unless named."""
+        low, high = self._box(None) if name is None else self._box_in_words(name)
+        estimate, std = self.boxes(low, high)
+        reads = self.statistic.grid.reads(low[:, 0], high[:, 0])
+        if reads is None:  # too many cells: an interval of its own
+
+            def ends(level: float) -> tuple[float, float]:
+                half = float(self.halves(low, high, level)[0])
+                return float(estimate[0]) - half, float(estimate[0]) + half
+
+            return Alone(float(estimate[0]), ends, float(std[0]))
+        weights = {int(cell): float(reads[cell]) for cell in np.flatnonzero(reads)}
+        corners = 2 ** len(self.statistic.shape)
+        grain = 2.0**-self._bits * corners * (2 if isinstance(self.release, Difference) else 1)
+        return self._sum(weights, float(estimate[0]), grain)
+
+    def whole(self) -> Asked:
+        """See `Reading.whole`: all cells."""
+        return self.formula()
+
     def std(self, name: Any = None) -> float:
         """Standard deviation of the noise of what ``[name]`` gives; of all cells unless given."""
         low, high = self._box(name)
@@ -457,6 +479,10 @@ class GridReading(Reading):
         """Ends of the interval that holds the truth with probability ``level`` at least."""
         found = self._columns(*self._box(name), level)
         return float(found["lower"][0]), float(found["upper"][0])
+
+    def _box_in_words(self, name: str) -> tuple[Integers, Integers]:
+        """The box of a name in one text."""
+        return self._box(name)
 
     @abstractmethod
     def _box(self, name: Any) -> tuple[Integers, Integers]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -222,11 +223,12 @@ class GroupedReading(Reading):
         if not self.statistic.inner.cells:
             value = value.item()
         terms, std = self.release._terms, self.release.std
+        release = Release(self.step, value, std, terms)
         if isinstance(self.release, Difference):
-            return self.statistic.inner.read(
-                Difference(self.step, value, std, terms, start=self.release.start)
-            )
-        return self.statistic.inner.read(Release(self.step, value, std, terms))
+            release = Difference(self.step, value, std, terms, start=self.release.start)
+        found = self.statistic.inner.read(release)
+        found.first_cell = self.statistic.group(group) * math.prod(self.statistic.inner.cells)
+        return found
 
     def by_group(self, groups: Sequence[str] | None) -> dict[str, Reading]:
         """See `Reading.by_group`."""

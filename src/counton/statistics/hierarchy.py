@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from fractions import Fraction
 from functools import cached_property
 from numbers import Real
@@ -35,6 +36,7 @@ from counton.mechanisms.adjusted import (
     check_known,
 )
 from counton.mechanisms.fit import Fit
+from counton.mechanisms.formulas import Asked
 from counton.mechanisms.intervals import check_level, smooth_halfwidth
 from counton.mechanisms.tables import fraction_bits, shift_of_cells
 from counton.options import COUNTS, REPLACE, Option, Statement
@@ -573,6 +575,28 @@ class HierarchyReading(Reading):
     def __getitem__(self, name: Any) -> float:
         """See `estimate`."""
         return self.estimate(name)
+
+    def formula(self, name: str | None = None) -> Asked:
+        """See `Reading.formula`: a path, as in "CA/Napa"; the total unless named."""
+        level, place = self._named(name)
+        weights = self.statistic.measuring.reads(level, place)
+        value = float(self.nodes[level][place] * 2.0**-self._bits)
+        # Nodes are rounded as they are shared out, within 2 units; of a difference both are.
+        grain = 2.0 ** (1 - self._bits) * (2 if isinstance(self.release, Difference) else 1)
+        return self._sum(weights, value, grain)
+
+    def whole(self) -> Asked:
+        """See `Reading.whole`: the total."""
+        return self.formula()
+
+    def _named(self, name: str | None) -> tuple[int, int]:
+        """A node by its path in one text."""
+        tree = self.statistic.tree
+        if name is None:
+            return tree.find(())
+        with suppress(InvalidInput):
+            return tree.find(name)
+        return tree.find(tuple(name.split("/")))
 
     def std(self, name: Any = ()) -> float:
         """Standard deviation of the noise of a node; of the total unless given.

@@ -31,6 +31,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,6 +42,7 @@ from counton.errors import InvalidInput, SumOverflow, field
 from counton.exact import Number, check_integer, exact, quoted, readable, text
 from counton.laws import Bounded
 from counton.mechanisms import Release
+from counton.mechanisms.formulas import Asked, Formula, product, quotient, ratio_of
 from counton.mechanisms.intervals import check_level
 from counton.options import TABLE_COLUMNS, Option, Statement, listed
 from counton.privacy import Contribution, value_grid
@@ -379,6 +381,59 @@ class MomentsReading(Reading):
         """
         return self._interval(self._function(name), check_level(level))
 
+    def formula(self, name: str | None = None) -> Asked:
+        """See `Reading.formula`: as the table calls them, as in "mean price"."""
+        if name is None:
+            raise InvalidInput(
+                f"Moments says several numbers; name one of {', '.join(self._names)}"
+            )
+        if name not in self._names:
+            raise InvalidInput(
+                f"number is {quoted(name)}; it must be one of {', '.join(self._names)}"
+            )
+        this, asked = self.statistic, self._names[name]
+        unit = 1.0 / this.grid**2
+        if asked == "count":
+            return self._sum({0: unit})
+        kind, places = asked[0], [this.place(one) for one in asked[1:]]
+        number, quotients = self._sum({0: unit}), dict[int, Formula]()
+
+        def share(place: int) -> Formula:
+            if place not in quotients:
+                quotients[place] = quotient(self._sum({place: unit}), number)
+            return quotients[place]
+
+        def moment(one: int, other: int) -> Formula:
+            count = len(this.names)
+            both = product(share(1 + one), share(1 + other))
+            if one == other:
+                return (-(share(1 + count + one) + both) + 1.0).within(0.0, 1.0)
+            pair = this.pairs.index((min(one, other), max(one, other)))
+            return (share(1 + 2 * count + pair) - both).within(-1.0, 1.0)
+
+        half = [float(this.half[place]) for place in places]
+        if kind == "mean":
+            centred = share(1 + places[0]).within(-1.0, 1.0)
+            return centred * half[0] + float(this.middle[places[0]])
+        if kind == "slope":
+            of, on = places
+            return ratio_of(moment(of, on), moment(on, on), half[0] / half[1])
+        return moment(places[0], places[-1]) * (half[0] * half[-1])
+
+    @cached_property
+    def _names(self) -> dict[str, Any]:
+        """All that the table says, by what it is called there."""
+        return {one if isinstance(one, str) else " ".join(one): one for one in self._all()}
+
+    def _all(self) -> list[Any]:
+        names = self.statistic.names
+        pairs = [(names[j], names[k]) for j, k in self.statistic.pairs]
+        asked: list[Any] = ["count"]
+        asked += [(kind, name) for kind in ("mean", "variance") for name in names]
+        asked += [("covariance", *pair) for pair in pairs]
+        asked += [("slope", *ends) for one, other in pairs for ends in ((other, one), (one, other))]
+        return asked
+
     def line(self, of: str, *, on: str) -> Line:
         """The least-squares line of one column on another.
 
@@ -390,12 +445,7 @@ class MomentsReading(Reading):
 
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
         """See `Reading.table_columns`; rows are all that has a name."""
-        names = self.statistic.names
-        pairs = [(names[j], names[k]) for j, k in self.statistic.pairs]
-        asked: list[Any] = ["count"]
-        asked += [(kind, name) for kind in ("mean", "variance") for name in names]
-        asked += [("covariance", *pair) for pair in pairs]
-        asked += [("slope", *ends) for one, other in pairs for ends in ((other, one), (one, other))]
+        asked = self._all()
         found = [self._function(name) for name in asked]
         ends = [self._interval(one, check_level(level)) for one in found]
         return {

@@ -26,6 +26,7 @@ from counton.errors import InvalidInput
 from counton.exact import check_integer, exact, quoted
 from counton.laws import Bounded, Shift
 from counton.mechanisms import Release
+from counton.mechanisms.formulas import Alone, Asked
 from counton.mechanisms.intervals import check_level
 from counton.options import LINE, LOWER, REPLACE, UPPER, VALUE, Option, Statement, numbers_of
 from counton.privacy import Contribution, value_grid
@@ -435,6 +436,17 @@ class QuantilesReading(Reading):
         value = self._inverse(part)
         ends = float(this.edges[first]), float(this.edges[last + 1]), value
         return Quantile(part, value, min(ends), max(ends))
+
+    def formula(self, name: str | None = None) -> Asked:
+        """See `Reading.formula`: a share, as in "0.9"; the median unless named."""
+        share = 0.5 if name is None else name
+        estimate = self.quantile(share).value  # type: ignore[arg-type]  # it is checked there
+
+        def ends(level: float) -> tuple[float, float]:
+            found = self.quantile(share, level)  # type: ignore[arg-type]
+            return found.lower, found.upper
+
+        return Alone(float(estimate), ends)
 
     def _inverse(self, share: float) -> float:
         edges, below = self.statistic.edges, self._below

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Self
 
@@ -267,6 +268,13 @@ class RangesReading(GridReading):
     """
 
     statistic: Ranges
+
+    def _box_in_words(self, name: str) -> tuple[Integers, Integers]:
+        """Cells from one to before another, numbered from 0, as in "0:24"; or a label."""
+        with suppress(InvalidInput):
+            return self._box(name)
+        low, high = self.statistic.interval_of(name)
+        return np.array([[low]]), np.array([[high]])
 
     def _box(self, name: Any) -> tuple[Integers, Integers]:
         count = len(self.statistic.labels)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, overload
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from counton.columns import TextTable
 from counton.errors import InvalidInput
 from counton.mechanisms import Release, Releases
+from counton.mechanisms.formulas import Asked, Formula, Part, Sum
 from counton.mechanisms.intervals import (
     check_level,
     halfwidths,
@@ -123,10 +125,69 @@ class Reading(ABC):
     Attributes:
         step: number of the step, from 1.
         statistic: of which.
+        first_cell: the cell of the stream which is its first, where it is of one of several groups.
     """
+
+    first_cell: int = 0
 
     def __init__(self, statistic: Statistic, release: Release) -> None:
         self.statistic, self.step, self.release = statistic, release.step, release
+
+    def formula(self, name: str | None = None) -> Asked:
+        """How a number that is read here follows from released cells, so that its error does.
+
+        Args:
+            name: as its table calls it, in one text; None: the number that it is there for.
+
+        Raises:
+            InvalidInput: no such number, or none named where there are several.
+        """
+        if name is None:
+            if math.prod(self.statistic.cells) != 1:
+                raise InvalidInput(
+                    f"{type(self.statistic).__name__} says several numbers; name one of them"
+                )
+            return self._sum({0: 1.0})
+        with suppress(InvalidInput):
+            return self._sum({self.statistic.cell(name): 1.0})
+        with suppress(InvalidInput, ValueError):
+            return self._sum({self.statistic.cell(int(name)): 1.0})
+        return self._sum({self.statistic.cell(name): 1.0})
+
+    def whole(self) -> Asked:
+        """All that is counted, of which numbers are shares.
+
+        Raises:
+            InvalidInput: a statistic whose numbers are no parts of a whole.
+        """
+        raise InvalidInput(
+            f"numbers of {type(self.statistic).__name__} are no parts of one whole; ask for a ratio"
+        )
+
+    def _all_cells(self) -> Formula:
+        """All cells together."""
+        return self._sum(dict.fromkeys(range(math.prod(self.statistic.cells)), 1.0))
+
+    def _sum(
+        self, weights: Mapping[int, float], value: float | None = None, grain: float = 0.0
+    ) -> Formula:
+        """A sum of cells.
+
+        Args:
+            weights: by cell.
+            value: as it is published; None: what the cells add up to.
+            grain: by how much that may be rounded.
+        """
+        cells = np.ravel(np.asarray(self.release.value, np.float64))
+        if value is None:
+            value = math.fsum(weight * float(cells[cell]) for cell, weight in weights.items())
+        start, stop = ends_of(self.release)
+        parts = tuple(
+            Part(float(weight), start, stop, self.first_cell + cell)
+            for cell, weight in weights.items()
+            if weight
+        )
+        return Formula.of(Sum(float(value), self.release._terms, parts, grain))
 
     def __getitem__(self, name: Any) -> Any:
         """The estimate of one cell, by its name.

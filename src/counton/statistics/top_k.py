@@ -12,6 +12,7 @@ from counton.arrays import Integers
 from counton.errors import InvalidInput, StateError, field
 from counton.exact import check_integer, quoted
 from counton.mechanisms import Release
+from counton.mechanisms.formulas import Asked
 from counton.mechanisms.intervals import check_level
 from counton.options import REPLACE, TOP, Option, OwnColumns, Statement
 from counton.privacy import Contribution
@@ -297,6 +298,10 @@ class TopKReading(Reading):
         half = halfwidth(self.release, level ** (1 / len(groups)))
         k = self.statistic.k if k is None else k
         return ranked(groups, np.asarray(self.release.value), half, k, level=level)
+
+    def whole(self) -> Asked:
+        """See `Reading.whole`: all groups."""
+        return self._all_cells()
 
     def asked_columns(self, ask: Sequence[Any], level: float = 0.95) -> dict[str, NDArray[Any]]:
         """See `Reading.asked_columns`: some groups, the largest first."""

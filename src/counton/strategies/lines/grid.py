@@ -233,6 +233,24 @@ class Grid(TableStrategy):
             return None
         return [_product(part) for part in parts], which.reshape(-1)
 
+    def reads(self, low: Integers, high: Integers) -> Floats | None:
+        """With which weights one box reads the measurements; None where there are too many.
+
+        Args:
+            low, high: both ends, shape (axes,).
+
+        >>> Grid((Nodes.independent(2), Nodes.independent(2))).reads(
+        ...     np.array([0, 1]), np.array([2, 2])).tolist()
+        [0.0, 1.0, 0.0, 1.0]
+        """
+        found = np.ones(1)
+        for axis, first, last in zip(self.axes, low.tolist(), high.tolist(), strict=True):
+            if axis.cells * axis.measurements > _MOST_READ:
+                return None
+            reads = _reads(axis)
+            found = np.multiply.outer(found, reads[last] - reads[first]).ravel()
+        return found if len(found) <= _MOST_READ else None
+
     def total(self, workloads: Sequence[Workload]) -> float:
         """Total variance of all combinations of the axes' queries."""
         return math.prod(

@@ -112,6 +112,34 @@ class Measuring:
             found.append(fair[:, parents] + away)
         return found
 
+    def reads(self, level: int, node: int) -> dict[int, float]:
+        """With which weights the estimate of one node reads the cells; in time of its siblings.
+
+        >>> from counton.strategies.trees import Tree
+        >>> from counton.strategies.trees.strategy import tree_strategy_for
+        >>> tree = Tree.from_leaves({"half": [0, 1]}, ["half"])
+        >>> measuring = Measuring(tree_strategy_for(tree, [1.0, 1.0], 2)[0])
+        >>> cells = measuring.cells(np.array([[5, 9]]))[0]
+        >>> round(sum(cells[at] * weight for at, weight in measuring.reads(1, 1).items()), 9)
+        9.0
+        """
+        tree, strategy, found, share = self.tree, self.strategy, dict[int, float](), 1.0
+        while level:
+            parent = int(tree.parents[level - 1][node])
+            size, first = (int(of[level - 1][parent]) for of in (tree.children, tree.starts))
+            own = int(strategy.own[level - 1][parent])
+            measured = self._measured[level - 1]
+            begin = 1 + sum(map(len, self._measured[: level - 1]))
+            begin += int(np.searchsorted(measured, first))
+            if own and size == 2:
+                found[begin] = share / own * (1.0 if node == first else -1.0)
+            elif own and size > 2:
+                for place in range(size):
+                    found[begin + place] = share / own * ((first + place == node) - 1 / size)
+            share, node, level = share / size, parent, level - 1
+        found[0] = share / strategy.total
+        return found
+
     def shared(self, cells: Integers | Floats, bits: int) -> list[Integers]:
         """Every node of one step from released cells, whole numbers that add up exactly.
 

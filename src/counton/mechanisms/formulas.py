@@ -1,0 +1,632 @@
+"""How a number that is read was computed from released cells, so that its error follows.
+
+A statistic says of what it reads which `Formula` it is: sums of cells with weights, quotients of
+two such sums (a mean), products of two quotients (in a variance). Formulas are added and subtracted
+across groups, windows and streams, and keep the noise that they share: an interval comes from the
+joint law of all cells at all steps. What is no formula, as a quantile, gives a set of its own that
+holds at any level (`Asked`); of two such sets the ends are combined, each at half the error.
+
+The interval of one quotient, or of one formula over another, is Fieller's (1954): all numbers r for
+which A - r B may be 0 by its own interval. Nothing in it is an approximation. A sum of several
+quotients is off by what each is off, (N_A - q N_B) / B with the true quotient q, the errors N_A and
+N_B and the released divisor B: to first order that is the noise of one sum of cells, whose law is
+known. What is left open, true quotients and divisors, is covered as for moments: the half-width is
+divided by 1 - (half-width of B) / B, of the divisor of which that is least; and what products of
+two errors can come to is added. Tests hold these intervals to their level down to divisors of three
+standard deviations. Where a divisor may be 0, they are unbounded.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.arrays import Floats
+from counton.errors import InvalidInput
+from counton.mechanisms.intervals import check_level, interval_halfwidth
+from counton.mechanisms.terms import StreamTerms
+
+#: Bisections of an end of an interval, and where they stop: so close to it, and outside.
+_HALVINGS, _CLOSE = 200, 2.0**-20
+
+
+class Part(NamedTuple):
+    """What happened in one cell in the steps start + 1 .. stop, so many times.
+
+    >>> Part(-1.0, 0, 7, 2).cell
+    2
+    """
+
+    weight: float
+    start: int
+    stop: int
+    cell: int
+
+
+class Asked(ABC):
+    """A number that is read from what was released.
+
+    Attributes:
+        least, most: between which values the truth lies in any case.
+    """
+
+    least: float = -math.inf
+    most: float = math.inf
+
+    @property
+    @abstractmethod
+    def value(self) -> float:
+        """The estimate."""
+
+    @property
+    @abstractmethod
+    def std(self) -> float:
+        """Standard deviation of its noise, to first order; NaN where it has none."""
+
+    @abstractmethod
+    def interval(self, level: float) -> tuple[float, float]:
+        """Ends that hold the truth with this probability, at least."""
+
+    def _kept(self, low: float, high: float) -> tuple[float, float]:
+        """Ends, within what is possible."""
+        return min(max(low, self.least), self.most), max(min(high, self.most), self.least)
+
+
+@dataclass(frozen=True, eq=False)
+class Sum:
+    """A sum of released cells.
+
+    Attributes:
+        value: as it is published, in data units.
+        terms: of the stream.
+        parts: what is added up.
+        grain: by how much the published value may be rounded besides.
+    """
+
+    value: float
+    terms: StreamTerms
+    parts: tuple[Part, ...]
+    grain: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Quotient:
+    """One sum over another."""
+
+    above: Formula
+    below: Formula
+
+
+@dataclass(frozen=True, eq=False)
+class Formula(Asked):
+    """Sums of cells, quotients of such sums and products of two quotients, each with a weight.
+
+    >>> two = Formula(2.0) + 3 - Formula(1.0)
+    >>> two.value, (two / 4).value, (-two).interval(0.95)
+    (4.0, 1.0, (-4.0, -4.0))
+    """
+
+    constant: float = 0.0
+    sums: tuple[tuple[Sum, float], ...] = ()
+    quotients: tuple[tuple[Quotient, float], ...] = ()
+    products: tuple[tuple[Quotient, Quotient, float], ...] = ()
+    least: float = -math.inf
+    most: float = math.inf
+
+    @classmethod
+    def of(cls, one: Sum) -> Formula:
+        """A sum of cells."""
+        return cls(sums=((one, 1.0),))
+
+    @property
+    def linear(self) -> bool:
+        """Whether it is a sum of cells alone."""
+        return not self.quotients and not self.products
+
+    @property
+    def value(self) -> float:
+        """See `Asked.value`; NaN where a divisor is 0."""
+        return float(min(max(self.raw, self.least), self.most))
+
+    @property
+    def raw(self) -> float:
+        """The same, also where it is not possible."""
+        terms = [self.constant]
+        terms += [weight * one.value for one, weight in self.sums]
+        terms += [weight * _over(one) for one, weight in self.quotients]
+        terms += [weight * _over(one) * _over(other) for one, other, weight in self.products]
+        return math.fsum(terms) if all(map(math.isfinite, terms)) else math.nan
+
+    @property
+    def std(self) -> float:
+        """See `Asked.std`."""
+        found = _Law([self]).first_order(self)
+        return math.inf if found is None else found
+
+    def interval(self, level: float) -> tuple[float, float]:
+        """See `Asked.interval`."""
+        if (one := self._one_quotient()) is not None:
+            return self._kept(*one.interval(level))
+        half = _Law([self]).half(self, check_level(level))
+        if not math.isfinite(half):
+            return self.least, self.most
+        return self._kept(self.raw - half, self.raw + half)
+
+    def _one_quotient(self) -> Ratio | None:
+        """The same as one sum of cells over another, where it is one."""
+        if len(self.quotients) != 1 or self.sums or self.products:
+            return None
+        ((one, weight),) = self.quotients
+        return Ratio(one.above, one.below, weight, self.constant) if weight else None
+
+    def within(self, least: float, most: float) -> Formula:
+        """The same, of which it is known between what it lies."""
+        return replace(self, least=least, most=most)
+
+    def __add__(self, other: Formula | float) -> Formula:
+        if not isinstance(other, Formula):
+            other = Formula(float(other), least=float(other), most=float(other))
+        return Formula(
+            self.constant + other.constant,
+            self.sums + other.sums,
+            self.quotients + other.quotients,
+            self.products + other.products,
+            self.least + other.least,
+            self.most + other.most,
+        )
+
+    def __mul__(self, by: float) -> Formula:
+        if not math.isfinite(by):
+            raise InvalidInput(f"a weight is {by}; give finite numbers")
+        ends = sorted((self.least * by, self.most * by)) if by else [0.0, 0.0]
+        return Formula(
+            self.constant * by,
+            tuple((one, weight * by) for one, weight in self.sums),
+            tuple((one, weight * by) for one, weight in self.quotients),
+            tuple((one, other, weight * by) for one, other, weight in self.products),
+            *ends,
+        )
+
+    def __neg__(self) -> Formula:
+        return self * -1.0
+
+    def __sub__(self, other: Formula | float) -> Formula:
+        return self + (-other)
+
+    def __truediv__(self, by: float) -> Formula:
+        return self * (1 / by)
+
+
+def quotient(above: Formula, below: Formula) -> Formula:
+    """One sum of cells over another; see also `product`."""
+    return Formula(quotients=((Quotient(above, below), 1.0),))
+
+
+def product(one: Formula, other: Formula) -> Formula:
+    """Of two quotients alone."""
+    ((first, weight),), ((second, times),) = one.quotients, other.quotients
+    return Formula(products=((first, second, weight * times),))
+
+
+@dataclass(frozen=True, eq=False)
+class Ratio(Asked):
+    """One formula over another.
+
+    The interval holds all r for which above - r below, a formula, may be 0 by its own interval
+    (Fieller 1954): it needs no approximation, and is unbounded where the divisor may be 0.
+
+    Attributes:
+        above, below: the formulas.
+        scale, moved: it is ``scale`` times the ratio, and ``moved`` more.
+    """
+
+    above: Formula
+    below: Formula
+    scale: float = 1.0
+    moved: float = 0.0
+    least: float = -math.inf
+    most: float = math.inf
+
+    @property
+    def value(self) -> float:
+        """See `Asked.value`; NaN where the divisor is 0."""
+        x, y = self.above.value, self.below.value
+        return self.scale * (x / y) + self.moved if y else math.nan
+
+    @property
+    def std(self) -> float:
+        """See `Asked.std`."""
+        x, y = self.above.value, self.below.value
+        if not y or not math.isfinite(x / y):
+            return math.inf
+        return abs(self.scale) * (self.above - self.below * (x / y)).std / abs(y)
+
+    def interval(self, level: float) -> tuple[float, float]:
+        """See `Asked.interval`."""
+        low, high = self._ends(check_level(level))
+        ends = sorted(self.scale * end + self.moved for end in (low, high))
+        return self._kept(ends[0], ends[1])
+
+    def _ends(self, level: float) -> tuple[float, float]:
+        above, below = self.above, self.below
+        law = _Law([above, below])
+        x, y = above.raw, below.raw
+        if not y or not abs(y) > law.half(below, level, full=True) or not math.isfinite(x / y):
+            return -math.inf, math.inf
+
+        def outside(r: float) -> bool:
+            return abs(x - r * y) > law.half(above - below * r, level, full=True)
+
+        middle = x / y
+        first = law.first_order(above - below * middle)
+        step = (math.inf if first is None else first) / abs(y)
+        step = max(step, abs(middle) * 2**-40, 1e-300) if math.isfinite(step) else 1.0
+        return _end(outside, middle, -1, step), _end(outside, middle, 1, step)
+
+
+def _end(outside: Callable[[float], bool], middle: float, sign: int, step: float) -> float:
+    """The first number outside, to one side; infinite where there is none."""
+    while not outside(middle + sign * step):
+        step *= 2
+        if step > 1e300:
+            return sign * math.inf
+    inner, outer = 0.0, step
+    for _ in range(_HALVINGS):
+        half = (inner + outer) / 2
+        if half in (inner, outer) or outer - inner <= _CLOSE * outer:
+            break
+        inner, outer = (inner, half) if outside(middle + sign * half) else (half, outer)
+    return middle + sign * outer
+
+
+@dataclass(frozen=True, eq=False)
+class Alone(Asked):
+    """A number whose error has no form here, but an interval at every level.
+
+    Attributes:
+        estimate: the number.
+        ends: its interval of each level.
+        deviation: of its noise; NaN where it has none.
+
+    >>> Alone(3.0, lambda level: (2.0, 5.0)).interval(0.9)
+    (2.0, 5.0)
+    """
+
+    estimate: float
+    ends: Callable[[float], tuple[float, float]]
+    deviation: float = math.nan
+
+    @property
+    def value(self) -> float:
+        """See `Asked.value`."""
+        return self.estimate
+
+    @property
+    def std(self) -> float:
+        """See `Asked.std`."""
+        return self.deviation
+
+    def interval(self, level: float) -> tuple[float, float]:
+        """See `Asked.interval`."""
+        return self.ends(check_level(level))
+
+
+@dataclass(frozen=True, eq=False)
+class OfTwo(Asked):
+    """The difference, or the ratio, of two numbers at least one of which is no formula.
+
+    Each is held with half of the error that is allowed, so both are (Bonferroni).
+
+    Attributes:
+        one, other: the numbers.
+        over: whether it is their ratio.
+    """
+
+    one: Asked
+    other: Asked
+    over: bool = False
+    scale: float = 1.0
+    moved: float = 0.0
+
+    @property
+    def value(self) -> float:
+        """See `Asked.value`; NaN where it is the ratio to 0."""
+        one, other = self.one.value, self.other.value
+        if not self.over:
+            return one - other
+        return self.scale * (one / other) + self.moved if other else math.nan
+
+    @property
+    def std(self) -> float:
+        """See `Asked.std`: none."""
+        return math.nan
+
+    def interval(self, level: float) -> tuple[float, float]:
+        """See `Asked.interval`."""
+        each = 1 - (1 - check_level(level)) / 2
+        (low, high), (least, most) = self.one.interval(each), self.other.interval(each)
+        if not self.over:
+            return low - most, high - least
+        if least <= 0 <= most:
+            return -math.inf, math.inf
+        ends = [self.scale * (a / b) + self.moved for a in (low, high) for b in (least, most)]
+        known = [end for end in ends if not math.isnan(end)]
+        return (min(known), max(known)) if len(known) == 4 else (-math.inf, math.inf)
+
+
+def difference(one: Asked, other: Asked) -> Asked:
+    """One number less another."""
+    if isinstance(one, Formula) and isinstance(other, Formula):
+        return one - other
+    return OfTwo(one, other)
+
+
+def ratio_of(one: Asked, other: Asked, scale: float = 1.0, moved: float = 0.0) -> Asked:
+    """``scale`` times one number over another, and ``moved`` more."""
+    if isinstance(one, Formula) and isinstance(other, Formula):
+        return Ratio(one, other, scale, moved)
+    return OfTwo(one, other, True, scale, moved)
+
+
+def _over(one: Quotient) -> float:
+    below = one.below.raw
+    return one.above.raw / below if below else math.nan
+
+
+class _Law:
+    """The joint noise of formulas: of all cells at all steps of all their streams."""
+
+    def __init__(self, formulas: Sequence[Formula]) -> None:
+        streams: list[tuple[StreamTerms, dict[tuple[int, int, int], int]]] = []
+        for one in _sums(formulas):
+            place = _place(streams, one.terms)
+            if place == len(streams):
+                streams.append((one.terms, {}))
+            keys = streams[place][1]
+            for part in one.parts:
+                keys.setdefault((part.start, part.stop, part.cell), len(keys))
+        self._noises = [_Noise(terms, list(keys)) for terms, keys in streams]
+        self._streams = streams
+
+    def _vectors(self, one: Formula) -> tuple[list[Floats], float]:
+        """Weights of the parts of each stream in a sum of cells, and what is rounded."""
+        found = [np.zeros(len(keys)) for _, keys in self._streams]
+        grain = 0.0
+        for each, weight in one.sums:
+            place = _place(self._streams, each.terms)
+            keys, grain = self._streams[place][1], grain + abs(weight) * each.grain
+            for part in each.parts:
+                if not math.isfinite(part.weight):
+                    raise InvalidInput(f"a weight is {part.weight}; give finite numbers")
+                found[place][keys[part.start, part.stop, part.cell]] += weight * part.weight
+        return found, grain
+
+    def _half(self, vectors: Sequence[Floats], level: float, full: bool) -> float:
+        """Half-width of a sum of cells; streams are independent.
+
+        The root of the sum of squares covers tails that grow no heavier when they are added up.
+        """
+        return math.hypot(
+            *(n.half(v, level, full=full) for n, v in zip(self._noises, vectors, strict=True))
+        )
+
+    def first_order(self, one: Formula) -> float | None:
+        """Standard deviation to first order; None where there is none."""
+        vectors, _ = self._vectors(one)
+        if not one.linear:
+            found = self._read(one)
+            if found is None:
+                return None
+            for place in range(len(vectors)):
+                for each in found:
+                    vectors[place] = vectors[place] + each.weight * each.off[place] / each.divisor
+        return math.hypot(*(n.std(v) for n, v in zip(self._noises, vectors, strict=True)))
+
+    def _read(self, one: Formula) -> list[_Read] | None:
+        """Each different quotient, with its weight to first order; None where a divisor is 0."""
+        found: dict[int, _Read] = {}
+
+        def of(each: Quotient) -> _Read:
+            if id(each) not in found:
+                above, grain = self._vectors(each.above)
+                below, rounded = self._vectors(each.below)
+                share, divisor = _over(each), each.below.raw
+                off = [a - share * b for a, b in zip(above, below, strict=True)]
+                found[id(each)] = _Read(share, divisor, off, below, grain, rounded)
+            return found[id(each)]
+
+        for each, weight in one.quotients:
+            of(each).weight += weight
+        for first, second, weight in one.products:
+            a, b = of(first), of(second)
+            a.weight += weight * b.share
+            b.weight += weight * a.share
+        reads = list(found.values())
+        return reads if all(map(math.isfinite, (each.share for each in reads))) else None
+
+    def half(self, one: Formula, level: float, *, full: bool = False) -> float:
+        """Half-width of the interval, infinite where a divisor may be 0.
+
+        Args:
+            one: the formula.
+            level: wanted probability.
+            full: as if a single node had all of the variance, whose tails are the heaviest, so that
+                the half-width is a norm of the weights.
+        """
+        linear, grain = self._vectors(one)
+        if one.linear:
+            return self._half(linear, level, full) + grain
+        reads = self._read(one)
+        if reads is None:
+            return math.inf
+        vectors, widest, more = list(linear), 1.0, grain
+        for each in reads:
+            size = abs(each.divisor)
+            moved = self._half(each.below, level, True) + each.rounded
+            if not size > moved:
+                return math.inf
+            over = 1 / (1 - moved / size)
+            widest = max(widest, over)
+            rounded = (each.grain + abs(each.share) * each.rounded) * over / size
+            each.reach = self._half(each.off, level, True) * over / size + rounded
+            more += abs(each.weight) * rounded
+            for place in range(len(vectors)):
+                vectors[place] = vectors[place] + each.weight * each.off[place] / each.divisor
+        of = {id(each): read for each, read in self._named(one, reads)}
+        for first, second, weight in one.products:
+            more += abs(weight) * of[id(first)].reach * of[id(second)].reach
+        return self._half(vectors, level, full) * widest + more
+
+    def _named(self, one: Formula, reads: Sequence[_Read]) -> Iterable[tuple[Quotient, _Read]]:
+        """Quotients in the order of their reads."""
+        order: dict[int, Quotient] = {}
+        for each, _ in one.quotients:
+            order.setdefault(id(each), each)
+        for first, second, _ in one.products:
+            order.setdefault(id(first), first)
+            order.setdefault(id(second), second)
+        return zip(order.values(), reads, strict=True)
+
+
+@dataclass(eq=False)
+class _Read:
+    """A quotient as it was released.
+
+    Attributes:
+        share, divisor: quotient and divisor.
+        off: weights of the parts in above - share * below, whose noise is its error.
+        below: weights of the parts of the divisor.
+        grain, rounded: by how much both are rounded besides.
+        weight: with which it counts, to first order.
+        reach: by how much the quotient may be off.
+    """
+
+    share: float
+    divisor: float
+    off: list[Floats]
+    below: list[Floats]
+    grain: float
+    rounded: float
+    weight: float = 0.0
+    reach: float = 0.0
+
+
+def _place(streams: Sequence[tuple[StreamTerms, object]], terms: StreamTerms) -> int:
+    """Which of some streams has these terms; how many they are, if none has."""
+    for place, (known, _) in enumerate(streams):
+        if known is terms or known == terms:
+            return place
+    return len(streams)
+
+
+def _sums(formulas: Sequence[Formula]) -> Iterable[Sum]:
+    for one in formulas:
+        yield from (each for each, _ in one.sums)
+        for each, _ in one.quotients:
+            yield from _sums([each.above, each.below])
+        for first, second, _ in one.products:
+            yield from _sums([first.above, first.below, second.above, second.below])
+
+
+class _Noise:
+    """Noise of sums of parts of one stream, with any weights.
+
+    Cells have independent noise of one law. Noise of one cell at several steps is correlated, and
+    its covariances follow from variances of windows: 2 Cov(N_s, N_t) = Var N_s + Var N_t -
+    Var(N_t - N_s).
+    """
+
+    def __init__(self, terms: StreamTerms, keys: Sequence[tuple[int, int, int]]) -> None:
+        self._terms = terms
+        strategy = terms.strategy
+        ends = sorted({end for start, stop, _ in keys for end in (start, stop)} - {0})
+        place = {end: number for number, end in enumerate(ends)}
+        cells = {cell: number for number, cell in enumerate(sorted({key[2] for key in keys}))}
+        self._rows = np.array([cells[cell] for _, _, cell in keys], np.int64)
+        self._starts = np.array([place.get(start, -1) for start, _, _ in keys], np.int64)
+        self._stops = np.array([place.get(stop, -1) for _, stop, _ in keys], np.int64)
+        self._shape = len(cells), len(ends)
+        at = np.array(ends, dtype=np.int64)
+        first = np.minimum(at[:, None], at[None, :])
+        last = np.maximum(at[:, None], at[None, :])
+        apart, alone = np.zeros(first.shape), np.zeros(len(at))
+        self._rounding = np.zeros(len(at))
+        if len(at):
+            law = terms.law
+            apart = strategy.window_noise_variance(law, first.ravel(), last.ravel())
+            apart = apart.reshape(first.shape)
+            alone = np.asarray(strategy.window_noise_variance(law, np.zeros_like(at), at))
+            self._rounding = strategy.window_rounding(np.zeros_like(at), at)
+        self._covariance = (alone[:, None] + alone[None, :] - apart) / 2
+        self._unit = float(terms.resolution)
+        bits = 2.0**-strategy.lattice_bits
+        self._full = float(strategy.largest_reads(at).max()) * bits if len(at) else 0.0
+        self._node = terms.law.std  # of a node read at weight 1, in lattice cells
+        self._coarse = 1.0 if terms.law.variance < 400 else 0.5
+
+    def _at_ends(self, weights: Floats) -> NDArray[np.float64]:
+        """Weights of totals by cell and end."""
+        found = np.zeros(self._shape)
+        for ends, sign in ((self._stops, 1.0), (self._starts, -1.0)):
+            some = ends >= 0
+            np.add.at(found, (self._rows[some], ends[some]), sign * weights[some])
+        return found
+
+    def _deviation(self, at: NDArray[np.float64]) -> float:
+        return math.sqrt(max(float(np.sum((at @ self._covariance) * at)), 0.0))
+
+    def std(self, weights: Floats) -> float:
+        """Standard deviation, in data units."""
+        return self._deviation(self._at_ends(weights)) * self._unit
+
+    def covariance(self, one: Floats, other: Floats) -> float:
+        """Of two sums, in squared data units."""
+        first, second = self._at_ends(one), self._at_ends(other)
+        return float(np.sum((first @ self._covariance) * second)) * self._unit**2
+
+    def half(self, weights: Floats, level: float, *, full: bool = False) -> float:
+        """Half-width of the interval, in data units.
+
+        As `counton.mechanisms.window_halfwidths` of fractional weights: the larger of a normal
+        law's quantile and that of as many equal nodes as have the variance where each has the
+        largest weight that any can have.
+
+        Args:
+            weights: of the parts.
+            level: wanted probability.
+            full: as if a single node had all of the variance, whose tails are the heaviest, so
+                that the half-width is a norm of the weights.
+        """
+        if not weights.any():
+            return 0.0
+        at, magnitudes = self._at_ends(weights), np.abs(weights)
+        std = self._deviation(at)
+        by_cell = np.bincount(self._rows, magnitudes, self._shape[0])
+        largest = self._full * float(by_cell.max())
+        jump = self._full * float(magnitudes.max())
+        if not std and not largest:
+            return 0.0
+        nodes = 1
+        if not full and largest and self._node:
+            nodes = max(int(std**2 / (largest * self._node) ** 2 * (1 + 1e-9)), 1)
+        heavy = 0.0
+        if self._node:
+            heavy = interval_halfwidth(self._terms.law, nodes, level) / (
+                math.sqrt(nodes) * self._node
+            )
+        quantile = max(NormalDist().inv_cdf((1 + level) / 2), heavy)
+        cell = 2.0**-self._terms.strategy.fraction_bits
+        rounding = float((np.abs(at) * self._rounding).sum()) * cell
+        return (quantile * std + self._coarse * jump + rounding) * self._unit
+
+
+def weights_of(cells: Mapping[int, float], start: int, stop: int) -> tuple[Part, ...]:
+    """Parts of one window, from the weights of cells."""
+    return tuple(Part(weight, start, stop, cell) for cell, weight in cells.items() if weight)
