@@ -241,4 +241,4 @@ def test_comparisons_of_what_is_shown_by_size_hold_for_all_pairs(tmp_path: Path)
     found = shown.difference("home", "far")
     asked = difference(shown.asked("home"), shown.asked("far"))
     assert found.interval() == asked.interval(1 - (1 - 0.95) / 3)
-    assert shown.share("home").upper < math.inf
+    assert shown.share("home").what == "home, of all groups"

@@ -173,7 +173,7 @@ class ReleasedReadings(Release):
         found = [(self._number(name, steps, of), weight) for name, weight in given.items()]
         if not found:
             raise InvalidInput(f"{field('groups')} names no group; give at least one")
-        total = Formula()
+        total = Formula(least=0.0, most=0.0)
         for number, weight in found:
             if not isinstance(number, Formula):
                 raise InvalidInput(
