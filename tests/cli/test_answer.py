@@ -131,10 +131,10 @@ def test_a_statistic_answers_of_its_numbers(place: Workplace) -> None:
     assert found["what"] == "mean in step 2 minus mean in step 1"
     change = asked(place, str(out), "--change", "mean", "--steps", "2:", "--other-steps", "1:1")
     assert change["what"] == "mean in step 2 against mean in step 1, in per cent"
-    words = ("--difference", "mean,mean", "--change", "sum", "--other-steps", "1:1")
-    done = place.plain("answer", str(out), *words)
+    both = ("--difference", "mean,mean", "--change", "sum", "--other-steps", "1:1")
+    done = place.plain("answer", str(out), *both)
     assert "All 2 intervals hold together with probability 95%." in done.out
-    answers = asked(place, str(out), *words)["answers"]
+    answers = asked(place, str(out), *both)["answers"]
     assert isinstance(answers, list)
     assert len(answers) == 2
 

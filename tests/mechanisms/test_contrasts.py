@@ -16,7 +16,8 @@ from counton import ZCDP, Contribution, Counter, PureDP
 from counton.errors import InvalidInput
 from counton.laws import DiscreteLaplace
 from counton.mechanisms import Releases
-from counton.mechanisms.contrasts import Answer, Part, combined, ratio
+from counton.mechanisms.contrasts import Answer, combined, ratio
+from counton.mechanisms.formulas import Part
 from counton.mechanisms.intervals import interval_halfwidth
 from counton.privacy.guarantees import Guarantee
 from counton.strategies import (

@@ -124,7 +124,7 @@ def test_a_formula_reads_what_the_reading_reads(kind: str) -> None:
 
 def test_quantiles_are_sets() -> None:
     statistic = Quantiles(lower=0, upper=16, cells=16).settled(LOSS, STEPS)
-    readings = cells_of(statistic, statistic.measured(np.arange(1, 17)[None] * 90)[0])  # type: ignore[attr-defined]
+    readings = cells_of(statistic, statistic.measured(np.arange(1, 17)[None] * 90)[0])
     one, other = readings[6].formula("0.9"), readings[6].formula()
     found = difference(one, other)
     low, high = readings[6].quantile(0.9, 0.975)[2:]

@@ -120,7 +120,7 @@ class Measuring:
         >>> tree = Tree.from_leaves({"half": [0, 1]}, ["half"])
         >>> measuring = Measuring(tree_strategy_for(tree, [1.0, 1.0], 2)[0])
         >>> cells = measuring.cells(np.array([[5, 9]]))[0]
-        >>> round(sum(cells[at] * weight for at, weight in measuring.reads(1, 1).items()), 9)
+        >>> round(float(sum(cells[at] * w for at, w in measuring.reads(1, 1).items())), 9)
         9.0
         """
         tree, strategy, found, share = self.tree, self.strategy, dict[int, float](), 1.0
