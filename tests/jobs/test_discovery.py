@@ -243,14 +243,15 @@ def test_later_groups_come_after_earlier_ones_and_not_before_their_step(tmp_path
     assert found.filter(group="aaa").height == 12 - 5
 
 
-def test_exported_and_published_groups_are_those_of_the_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize("what", ["count", "top-k"])
+def test_exported_and_published_groups_are_those_of_the_run(what: str, tmp_path: Path) -> None:
     """Also where a later night finds a group that sorts before all others."""
     late = [(START + timedelta(days=5, minutes=m), "=aa", "x") for m in range(500)]
     rows, public = sorted(visits(rare=2) + late), tmp_path / "public.db"
     for days in (4, 12):
         until = START + timedelta(days=days)
-        with run(asked(tmp_path, rows, until=until)) as outcome:
-            released = cells_of(outcome)
+        with run(asked(tmp_path, rows, what=what, until=until)) as outcome:
+            released = outcome.released()
         own = released.table()
         assert export(tmp_path / "visits.db", tmp_path / "e.csv").table().equals(own)
         publish(tmp_path / "visits.db", public)
@@ -258,16 +259,42 @@ def test_exported_and_published_groups_are_those_of_the_run(tmp_path: Path) -> N
             found = read(place)
             assert found.table().equals(own)
             assert found.described() == released.described()
-    assert released.since == {"home": 1, "shop": 1, "=aa": 6}
+    assert released.described()["since"] == {"home": 1, "shop": 1, "=aa": 6}
     only = export(tmp_path / "visits.db", groups="=aa").table()
-    assert only.equals(own.filter(group="=aa"))
+    assert only["estimate"].equals(own.filter(group="=aa")["estimate"])
 
 
-def test_a_ranking_is_shown_by_its_command_alone(tmp_path: Path) -> None:
-    run(asked(tmp_path, visits(), what="top-k")).close()
-    for refused in (export, lambda state: publish(state, tmp_path / "public.db")):
-        with pytest.raises(StateError, match="which only the command that counts shows"):
-            refused(tmp_path / "visits.db")
+def test_a_ranking_says_at_every_door_how_many_it_ranks_and_among_how_many(tmp_path: Path) -> None:
+    """What its job said of that is remembered, since the intervals hang on it."""
+    out, state, public = tmp_path / "t.csv", tmp_path / "visits.db", tmp_path / "p.db"
+    job = asked(tmp_path, visits(), what="top-k", top=1, room=7, out=out)
+    with run(job) as outcome:
+        written = Outputs.of(job).write(outcome).released
+        assert written is not None
+        own = written.table()
+        assert outcome.released().table().equals(own)
+    publish(state, public)
+    for found in (export(state), read(out), read(public)):
+        assert found.table().equals(own)
+    assert own["rank"].max() == 1
+    with run(asked(tmp_path, visits(), what="top-k", top=1, room=10**6)) as outcome:
+        wide = outcome.released().table()
+    assert export(state).table().equals(wide)
+    assert wide["estimate"].equals(own["estimate"])
+    assert (wide["upper"] > own["upper"]).all()
+    for room in (0, -1):
+        with pytest.raises(InvalidInput, match="room is"):
+            Outputs.of(job.having(room=room)).approve(outcome.definition)
+
+
+def test_some_steps_of_a_ranking_are_those_steps(tmp_path: Path) -> None:
+    with run(asked(tmp_path, visits(), what="top-k")) as outcome:
+        found = outcome.released()
+    own = found.table()
+    some = own.filter(pl.col("step").is_between(3, 5))
+    assert found.only(range(3, 6)).table().equals(some)
+    assert found.table(range(3, 6)).equals(some)
+    assert export(tmp_path / "visits.db", steps="3:5").table().equals(some)
 
 
 def test_one_unit_shifts_what_others_bring_and_nothing_else(tmp_path: Path, one_key: None) -> None:

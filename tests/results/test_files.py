@@ -16,6 +16,7 @@ import pytest
 from counton import read
 from counton.errors import InvalidInput, StateError
 from counton.jobs import Job, export, publish, recalled, run
+from counton.jobs.outputs import write_table
 from counton.jobs.writing import Outputs
 from counton.results.cells import ReleasedCells
 
@@ -23,6 +24,12 @@ ENDINGS = ("parquet", "csv", "json", "jsonl", "arrow")
 COUNT: dict[str, Any] = {"by": "page", "domain": ["home", "shop", "far"]}
 PAID: dict[str, Any] = {"value": "paid", "lower": 0, "upper": 9, "resolution": 1}
 USERS = "page=home,shop,far;user=" + ",".join(f"u{n}" for n in range(11))
+FOUND: dict[str, Any] = {
+    "what": "top-k", "by": "page", "unknown": "discover", "epsilon": 9, "delta": "1e-3",
+}  # fmt: skip
+LETTERS: dict[str, Any] = {"what": "substrings", "letter": "letter", "alphabet": "ab", "longest": 2}
+NODES = [*(f"n{n}" for n in range(5)), *(f"m{n}" for n in range(7))]
+ONCE: dict[str, Any] = dict.fromkeys(("time", "every", "start", "steps", "until", "timezone"))
 #: Jobs by what they are: every statistic whose cells are all released, and forms of release.
 JOBS: dict[str, dict[str, Any]] = {
     "count": {},
@@ -47,7 +54,22 @@ JOBS: dict[str, dict[str, Any]] = {
     "hierarchy": {"what": "hierarchy", "levels": "page", "domain": "domain.csv"},
     "ranges": {"what": "ranges", "label": "paid", "domain": [str(n) for n in range(9)]},
     "contingency": {"what": "contingency", "columns": "page,user", "domain": USERS},
+    "ranking": {**FOUND, "top": 2, "room": 50},
+    "words": {**LETTERS, "ask": "a,ba"},
+    "all words": LETTERS,
+    "episodes": {**LETTERS, "what": "episodes", "ask": "ab,b", "steps": 40},
+    "cuts": {"what": "cuts", "edge": "from,to", "domain": NODES, "cut": "n0;n1,m2"},
+    "all cuts": {"what": "cuts", "edge": "from,to", "domain": NODES},
+    "hierarchy once": {"what": "hierarchy", "levels": "page", "domain": "domain.csv", **ONCE},
+    "ranges once": {
+        "what": "ranges", "label": "paid", "domain": [str(n) for n in range(9)], **ONCE,
+    },
+    "contingency once": {
+        "what": "contingency", "columns": "page,user", "domain": USERS, "integers": True, **ONCE,
+    },
 }  # fmt: skip
+#: Those whose cells are computed with the key: a state alone cannot show them.
+ON_DEMAND = ("words", "all words", "episodes", "cuts", "all cuts")
 ROWS = pl.DataFrame(
     {
         "time": [datetime(2024, 3, 1) + timedelta(hours=7 * n) for n in range(40)],
@@ -57,6 +79,7 @@ ROWS = pl.DataFrame(
         "user": [f"u{n % 11}" for n in range(40)],
         "from": [f"n{n % 5}" for n in range(40)],
         "to": [f"m{n % 7}" for n in range(40)],
+        "letter": ["ab"[n % 3 % 2] for n in range(40)],
     }
 )
 
@@ -89,20 +112,21 @@ def released_at(job: Job, level: float = 0.5) -> tuple[Any, pl.DataFrame]:
     outputs = Outputs.of(job)
     with run(job, approve=outputs.approve) as outcome:
         outputs.write(outcome)
-        found = outcome.released()
-        other = outcome.released(level).table()
-        return found if isinstance(found, ReleasedCells) else found.at_hand(), other
+        found = outcome.released(shown=outputs.shown)
+        other = outcome.released(level, outputs.shown).table()
+        return found.at_hand(), other
 
 
 @pytest.mark.parametrize("name", JOBS)
 def test_a_file_answers_what_the_run_answers(name: str, tmp_path: Path) -> None:
     out = tmp_path / "t.parquet"
     own, wide = released_at(made(name, tmp_path, out=out))
-    for ending in ENDINGS:
-        export(tmp_path / "s.db", tmp_path / f"again.{ending}") if name != "found" else None
-    files = [out] if name == "found" else [out, *(tmp_path / f"again.{one}" for one in ENDINGS)]
-    if name != "found":
-        files.append(tmp_path / "public.db")
+    if name in ON_DEMAND:
+        files = [_as(ending, out) for ending in ENDINGS]
+    else:
+        files = [out, *(tmp_path / f"again.{one}" for one in ENDINGS), tmp_path / "public.db"]
+        for file in files[1:-1]:
+            assert export(tmp_path / "s.db", file).table().equals(own.table())
         publish(tmp_path / "s.db", files[-1])
     for file in files:
         found: Any = read(file)
@@ -113,6 +137,13 @@ def test_a_file_answers_what_the_run_answers(name: str, tmp_path: Path) -> None:
         assert read(file, level=0.5).table().equals(wide), file
         if isinstance(own, ReleasedCells) and own.since is None:
             _answers_alike(found, own)
+
+
+def _as(ending: str, out: Path) -> Path:
+    """A table that was written, in another format, with what it carries."""
+    file = out.with_name(f"again.{ending}")
+    write_table(pl.scan_parquet(out), file, json.loads(pl.read_parquet_metadata(out)["counton"]))
+    return file
 
 
 def _answers_alike(found: ReleasedCells, own: ReleasedCells) -> None:
@@ -254,6 +285,49 @@ def test_a_file_in_which_no_group_is_shown_yet_says_how_far_it_is(
     assert found.steps == own.steps == range(1, 11)
     assert found.describe() == own.describe()
     assert not found.table().height
+
+
+CUT = (
+    *("average by group", "quantiles", "top-k", "degrees", "hierarchy", "contingency"),
+    *("ranking", "words", "all cuts", "hierarchy once", "ranges once", "contingency once"),
+)
+
+
+@pytest.mark.parametrize("name", CUT)
+def test_rows_of_any_statistic_that_were_cut_are_not_there_again(name: str, tmp_path: Path) -> None:
+    """Tables once too: their description holds the cells, and the rows are those that are left."""
+    out = tmp_path / "t.csv"
+    own = released(made(name, tmp_path, out=out)).table()
+    rows = pl.read_csv(out, infer_schema=False)
+    kept = pl.int_range(own.height).map_elements(lambda n: n % 3 != 1, return_dtype=pl.Boolean)
+    left = own.filter(pl.select(kept).to_series())
+    rows.filter(pl.select(kept).to_series()).sample(fraction=1, shuffle=True, seed=1).write_csv(out)
+    found = read(out)
+    assert found.table().equals(left)
+    assert f"{own.height - left.height:,} of {own.height:,} rows" in found.describe()
+    if "once" in name:
+        with pytest.raises(InvalidInput, match="a chart of a table shows all"):
+            found.figures()
+        assert not found.last_rows().is_empty()
+
+
+def test_a_table_without_the_names_of_its_rows_is_refused(tmp_path: Path) -> None:
+    out = tmp_path / "t.csv"
+    released(made("hierarchy once", tmp_path, out=out))
+    pl.read_csv(out).drop("page").write_csv(out)
+    with pytest.raises(InvalidInput, match="lost its column 'page', which tells its rows apart"):
+        read(out)
+
+
+@pytest.mark.parametrize("name", ["words", "all cuts"])
+def test_what_was_not_asked_is_refused_by_a_file(name: str, tmp_path: Path) -> None:
+    out = tmp_path / "t.csv"
+    released(made(name, tmp_path, out=out))
+    pl.read_csv(out).head(-1).write_csv(out)
+    found: Any = read(out)
+    of = "bb" if name == "words" else ("m5", "m6")
+    with pytest.raises(InvalidInput, match="answer what was asked when they were written"):
+        found.reading[of]
 
 
 def test_several_files_of_one_stream_are_one_release(tmp_path: Path) -> None:

@@ -28,10 +28,8 @@ from counton.jobs.outputs import (
 from counton.jobs.parts import check_text
 from counton.jobs.publishing import Published, publish_new
 from counton.jobs.released import (
-    read_cells,
     read_released,
     refuse_other_fit,
-    refuse_ranking,
     shown_of,
 )
 from counton.mechanisms import Releases
@@ -217,8 +215,6 @@ def export(
     with Store(state) as store:
         reader = store.reader(only_name(store.streams) if name is None else name)
         found = _of_stream(reader, steps, start, until, groups, level, fit)
-        if isinstance(found._what, Release):
-            refuse_ranking(reader.terms.name, found._what.definition)
         doubt = reader.doubt()
         if doubt is not None:
             notes = [*found.about.get("notes", ()), doubt]
@@ -342,7 +338,6 @@ def released_in(
             f"stream {reader.terms.name!r} was not made from events, and answers by Stream.window: "
             f"ask for its table by export"
         )
-    refuse_ranking(reader.terms.name, found.definition)
     return found
 
 
@@ -545,6 +540,6 @@ def publish(
                 return Published(chosen, place.label, known.step, 0)
             if (doubt := reader.doubt(key)) is not None:
                 raise StateError(f"nothing was published: {doubt}")
-            return publish_new(reader, place, level, read_cells)
+            return publish_new(reader, place, level)
         finally:
             place.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from typing import TYPE_CHECKING, Any
@@ -14,12 +14,11 @@ import numpy as np
 from counton.columns import WHEN
 from counton.errors import InvalidInput, field
 from counton.jobs.definition import Definition
-from counton.jobs.released import level_of, refuse_ranking, shown_of
+from counton.jobs.released import level_of, read_cells, read_released, shown_of
 from counton.jobs.succession import carried_by
 from counton.results.cells import carried_facts
 from counton.results.files import AUTHOR, description_of
 from counton.results.packing import MOST_CELLS, packed
-from counton.results.readings import ReleasedReadings
 from counton.results.shown import Shown
 from counton.store import Stream, published
 from counton.store.store import Reader
@@ -27,8 +26,6 @@ from counton.windows import moment
 
 if TYPE_CHECKING:
     from counton.results.cells import ReleasedCells
-
-    Reads = Callable[[Reader | Stream, Definition, float], ReleasedCells]
 
 #: What a reading says of each of its numbers.
 _NUMBERS = ("estimate", "std", "lower", "upper")
@@ -55,19 +52,17 @@ class Published:
     after: int
 
 
-def publish_new(
-    source: Reader | Stream, place: published.Place, level: float | None, read: Reads
-) -> Published:
+def publish_new(source: Reader | Stream, place: published.Place, level: float | None) -> Published:
     """Add what is not published yet.
 
     Args:
         source: the stream to read from.
         place: the database to publish in.
         level: of the intervals; None: as before, at first that of the stream's files.
-        read: what gives all that a stream has released (`read_cells`).
 
     Raises:
-        InvalidInput: the stream was not made from events.
+        InvalidInput: the stream was not made from events, has no windows of time, or computes its
+            cells when they are asked for.
         StateError: another stream of its name is published there, or more of this one.
     """
     if "every" not in source.details and source.terms.statistic is None:
@@ -77,17 +72,19 @@ def publish_new(
         )
     definition = Definition.reopen(source.terms, source.details)
     terms = source.terms
-    refuse_ranking(terms.name, definition)
-    additive, carried = definition.statistic.additive, carried_by(source, definition)
+    _refuse_unpublished(terms.name, definition)
+    readings, of_cells = shown_of(definition.remembered), definition.shows_cells
     groups: Sequence[str] = definition.groups
-    own = carried_facts(carried, definition.groups, terms)
+    own: dict[str, Any] = {"shown": readings.to_dict()}
     if definition.discovery is not None:
-        found = read(source, definition, level_of(definition))
+        found = read_released(source, definition, level_of(definition))
         groups, own = found.groups, found.described()
+        own.pop("cells", None)  # which have a table of their own
+    elif of_cells:
+        own = carried_facts(carried_by(source, definition), definition.groups, terms)
     with place.transaction(write=True) as connection:
         known = published.found(connection, terms.name)
         kept = level_of(definition) if known is None else float(known.level)
-        readings = shown_of(definition.remembered)
         shown = published.Shown(
             terms.name,
             source.key_fingerprint,
@@ -96,17 +93,26 @@ def publish_new(
             repr(terms.strategy),
             level or kept,
             None if readings == Shown() else json.dumps(readings.to_dict()),
-            groups if additive else (),
+            groups if of_cells else (),
         )
-        description = description_of(
-            terms, definition, shown.level, own if additive else {"shown": readings.to_dict()}
-        )
+        description = description_of(terms, definition, shown.level, own)
         begun = published.begin(connection, shown, source.step, description, AUTHOR)
-    if not additive:
+    if not of_cells:
         _publish_readings(source, definition, place, begun, shown.level, readings)
     elif source.step > begun[1]:
-        _publish_cells(read(source, definition, shown.level), place, begun)
+        _publish_cells(read_cells(source, definition, shown.level), place, begun)
     return Published(terms.name, place.label, begun[1], source.step)
+
+
+def _refuse_unpublished(name: str, definition: Definition) -> None:
+    """Refuse what plain tables cannot hold, before anything is written there."""
+    why = None
+    if definition.statistic.on_demand:
+        why = "computes its cells when they are asked for, and publishes none by itself"
+    elif definition.each_row:
+        why = "has no windows of time"
+    if why is not None:
+        raise InvalidInput(f"stream {name!r} {why}; write its table with {field('out')} instead")
 
 
 def _publish_cells(released: ReleasedCells, place: published.Place, begun: published.Begun) -> None:
@@ -128,19 +134,12 @@ def _publish_readings(
     readings: Shown,
 ) -> None:
     """Add the readings of a statistic: what its table says, a row a number; and its cells."""
-    if definition.statistic.on_demand or definition.each_row:
-        why = "has no windows of time"
-        if definition.statistic.on_demand:
-            why = "computes its cells when they are asked for, and publishes none by itself"
-        raise InvalidInput(
-            f"stream {source.terms.name!r} {why}; write its table with {field('out')} instead"
-        )
     stream_id, before, cells_until = begun
     all_cells = source.step * math.prod(source.terms.shape)
-    behind = cells_until < source.step and all_cells <= MOST_CELLS
+    behind = cells_until < source.step and (definition.ranks or all_cells <= MOST_CELLS)
     if before == source.step and not behind:
         return
-    released, cut = ReleasedReadings.read(source, definition, level, readings), definition.cut
+    released, cut = read_released(source, definition, level, readings), definition.cut
     cells = released.cells()
     if before == source.step and cells is not None:  # published before there were cells
         with place.transaction(write=True) as connection:
@@ -149,7 +148,7 @@ def _publish_readings(
         return
     # Of what is read, `over` windows before its end; a table that was released once has no times.
     starts = None if cut is None else cut.starts(range(1, source.step + 1))
-    size = max(1, _CHUNK // max(1, released.last.height))
+    size = max(1, _CHUNK // max(1, released.last_rows().height))
     for first in range(before + 1, source.step + 1, size):
         steps = range(first, min(first + size, source.step + 1))
         table = released.table(steps)

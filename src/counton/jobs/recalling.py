@@ -22,7 +22,7 @@ POLICIES = (
     *("watermark", "unknown", "bad_rows", "bad_rows_most", "missing", "late"),
     *("clock_change", "time_format", "file_format"),
 )
-OUTPUTS = ("out", "plot", "sums", "title", "axis", "source", "width", "room")
+OUTPUTS = ("out", "plot", "sums", "title", "axis", "source", "width")
 _PATHS = ("out", "plot", "bad_rows")
 
 

@@ -8,17 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from counton.errors import InvalidInput, ReplayMismatch, StateError, field
+from counton.errors import InvalidInput, ReplayMismatch, field
 from counton.exact import quoted
 from counton.jobs.definition import Definition
 from counton.jobs.job import Job
-from counton.jobs.statements import statistic_class
 from counton.mechanisms.discovery import Discovery
 from counton.mechanisms.discovery import shown as reached_at
 from counton.options import numbers_of
 from counton.private import open_private
 from counton.results.cells import ReleasedCells
-from counton.results.description import Description
 from counton.store import Stream
 
 if TYPE_CHECKING:
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
 
 #: Options of jobs that say what is shown of a stream; it is remembered, since it is published.
 SHOWN = (
-    *("over", "shares", "ask", "cut", "top", "level"),
+    *("over", "shares", "ask", "cut", "top", "room", "level"),
     *("integers", "nonnegative", "known"),
 )
 #: Values of groups that nobody declared which are looked at together.
@@ -49,11 +47,15 @@ def read_released(
             so that every door shows the same numbers.
     """
     level = level_of(definition) if level is None else level
+    shown = shown_of(definition.remembered) if shown is None else shown
+    if definition.ranks:
+        from counton.results.ranking import ReleasedRanking
+
+        return ReleasedRanking.of(read_cells(stream, definition, level), shown)
     if definition.statistic.additive:
         return read_cells(stream, definition, level)
     from counton.results.readings import ReleasedReadings
 
-    shown = shown_of(definition.remembered) if shown is None else shown
     return ReleasedReadings.read(stream, definition, level, shown)
 
 
@@ -82,7 +84,8 @@ def shown_of(told: Mapping[str, Any]) -> Shown:
     """
     from counton.results.shown import Shown
 
-    return Shown(_asked(told), told.get("over") or None, told.get("top"), fit_of(told))
+    over, top, room = told.get("over") or None, told.get("top"), told.get("room")
+    return Shown(_asked(told), over, top, fit_of(told), room)
 
 
 def fit_of(told: Mapping[str, Any]) -> Fit | None:
@@ -177,19 +180,6 @@ def _is_total(pair: Any) -> bool:
         return False
     path, total = pair
     return isinstance(path, str | list | tuple) and isinstance(total, int | float)
-
-
-def refuse_ranking(name: str, definition: Description) -> None:
-    """Refuse to show a ranking of groups that nobody declared otherwise than its command does.
-
-    Raises:
-        StateError: it is one; its table has the largest groups alone, and depends on their number.
-    """
-    if definition.discovery is not None and statistic_class(definition.what).ranks:
-        raise StateError(
-            f"stream {name!r} ranks groups that nobody declared, which only the command that "
-            f"counts shows: run that one again for its table"
-        )
 
 
 def read_cells(stream: Stream | Reader, definition: Definition, level: float) -> ReleasedCells:

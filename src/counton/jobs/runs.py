@@ -20,7 +20,7 @@ from counton.jobs.definition import Definition
 from counton.jobs.job import Job, checked
 from counton.jobs.progress import Progress, silent
 from counton.jobs.recalling import look
-from counton.jobs.released import read_cells, read_released
+from counton.jobs.released import read_released
 from counton.jobs.settling import Settled, settle
 from counton.jobs.tallied_rows import tallied_rows
 from counton.privacy import Guarantee
@@ -279,7 +279,7 @@ def _publish(stream: Stream) -> None:
     if known is not None:
         from counton.jobs.publishing import publish_new
 
-        publish_new(stream, place, None, read_cells)
+        publish_new(stream, place, None)
 
 
 def _create(request: Job, definition: Definition) -> Stream:

@@ -10,16 +10,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 from counton.errors import InvalidInput, NotDrawnWarning, field
 from counton.events.files import event_paths, refuse_among_events
-from counton.exact import check_integer
 from counton.jobs.definition import Definition
 from counton.jobs.job import Events, Job
 from counton.jobs.outputs import check_outputs, pictures_of, write_charts, write_table
 from counton.jobs.progress import Progress, silent
 from counton.jobs.released import shown_by
 from counton.jobs.runs import Outcome
-from counton.jobs.statements import statistic_class
 from counton.mechanisms.intervals import check_level
-from counton.options import TOP
 from counton.results.files import facts_of
 from counton.results.periods import check_periods, parsed_period
 from counton.results.release import Release
@@ -33,9 +30,6 @@ from counton.store.shared import ledger_files
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-#: Groups that there can be where nobody declares them, unless stated.
-ROOM = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -150,8 +144,6 @@ class Outputs:
         progress("reading the journal", 0.7)
         definition = outcome.definition
         released = outcome.released(self.level, self.shown)
-        if definition.discovery is not None and statistic_class(definition.what).ranks:
-            released = self._ranked(released)
         facts = facts_of(released)
         if self.out is not None:
             progress("writing the table", 0.75)
@@ -176,15 +168,6 @@ class Outputs:
     def _look(self) -> dict[str, Any]:
         """How the chart is worded, and how wide it is."""
         return {name: getattr(self.job, name) for name in LOOK}
-
-    def _ranked(self, released: Release) -> Release:
-        """The largest of groups that nobody declared."""
-        from counton.results.cells import ReleasedCells
-        from counton.results.ranking import ReleasedRanking
-
-        assert isinstance(released, ReleasedCells)
-        room = check_integer("room", self.job.given("room") or ROOM, 1)
-        return ReleasedRanking.of(released, self.job.given("top") or TOP, room)
 
 
 def _paths(job: Job) -> list[object]:

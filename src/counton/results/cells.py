@@ -632,6 +632,15 @@ class ReleasedCells(Release):
         """See `Release.rows`; of groups that nobody declared there may be fewer."""
         return len(self.shown_steps) * len(self.groups)
 
+    def left_out(self) -> tuple[int, int]:
+        """See `Release.left_out`."""
+        if self.there is None:
+            return 0, 0
+        begins = np.full(len(self.groups), self.first)
+        if self.since is not None:
+            begins = np.maximum([self.since[group] for group in self.groups], self.first)
+        return int((~self.there[self.first - 1 :]).sum()), int((self.steps.stop - begins).sum())
+
     def last_numbers(self) -> dict[str, Any]:
         """See `Release.last_numbers`: numbers by group, of windows under ``window_`` names."""
         last: dict[str, Any] = {
@@ -664,13 +673,16 @@ class ReleasedCells(Release):
             found["since"] = dict(self.since)
         return found
 
-    def table(self) -> pl.DataFrame:
+    def table(self, steps: range | None = None) -> pl.DataFrame:
         """One row per step and group: step, window, group, estimate, std, lower, upper.
 
         The last four are those of totals; windows' own numbers have ``window_`` before these names.
         With a delay also ``counted_until``: the total is that of the events before it.
+
+        Args:
+            steps: which of those that are shown; None: all of them.
         """
-        found = [self._rows(steps) for steps in self._chunks()]
+        found = [self._rows(some) for some in self._chunks(steps)]
         return found[0] if len(found) == 1 else pl.concat(found)
 
     def lazy(self) -> pl.LazyFrame:
@@ -696,9 +708,9 @@ class ReleasedCells(Release):
         schema = self._rows(self.shown_steps[:1]).schema
         return register_io_source(rows, schema=schema, is_pure=True)
 
-    def _chunks(self) -> Iterator[range]:
+    def _chunks(self, steps: range | None = None) -> Iterator[range]:
         size = max(1, _ROWS // max(1, len(self.groups)))
-        shown = self.shown_steps
+        shown = self.shown_steps if steps is None else steps
         for start in range(0, max(len(shown), 1), size):
             yield shown[start : start + size]
 

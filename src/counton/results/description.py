@@ -22,6 +22,7 @@ from counton.mechanisms.discovery import Discovery
 from counton.privacy import Contribution, Guarantee
 from counton.privacy.guarantees import people_in_words, plural
 from counton.statistics import Count, Statistic, Sum
+from counton.statistics.known import statistic_named
 from counton.statistics.running import statistic_of
 from counton.strategies import StreamStrategy, strategy_from_dict
 from counton.windows import Once, Windows
@@ -130,6 +131,16 @@ class Description:
     def adds_up(self) -> bool:
         """Whether sums over windows follow: of groups each of which is shown from the beginning."""
         return self.statistic.additive and self.discovery is None
+
+    @property
+    def ranks(self) -> bool:
+        """Whether the largest are shown of groups that nobody declared."""
+        return self.discovery is not None and statistic_named(self.what).ranks
+
+    @property
+    def shows_cells(self) -> bool:
+        """Whether its cells themselves are shown: counts and sums."""
+        return self.statistic.additive and not self.ranks
 
     @property
     def holds(self) -> str:

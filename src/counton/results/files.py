@@ -15,6 +15,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias
@@ -29,10 +30,12 @@ from counton.laws import law_to_dict
 from counton.mechanisms import Releases
 from counton.mechanisms.intervals import check_level
 from counton.mechanisms.terms import StreamTerms
+from counton.results.answers import Answers
 from counton.results.cells import ReleasedCells
 from counton.results.description import Carried, Description
 from counton.results.packing import MOST_CELLS, unpacked
-from counton.results.readings import ReleasedReadings
+from counton.results.ranking import ReleasedRanking
+from counton.results.readings import NUMBERS, ReleasedReadings, Source, labels_of, rows_among
 from counton.results.release import Release
 from counton.results.shown import Shown
 from counton.statistics import Statistic
@@ -159,11 +162,9 @@ def promise_of(released: Release) -> dict[str, Any]:
 
 def facts_of(released: Release) -> dict[str, Any]:
     """What a file of these numbers carries, as JSON values: what it promises, and all to answer."""
-    facts, own = promise_of(released) | released.facts(), released.described()
-    if own is None:
-        return facts
+    own = released.described()
     described = description_of(released.terms, released.definition, released.level, own)
-    return facts | {"description": described}
+    return promise_of(released) | released.facts() | {"description": described}
 
 
 def description_of(
@@ -180,11 +181,12 @@ def description_of(
 
 
 class _File(NamedTuple):
-    """One table, and what it carries."""
+    """One table, and what it carries; of published tables that nobody cuts, not what rows say."""
 
     label: str
     rows: pl.DataFrame
     described: Mapping[str, Any]
+    whole: bool = False
 
     def last(self) -> int:
         """The last step of which it has a row; 0: it has none."""
@@ -217,6 +219,8 @@ def read(
     terms = StreamTerms.from_dict(described["terms"])
     definition = Description.of(terms, described)
     level = check_level(described["level"] if level is None else level)
+    if definition.ranks:
+        return _ranking(files, described, definition, terms, level)
     if definition.statistic.additive:
         return _cells(files, described, definition, terms, level)
     return _readings(files, described, definition, terms, level)
@@ -257,14 +261,20 @@ def _published(kept: FromDatabase) -> _File:
         rows = pl.DataFrame({name: _numbers(name, values) for name, values in kept.columns.items()})
         if "shown" not in described:
             described["steps"] = kept.last
-        elif kept.cells or kept.last * math.prod(described["terms"]["shape"]) <= MOST_CELLS:
+        elif kept.cells or kept.last * _width(described) <= MOST_CELLS:
             described["cells"] = {"parts": _joined(kept.cells, kept.last)}
     except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError) as error:
         raise StateError(
             f"{kept.place} does not hold what was published ({error}): take the "
             f"stream out of it by counton publish, and publish it anew"
         ) from error
-    return _file(kept.place, rows, facts)
+    return _file(kept.place, rows, facts)._replace(whole=True)
+
+
+def _width(described: Mapping[str, Any]) -> int:
+    """How many cells of a step its readings are made from; of groups that are found, by now."""
+    since = described.get("since")
+    return math.prod(described["terms"]["shape"]) if since is None else len(since)
 
 
 def _numbers(name: str, values: list[Any]) -> pl.Series:
@@ -319,7 +329,7 @@ def _opened(path: Path) -> _File:
             f"{str(path)!r} is no table that can be read back; give .parquet, .csv, .json, .jsonl "
             f"or .arrow"
         )
-    texts = {"group": pl.String, "name": pl.String}
+    texts = {"group": pl.String(), "name": pl.String()}
     try:
         facts = _facts(path, kind)
         if kind == "parquet":
@@ -327,6 +337,8 @@ def _opened(path: Path) -> _File:
         elif kind == "arrow":
             rows = pl.read_ipc(path)
         elif kind == "csv":
+            names = pl.scan_csv(path, infer_schema=False).collect_schema().names()
+            texts |= {name: pl.String() for name in names if name not in (*NUMBERS, "step")}
             rows = pl.read_csv(path, schema_overrides=texts, infer_schema_length=None)
         elif kind == "json":
             rows = pl.read_json(path, infer_schema_length=None)
@@ -477,9 +489,7 @@ def _cells(
     level: float,
 ) -> ReleasedCells:
     """Counts or sums."""
-    files, since = list(files), described.get("since")
-    if since is not None:  # as they were shown, one after the other
-        since = dict(sorted(since.items(), key=lambda one: (one[1], one[0])))
+    files, since = list(files), _since(described)
     groups = definition.groups if since is None else tuple(since)
     place = {group: number for number, group in enumerate(groups)}
     name = "window_estimate" if definition.release == "windows" else "estimate"
@@ -537,6 +547,100 @@ def _cells(
     return found.only(steps, left if len(left) < len(groups) and left else None)
 
 
+def _since(described: Mapping[str, Any]) -> dict[str, int] | None:
+    """Groups as they were shown, one after the other, by the step since when; None: declared."""
+    since = described.get("since")
+    if since is None:
+        return None
+    return dict(sorted(since.items(), key=lambda one: (one[1], one[0])))
+
+
+def _ranking(
+    files: Sequence[_File],
+    described: Mapping[str, Any],
+    definition: Description,
+    terms: StreamTerms,
+    level: float,
+) -> ReleasedRanking:
+    """The largest of groups that nobody declared, from the numbers of all that are shown."""
+    since = _since(described)
+    assert since is not None
+    parts = _parts(files, described, terms)
+    values = np.zeros((sum(map(len, parts)), len(since)), np.int64)
+    first = 0
+    for part in parts:  # groups that are shown later come later, and are not in it
+        values[first : first + len(part), : part.shape[1]] = part
+        first += len(part)
+    cells = ReleasedCells.of(definition, terms, values, level, since=since)
+    found = ReleasedRanking.of(cells, Shown.from_dict(described["shown"]))
+    found = found.only(_steps_there(files, found.steps))
+    return replace(found, there=_rows_there(files, found, found=True))
+
+
+def _parts(
+    files: Sequence[_File], described: Mapping[str, Any], terms: StreamTerms
+) -> list[NDArray[Any]]:
+    """The cells of which readings are made, by consecutive steps, each shape ``(steps, -1)``.
+
+    Raises:
+        InvalidInput: there are too many to be kept.
+    """
+    if (cells := described.get("cells")) is None:
+        raise InvalidInput(
+            f"{files[0].label!r} holds readings of {terms.name!r} alone, since it has more than "
+            f"{MOST_CELLS:,} cells, which a description does not hold: read its rows as they stand"
+        )
+    return [unpacked(part, (-1,)) for part in cells.get("parts", (cells,))]
+
+
+def _steps_there(files: Sequence[_File], steps: range) -> range:
+    """From the first step of which there is a row to the last; all where no row is shown yet."""
+    there = {int(step) for one in files for step in one.rows["step"].unique().to_list()}
+    return range(min(there), max(there) + 1) if there else steps
+
+
+def _rows_there(
+    files: Sequence[_File],
+    released: ReleasedReadings | ReleasedRanking,
+    of: int = 0,
+    *,
+    found: bool = False,
+) -> pl.DataFrame | None:
+    """What tells the rows apart that are there, where some were left out; None: all are there.
+
+    Args:
+        files: with the rows.
+        released: what all rows are of.
+        of: how many rows there were, where only those are known that are there.
+        found: whether names of groups came with the events, so that a file of text may say them
+            with an apostrophe.
+
+    Raises:
+        InvalidInput: a file has lost a column that tells its rows apart.
+    """
+    if all(one.whole for one in files):
+        return None
+    table = released.table()
+    if "step" not in table.columns:  # all rows were released once
+        table = table.with_columns(step=pl.lit(1, pl.Int64))
+    names = labels_of(table)
+    kinds = {name: table.schema[name] for name in names}
+    parts = []
+    for one in files:
+        rows = one.rows
+        if lost := [name for name in names if name not in rows.columns]:
+            raise InvalidInput(
+                f"{one.label!r} has lost its column {lost[0]!r}, which tells its rows apart: keep "
+                f"it"
+            )
+        rows = rows.select(pl.col(name).cast(kind, strict=False) for name, kind in kinds.items())
+        if found and one.label.lower().endswith(".csv"):
+            rows = rows.with_columns(pl.col("group").str.replace(_NO_FORMULA, "${1}"))
+        parts.append(rows)
+    there = pl.concat(parts)
+    return None if rows_among(table, there).height == max(table.height, of) else there
+
+
 def _carried(
     files: Iterable[_File], described: Mapping[str, Any], groups: Sequence[str], kind: Any
 ) -> Carried | None:
@@ -570,12 +674,23 @@ class _Kept:
         return Readings(statistic, steps, Releases(steps, values, self.terms))
 
     def history(self, cells: NDArray[np.int64], steps: range) -> NDArray[Any]:
-        """Not here.
+        """Not here: all cells are released.
 
         Raises:
             InvalidInput: always.
         """
-        raise InvalidInput(f"cells of {self.terms.name!r} are computed with the key: run its job")
+        raise InvalidInput(f"{self.terms.name!r} releases all of its cells: take its table")
+
+
+def _answers(
+    terms: StreamTerms, statistic: Statistic, shown: Shown, files: Sequence[_File]
+) -> Answers:
+    """What was asked of cells on demand, which the rows say."""
+    needed = ["step", Answers.named_by(statistic, shown), "estimate"]
+    for one in files:
+        if lost := [name for name in needed if name not in one.rows.columns]:
+            raise InvalidInput(f"{one.label!r} has lost its column {lost[0]!r}: keep it")
+    return Answers(terms, statistic, shown, [one.rows.select(needed) for one in files])
 
 
 def _readings(
@@ -586,24 +701,17 @@ def _readings(
     level: float,
 ) -> ReleasedReadings:
     """A statistic, from its cells."""
-    if described.get("cells") is None:
-        why = "its cells are computed with the key when they are asked for"
-        if not definition.statistic.on_demand:
-            why = f"it has more than {MOST_CELLS:,} cells, which a description does not hold"
-        raise InvalidInput(
-            f"{files[0].label!r} holds readings of {terms.name!r} alone, since {why}: read its "
-            f"rows as they stand"
-        )
-    cells = described["cells"]
-    parts = [unpacked(part, terms.shape) for part in cells.get("parts", (cells,))]
-    values = np.concatenate(parts)
-    shown = Shown.from_dict(described["shown"])
-    kept = _Kept(terms, definition.statistic, values)
-    found = ReleasedReadings.read(kept, definition, level, shown)
-    steps = sorted({int(step) for one in files for step in one.rows["step"].unique().to_list()})
-    if not steps:
+    shown, statistic = Shown.from_dict(described["shown"]), definition.statistic
+    if not any(one.rows.height for one in files):
         raise InvalidInput(f"{field('source', files[0].label)} has no rows: nothing was released")
-    found = found.only(range(steps[0], steps[-1] + 1))
+    kept: Source
+    if statistic.on_demand:
+        kept = _answers(terms, statistic, shown, files)
+    else:
+        parts = [part.reshape(len(part), *terms.shape) for part in _parts(files, described, terms)]
+        kept = _Kept(terms, statistic, np.concatenate(parts))
+    found = ReleasedReadings.read(kept, definition, level, shown)
+    found = found.only(_steps_there(files, found.steps))
     if (
         definition.domain is not None
         and "group" in files[0].rows.columns
@@ -613,4 +721,6 @@ def _readings(
         left = [group for group in definition.groups if group in here]
         if len(left) < len(definition.groups):
             found = found.only(groups=left)
-    return found
+    alone = statistic.on_demand and shown.ask is None
+    of = math.prod(statistic.cells) if alone else 0
+    return replace(found, there=_rows_there(files, found, of))

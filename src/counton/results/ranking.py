@@ -1,30 +1,40 @@
-"""The largest of groups that nobody declared: a ranking of what a counting job releases."""
+"""The largest of groups that nobody declared: a ranking of what a counting job releases.
+
+Its rows are the largest groups alone, and how sure each is hangs on all others too. So a file of it
+carries the numbers of all groups that are shown, which are public as well.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from counton.columns import WHEN
 from counton.exact import figures
 from counton.mechanisms import StreamTerms
 from counton.mechanisms.intervals import halfwidths
+from counton.options import TOP
 from counton.results.cells import ReleasedCells
 from counton.results.description import Description
-from counton.results.readings import chart_of, heading_of
+from counton.results.packing import MOST_CELLS, packed
+from counton.results.readings import chart_of, heading_of, rows_among
 from counton.results.release import Release
 from counton.results.screen import Screen, largest_rows
-from counton.results.shown import Look
-from counton.statistics import TopK
+from counton.results.shown import Look, Shown
+from counton.statistics.known import statistic_named
 from counton.statistics.ranking import ranked
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+#: Groups that there can be where nobody declares them, unless stated.
+ROOM = 1_000_000
 
 
 @dataclass(frozen=True, repr=False)
@@ -41,6 +51,8 @@ class ReleasedRanking(Release):
         k: how many are shown.
         room: how many groups there can be, known to the public: showing some has chosen among all,
             so intervals hold for all of them at once.
+        there: of a file from which rows were left out, what tells apart those that are there; None:
+            all are.
     """
 
     definition: Description
@@ -50,10 +62,12 @@ class ReleasedRanking(Release):
     released: ReleasedCells
     k: int
     room: int
+    there: pl.DataFrame | None = None
 
     @classmethod
-    def of(cls, released: ReleasedCells, k: int, room: int) -> ReleasedRanking:
-        """The k largest of what was released."""
+    def of(cls, released: ReleasedCells, shown: Shown) -> ReleasedRanking:
+        """The largest of what was released, as many as are shown."""
+        k, room = TOP if shown.top is None else shown.top, shown.room or ROOM
         own = released.definition, released.terms, released.steps, released.level
         return cls(*own, released, k, room)
 
@@ -66,26 +80,28 @@ class ReleasedRanking(Release):
         self, steps: range | None = None, groups: Sequence[str] | None = None
     ) -> ReleasedRanking:
         """See `Release.only`."""
-        return ReleasedRanking.of(self.released.only(steps, groups), self.k, self.room)
+        released = self.released.only(steps, groups)
+        return replace(self, steps=released.steps, released=released)
 
     def ended(self, step: int) -> np.datetime64:
         """See `Release.ended`."""
         return self.released.ended(step)
 
-    def table(self) -> pl.DataFrame:
+    def table(self, steps: range | None = None) -> pl.DataFrame:
         """See `Release.table`."""
-        return self._table
+        return self._table if steps is None else self.only(steps)._table
 
     @cached_property
     def _table(self) -> pl.DataFrame:
         released, level, room = self.released, self.level, self.room
         terms, groups, discovery = released.terms, released.groups, released.definition.discovery
         assert discovery is not None
-        hidden = discovery.thresholds(terms, released.steps)  # what is not shown was always below
+        # What is not shown was always below.
+        hidden = discovery.thresholds(terms, released.steps)
         since = np.array([(released.since or {}).get(group, 1) for group in groups], np.int64)
         half = halfwidths(terms.strategy, terms.law, released.steps, level ** (1 / room))
         rows: list[tuple[Any, ...]] = []
-        for step in released.steps:
+        for step in released.shown_steps:
             there = np.flatnonzero(since <= step)
             values = released.own.estimates[step - 1, there]
             names = [groups[place] for place in there]
@@ -106,12 +122,18 @@ class ReleasedRanking(Release):
         }
         table = pl.DataFrame(rows, schema=list(names_of) if rows else none, orient="row")
         windows = released.table().select(WHEN).unique("step")
-        return table.join(windows, on="step", maintain_order="left").select(*WHEN, *names_of[1:])
+        table = table.join(windows, on="step", maintain_order="left").select(*WHEN, *names_of[1:])
+        return table if self.there is None else rows_among(table, self.there)
 
     def last_rows(self, most: int | None = None) -> pl.DataFrame:
         """See `Release.last_rows`."""
         last = self._table.filter(self._table["step"] == self.steps[-1])
         return last if most is None else last.head(most)
+
+    def left_out(self) -> tuple[int, int]:
+        """See `Release.left_out`."""
+        of = self._table.height if self.there is None else replace(self, there=None)._table.height
+        return of - self._table.height, of
 
     def errors(self) -> list[str]:
         """See `Release.errors`."""
@@ -138,7 +160,9 @@ class ReleasedRanking(Release):
         width: float | None = None,
     ) -> dict[str, Figure]:
         """See `Release.figures`."""
-        statistic, look = TopK(list(self.groups), self.k), Look(title, axis, source, width)
+        ranking: Any = statistic_named(self.definition.what)
+        look = Look(title, axis, source, width)
+        statistic = ranking(list(self.groups), self.k)
         return {"statistic": chart_of(statistic, self._table, self.released, look)}
 
     @property
@@ -146,5 +170,20 @@ class ReleasedRanking(Release):
         """See `Release.drawable`: a row of any step."""
         return self._table.height > 0
 
-    def described(self) -> None:
-        """See `Release.described`: its rows lack the groups that are not among the largest."""
+    def facts(self) -> dict[str, Any]:
+        """See `Release.facts`: how many groups there can be, for all of which intervals hold."""
+        return {"room": self.room}
+
+    def described(self) -> dict[str, Any]:
+        """See `Release.described`: also all groups that are shown, unless they are too many."""
+        found = self.released.described()
+        found["since"] = {group: found["since"][group] for group in self.groups}
+        found["shown"] = Shown(top=self.k, room=self.room).to_dict()
+        if (cells := self.cells()) is not None:
+            found["cells"] = packed(cells)
+        return found
+
+    def cells(self) -> NDArray[Any] | None:
+        """The numbers of all groups that are shown, by step; None where they are too many."""
+        values = self.released.published.values
+        return None if values.size > MOST_CELLS else values

@@ -33,6 +33,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+#: Columns that are numbers of a row, and no name of it.
+NUMBERS = (
+    *("window_start", "window_end", "counted_until", "over"),
+    *("estimate", "std", "lower", "upper", "value", "sure"),
+    *("window_estimate", "window_std", "window_lower", "window_upper"),
+    *("running_total", "running_total_std"),
+)
 #: Steps that a chart shows, about.
 _DRAWN = 500
 
@@ -70,6 +77,8 @@ class ReleasedReadings(Release):
         first: the first step that tables and charts show.
         shown: what is shown of each reading.
         chosen: the groups that are shown, where they are not all.
+        there: of a file from which rows were left out, what tells apart those that are there; None:
+            all are. Readings themselves are of all cells, which the file's description holds.
 
     >>> import tempfile
     >>> import polars as pl
@@ -95,6 +104,7 @@ class ReleasedReadings(Release):
     first: int = 1
     shown: Shown = EVERYTHING
     chosen: tuple[str, ...] | None = None
+    there: pl.DataFrame | None = None
 
     @classmethod
     def read(
@@ -135,8 +145,12 @@ class ReleasedReadings(Release):
 
     def at_hand(self) -> ReleasedReadings:
         """The same, with its steps read, so that its state may be closed before it is shown."""
-        if not self.statistic.on_demand:
-            self._readings  # noqa: B018  # kept once it is read
+        if self.statistic.on_demand:
+            from counton.results.answers import Answers
+
+            rows = self.table()
+            return replace(self, source=Answers(self.terms, self.statistic, self.shown, [rows]))
+        self._readings  # noqa: B018  # kept once it is read
         return self
 
     def only(
@@ -254,7 +268,7 @@ class ReleasedReadings(Release):
 
     def screen(self) -> Screen:
         """See `Release.screen`: the rows of the last step, of many the largest."""
-        if self.definition.once:
+        if self.definition.once and self.there is None:
             shown, notes = self.shown, self.facts().get("notes", ())
             tables = self.reading.screen(shown.ask, shown.fit, self.level)
             return Screen(tables=tables, notes=[f"note: {note}" for note in notes])
@@ -308,6 +322,15 @@ class ReleasedReadings(Release):
         """See `Release.last_rows`."""
         return self.last if most is None else self.last.head(most)
 
+    def left_out(self) -> tuple[int, int]:
+        """See `Release.left_out`."""
+        if self.there is None:
+            return 0, 0
+        of = math.prod(self.statistic.cells)
+        if not self.statistic.on_demand or self.shown.ask is not None:
+            of = replace(self, there=None).table().height
+        return of - self.table().height, of
+
     def facts(self) -> dict[str, Any]:
         """See `Release.facts`."""
         over, fit = self.shown.over, self.shown.fit
@@ -350,6 +373,8 @@ class ReleasedReadings(Release):
         table = _framed(
             parts, np.asarray(steps, np.int64)[place], self.definition.cut, self.shown.over
         )
+        if self.there is not None:
+            table = rows_among(table, self.there)
         if self.definition.once:
             return table.drop("step")
         if not self.definition.by_several:
@@ -442,7 +467,17 @@ class ReleasedReadings(Release):
         return {"statistic": chart_of(self.statistic, drawn, self, look, over=self.shown.over)}
 
     def _chart_of_table(self, look: Look) -> Figure:
-        """Of a table that was released once."""
+        """Of a table that was released once.
+
+        Raises:
+            InvalidInput: rows were left out of the file that was read.
+        """
+        if self.there is not None:
+            raise InvalidInput(
+                f"rows of {self.terms.name!r} were left out of what was read, and a chart of a "
+                f"table shows all: take the table, which has the rows that are there, or give the "
+                f"file as it was written"
+            )
         from counton.plots.style import check_width
         from counton.plots.tables import plot_table
 
@@ -556,6 +591,38 @@ class Timed(Protocol):
 
     def times(self, steps: range) -> NDArray[np.datetime64] | NDArray[np.int64]:
         """Ends of windows in local time; of step 0 the beginning."""
+
+
+def labels_of(table: pl.DataFrame) -> list[str]:
+    """Columns that tell the rows of a table of readings apart: no numbers, unless they must.
+
+    >>> labels_of(pl.DataFrame({"step": [1, 1], "share": [0.1, 0.5], "value": [3.0, 4.0]}))
+    ['step', 'share']
+    """
+    names = [name for name in table.columns if name not in NUMBERS]
+    exact = [name for name in names if not table.schema[name].is_float()]
+    several = table.height and table.select(exact).is_duplicated().any()
+    return names if several else exact
+
+
+def rows_among(table: pl.DataFrame, there: pl.DataFrame) -> pl.DataFrame:
+    """Rows of a table that are among those of another, by the columns that both have.
+
+    >>> rows = pl.DataFrame({"step": [1, 2], "value": [3, 4]})
+    >>> rows_among(rows, pl.DataFrame({"step": [2]}))["value"].to_list()
+    [4]
+    """
+    on = [name for name in there.columns if name in table.columns]
+    same = [
+        pl.col(name).fill_null("") if kind == pl.String else pl.col(name)
+        for name, kind in table.select(on).schema.items()
+    ]
+    kept = (
+        table.select(same)
+        .with_row_index("_row")
+        .join(there.select(on).select(same), on=on, how="semi", nulls_equal=True)
+    )
+    return table[kept["_row"]]
 
 
 def _framed(

@@ -68,8 +68,12 @@ class Release(ABC):
         """
 
     @abstractmethod
-    def table(self) -> pl.DataFrame:
-        """A row for each step, and for each group or number of it, with intervals."""
+    def table(self, steps: range | None = None) -> pl.DataFrame:
+        """A row for each step, and for each group or number of it, with intervals.
+
+        Args:
+            steps: which of those that are shown; None: all of them.
+        """
 
     @abstractmethod
     def last_rows(self, most: int | None = None) -> pl.DataFrame:
@@ -104,11 +108,15 @@ class Release(ABC):
         return {}
 
     @abstractmethod
-    def described(self) -> dict[str, Any] | None:
-        """What belongs to the description that a file carries, and is the statistic's own.
+    def described(self) -> dict[str, Any]:
+        """What belongs to the description that a file carries, and is the statistic's own."""
 
-        None: its rows do not say enough for `counton.read` to give it back.
+    def cells(self) -> NDArray[Any] | None:
+        """The released cells by step of which readings are made, if a description holds them.
+
+        None: its rows say all, or there are too many.
         """
+        return None
 
     @property
     def totals(self) -> Series | None:
@@ -175,6 +183,10 @@ class Release(ABC):
         shown = self.last_rows().drop(WHEN, strict=False)
         return {"rows": finite(shown).to_dicts()}
 
+    def left_out(self) -> tuple[int, int]:
+        """How many rows were left out of the file that was read, and how many there were."""
+        return 0, 0
+
     @property
     def drawable(self) -> bool:
         """Whether there is anything to draw."""
@@ -192,7 +204,11 @@ class Release(ABC):
         """What is protected, what is promised and how far it has come, in words."""
         from counton.results.wording import in_words
 
-        return in_words(self.definition, self.terms.name, self.steps)
+        words = in_words(self.definition, self.terms.name, self.steps)
+        missing, of = self.left_out()
+        return words + (
+            f"\nleft out:  {missing:,} of {of:,} rows, in what was read" * bool(missing)
+        )
 
     def methods(self) -> str:
         """The paragraph that a publication needs: unit, guarantee, attacker, mechanism, error.

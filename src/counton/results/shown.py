@@ -23,6 +23,7 @@ class Shown:
             shares of quantiles; or groups, instead of the largest.
         over: what came in so many steps up to each; None: in all steps so far.
         top: how many groups are ranked.
+        room: of groups that nobody declared, how many there can be, known to the public.
         fit: how the numbers of a table are made to fit; None: as they were released.
 
     >>> Shown(over=24).over
@@ -33,18 +34,22 @@ class Shown:
     over: int | None = None
     top: int | None = None
     fit: Fit | None = None
+    room: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON values."""
         ask = None if self.ask is None else list(self.ask)
         found: dict[str, Any] = {"ask": ask, "over": self.over, "top": self.top}
+        if self.room is not None:
+            found["room"] = self.room
         return found if self.fit is None else found | {"fit": self.fit.to_dict()}
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Shown:
         """Inverse of `to_dict`."""
         ask = saved["ask"]
-        found = cls(None if ask is None else tuple(ask), saved["over"], saved["top"])
+        ask = None if ask is None else tuple(ask)
+        found = cls(ask, saved["over"], saved["top"], room=saved.get("room"))
         if not saved.get("fit"):
             return found
         from counton.mechanisms.fit import Fit
@@ -101,6 +106,8 @@ def check_shown(shown: Shown, statistic: Statistic) -> None:
         check_over(shown.over, inner)
     if shown.top is not None and shown.top < 1:
         raise InvalidInput(f"{field('top', shown.top)} shows nothing; give at least 1")
+    if shown.room is not None:
+        check_integer("room", shown.room, 1)
     if shown.fit is not None:
         check_fit(shown.fit, inner)
     for name in shown.ask or ():

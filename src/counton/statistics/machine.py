@@ -53,7 +53,10 @@ class Machine:
         statistic: which.
         batched: whether a step may have any number of events.
         terms: all that is stated of the releases; public.
+        listed: of cells on demand those that a table without names has; None: all.
     """
+
+    listed: NDArray[np.int64] | None = None
 
     def __init__(
         self,

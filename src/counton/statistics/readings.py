@@ -507,7 +507,9 @@ class OnDemandReading(Reading):
             InvalidInput: a level outside (0, 1 - 1e-9], no cell of a name, or more cells than are
                 ever listed at once.
         """
-        statistic, cells = self.statistic, self._cells(names)
+        statistic, cells = self.statistic, self._machine.listed
+        if names is not None or cells is None:
+            cells = self._cells(names)
         values, half = self._machine.values(cells, self.step), self._half(level)
         return {
             "cell": np.array([statistic.name_of(cell) for cell in cells.tolist()]),
