@@ -24,6 +24,7 @@ from counton.jobs.writing import Outputs
 from counton.laws import DiscreteLaplace
 from counton.mechanisms.discovery import Discovery, draws, shown
 from counton.private import open_private
+from counton.results.files import facts_of
 from counton.store import Store, journal, verify
 from counton.store.store import state_summary
 from counton.strategies import Binary, KAry, SmoothBinary, StreamStrategy
@@ -259,7 +260,7 @@ def test_exported_and_published_groups_are_those_of_the_run(what: str, tmp_path:
             found = read(place)
             assert found.table().equals(own)
             assert found.described() == released.described()
-    assert released.described()["since"] == {"home": 1, "shop": 1, "=aa": 6}
+    assert (released.described() or {})["since"] == {"home": 1, "shop": 1, "=aa": 6}
     only = export(tmp_path / "visits.db", groups="=aa").table()
     assert only["estimate"].equals(own.filter(group="=aa")["estimate"])
 
@@ -400,8 +401,9 @@ def test_what_was_released_earlier_knows_no_later_group(tmp_path: Path) -> None:
         assert early.figures()
 
 
+@pytest.mark.parametrize("what", ["count", "top-k"])
 def test_labels_of_groups_not_shown_are_nowhere(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    what: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     from rich.console import Console
 
@@ -416,13 +418,14 @@ def test_labels_of_groups_not_shown_are_nowhere(
     files = [tmp_path / name for name in ("t.csv", "t.parquet", "t.json", "t.svg")]
     for out in files[:3]:
         for as_json in (False, True):
-            job = asked(tmp_path, [], events=str(events))
+            job = asked(tmp_path, [], events=str(events), what=what)
             job = replace(job, out=str(out), plot=str(files[3]))
             perform(job, Printing(json=as_json))
     summary = state_summary(state)
     _print_stream(Console(), summary["streams"][0])
+    rows = [row for row in visits(rare=3) if "hush" not in row[1]]
     with pytest.raises(CountonError, match="not named") as error:
-        table(asked(tmp_path, [row for row in visits(rare=3) if "hush" not in row[1]]))
+        table(asked(tmp_path, rows, what=what))
     files += [tmp_path / "e.csv", tmp_path / "e.parquet", tmp_path / "public.db"]
     exported = export(state, files[4])
     export(state, files[5])
@@ -430,13 +433,13 @@ def test_labels_of_groups_not_shown_are_nowhere(
     (verified,) = verify(state)
     captured = capfd.readouterr()
     texts = [captured.out, captured.err, str(summary), str(error.value), repr(verified)]
-    texts += [str(methods(state)), str(exported.about), repr(read(files[6]).described())]
+    texts += [str(methods(state)), str(facts_of(exported)), repr(read(files[6]).described())]
     assert all("hush" not in text for text in texts)
     assert "home" in captured.out
     assert all(b"hush" not in path.read_bytes() and path.stat().st_size for path in files)
     assert b"home" in files[3].read_bytes() or b"svg" in files[3].read_bytes()
     with Store(state) as store:
-        assert len(open_private(store.labels("events"))) == 2 + 36  # the state knows them
+        assert len(open_private(store.labels(job.name))) == 2 + 36  # the state knows them
 
 
 def test_nothing_is_shown_while_no_group_is_large(tmp_path: Path) -> None:

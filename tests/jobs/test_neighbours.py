@@ -29,6 +29,7 @@ from counton.jobs import Job, Shown, export, methods, run
 from counton.laws import Bounded, Shift
 from counton.mechanisms.calibration import shift_of
 from counton.privacy import Contribution
+from counton.results.files import facts_of
 from counton.statistics import Moments
 from counton.store import Store, verify
 from counton.store.marks import Secret
@@ -339,7 +340,7 @@ def published_once(
         if state.exists():
             with Store(state) as store:
                 said.append(str(store.spends))
-            about = {**export(state).about}
+            about = facts_of(export(state))
             cells = about["description"].pop("cells")
             told = [cells["steps"], [one.right for one in verify(state)], methods(state), about]
             said.append(json.dumps(told, default=str).replace(folder, ""))

@@ -29,6 +29,7 @@ from counton.jobs.writing import Outputs
 from counton.laws import Bounded
 from counton.noise import Key
 from counton.privacy import ZCDP, PureDP
+from counton.results.files import facts_of
 from counton.statistics import Contingency, Hierarchy, Ranges
 from counton.statistics.hierarchy import HierarchyReading
 from counton.statistics.ranges import RangesReading
@@ -635,6 +636,6 @@ def test_known_answers(place: int, guarantee: Any) -> None:
 
 def test_its_description_is_public(job: Job) -> None:
     numbers(job)
-    said = json.dumps(export(job.state).about)
+    said = json.dumps(facts_of(export(job.state)))
     assert '"once": true' in said
     assert not any(secret in said for secret in ("u9", "i1"))

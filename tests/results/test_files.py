@@ -19,6 +19,7 @@ from counton.jobs import Job, export, publish, recalled, run
 from counton.jobs.outputs import write_table
 from counton.jobs.writing import Outputs
 from counton.results.cells import ReleasedCells
+from counton.results.files import facts_of
 
 ENDINGS = ("parquet", "csv", "json", "jsonl", "arrow")
 COUNT: dict[str, Any] = {"by": "page", "domain": ["home", "shop", "far"]}
@@ -429,10 +430,10 @@ def test_what_was_shown_is_shown_by_every_door(tmp_path: Path) -> None:
     assert written["over"].unique().to_list() == [1]
     found = export(job.state)
     assert found.table().equals(written)
-    assert found.about["level"] == 0.9
-    assert found.about["counted"] == "the last 1 windows"
+    assert found.level == 0.9
+    assert facts_of(found)["counted"] == "the last 1 windows"
     facts = json.loads(pl.read_parquet_metadata(out)["counton"])
-    assert facts["description"] == found.about["description"]
+    assert facts["description"] == facts_of(found)["description"]
     with run(Job("quantiles", job.events, job.state, name="it", until="2024-03-11")) as outcome:
         assert outcome.released().table().equals(written)  # and a call that says nothing of it
     again = Job("quantiles", job.events, job.state, name="it", until="2024-03-12", level=0.5)
@@ -441,4 +442,4 @@ def test_what_was_shown_is_shown_by_every_door(tmp_path: Path) -> None:
     assert export(job.state).table().equals(pl.read_parquet(out))
     released(replace(again, out=out, over=0))  # back to all so far
     assert "over" not in pl.read_parquet(out).columns
-    assert export(job.state).about["counted"] == "all windows so far"
+    assert facts_of(export(job.state))["counted"] == "all windows so far"

@@ -25,9 +25,11 @@ from counton.cli.printing import (
     table_of_texts,
 )
 from counton.errors import InvalidInput
-from counton.jobs.exports import NAMED, Exported, export, export_all, methods, publish
+from counton.jobs.exports import NAMED, export, export_all, methods, publish
 from counton.jobs.outputs import PICTURES
 from counton.jobs.released import fit_of
+from counton.results.files import facts_of
+from counton.results.release import Release
 from counton.results.screen import text_table
 from counton.results.shown import LOOK
 
@@ -67,9 +69,9 @@ def perform(options: ExportOptions, fit: FitOptions) -> None:
         _print_json(found, options)
         return
     console = Console()
-    head = f"{found.about['name']}: {_what(found)}"
+    head = f"{found.terms.name}: {_what(found)}"
     print_line(console, head, bold=True)
-    facts = found.about
+    facts = facts_of(found)
     print_words(
         console,
         [
@@ -111,33 +113,35 @@ def _perform_all(options: ExportOptions, asked: dict[str, Any]) -> None:
             {
                 "out": str(options.out),
                 "releases": {
-                    name: {"about": one.about, "steps": _reach(one)} for name, one in found.items()
+                    name: {"about": facts_of(one), "steps": _reach(one)}
+                    for name, one in found.items()
                 },
             }
         )
         return
     console = Console()
     for name, one in found.items():
-        print_line(console, f"{name}: {_what(one)}, {one.about['guarantee']}")
-        for note in one.about.get("notes", ()):
+        print_line(console, f"{name}: {_what(one)}, {one.terms.guarantee}")
+        for note in one.facts().get("notes", ()):
             print_line(console, f"note: {note}")
     count = "1 release" if len(found) == 1 else f"{len(found):,} releases"
     print_line(console, f"{count} written to {options.out}")
 
 
-def _reach(found: Exported) -> list[int] | None:
-    return None if found.steps is None else [found.steps.start, found.steps.stop - 1]
+def _reach(found: Release) -> list[int] | None:
+    steps = found.shown_steps
+    return None if found.definition.once else [steps.start, steps.stop - 1]
 
 
-def _what(found: Exported) -> str:
-    if found.steps is None:
-        return f"{found.about['released']}, released at one go"
-    return f"steps {found.steps.start:,} to {found.steps.stop - 1:,}"
+def _what(found: Release) -> str:
+    if found.definition.once:
+        return f"{found.definition.what}, released at one go"
+    return f"steps {found.shown_steps.start:,} to {found.shown_steps.stop - 1:,}"
 
 
-def _print_json(found: Exported, options: ExportOptions) -> None:
+def _print_json(found: Release, options: ExportOptions) -> None:
     """What is promised, and the rows unless a file has them."""
-    report = {"about": found.about, "steps": _reach(found)}
+    report = {"about": facts_of(found), "steps": _reach(found)}
     if options.out is not None:
         print_json({**report, "out": str(options.out)})
         return

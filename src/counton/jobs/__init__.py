@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from counton.jobs.counting import Run as Run
     from counton.jobs.counting import release as release
     from counton.jobs.definition import Definition as Definition
-    from counton.jobs.exports import Exported as Exported
     from counton.jobs.exports import export as export
     from counton.jobs.exports import export_all as export_all
     from counton.jobs.exports import methods as methods
@@ -57,7 +56,6 @@ if TYPE_CHECKING:
 _HOME = {
     "read": "counton.jobs.reading",
     "Definition": "counton.jobs.definition",
-    "Exported": "counton.jobs.exports",
     "Outcome": "counton.jobs.runs",
     "Progress": "counton.jobs.progress",
     "Published": "counton.jobs.publishing",
@@ -76,7 +74,6 @@ _HOME = {
 
 __all__ = [
     "Definition",
-    "Exported",
     "Job",
     "Outcome",
     "Progress",

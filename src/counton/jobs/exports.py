@@ -8,14 +8,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import polars as pl
-
-from counton.columns import html
 from counton.errors import InvalidInput, StateError, field
 from counton.jobs.definition import KIND, Definition
 from counton.jobs.outputs import (
@@ -32,13 +29,13 @@ from counton.jobs.released import (
     refuse_other_fit,
     shown_of,
 )
-from counton.mechanisms import Releases
 from counton.mechanisms.fit import Fit
 from counton.mechanisms.intervals import check_level
 from counton.results.choosing import groups_named, steps_between, steps_within
-from counton.results.files import about, facts_of
+from counton.results.files import facts_of
 from counton.results.release import Release
 from counton.results.shown import LOOK
+from counton.results.steps import ReleasedSteps
 from counton.store import Store, published, state_file
 from counton.store.keyfile import state_files
 from counton.store.store import Reader
@@ -49,107 +46,6 @@ if TYPE_CHECKING:
     from counton.store.keyfile import Kept
 
 _Moment = str | datetime
-
-
-@dataclass(frozen=True)
-class Exported:
-    """What `export` has read: see there.
-
-    Attributes:
-        about: what is promised, JSON values: unit, guarantee, strategy, level.
-        steps: of the stream; None of a table that was released once.
-
-    >>> import tempfile
-    >>> from counton import PureDP, Stream
-    >>> from counton.strategies import Binary
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> with Stream.create(folder.name + "/s.db", "visits", Binary(9), PureDP(1)) as stream:
-    ...     _ = stream.release_many([3, 0, 5])
-    >>> found = export(folder.name + "/s.db")
-    >>> found.table().columns
-    ['step', 'estimate', 'std', 'lower', 'upper']
-    >>> found.steps, found.about["guarantee"]
-    (range(1, 4), 'pure differential privacy with ...1')
-    >>> folder.cleanup()
-    """
-
-    about: dict[str, Any]
-    steps: range | None
-    _what: Release | Releases
-
-    def table(self) -> pl.DataFrame:
-        """One row for each step and group, with intervals: as the run writes it."""
-        if isinstance(self._what, Release):
-            return self._what.table()
-        table: pl.DataFrame = self._what.table(self.about["level"])
-        return table
-
-    def describe(self) -> str:
-        """What was released, what is protected and what is promised, in words."""
-        about = self.about
-        people = f"           {about['people']}\n" if "people" in about else ""
-        steps = "at one go"
-        if self.steps is not None:
-            steps = f"steps {self.steps.start:,} to {self.steps.stop - 1:,}"
-        return (
-            f"{about['name']}: {about['released']}, {steps}\n"
-            f"protected: {about['protected']}\n{people}guarantee: {about['guarantee']}"
-        )
-
-    def __repr__(self) -> str:
-        return f"<Exported {self.about['name']!r}, {self.about['released']}>"
-
-    def __str__(self) -> str:
-        return self.describe()
-
-    def _repr_html_(self) -> str:
-        if isinstance(self._what, Release):
-            from counton.results.notebook import page
-
-            return page(self._what, self.describe())
-        table = self.table()
-        return html(self.describe(), {name: table[name].to_numpy() for name in table.columns})
-
-    def methods(self) -> str:
-        """The paragraph that a publication needs, as of `Release.methods`."""
-        return self._what.methods()
-
-    def lazy(self) -> pl.LazyFrame:
-        """The rows of `table`, made some at a time while they are written."""
-        return self._what.lazy() if isinstance(self._what, Release) else self.table().lazy()
-
-    def figures(
-        self,
-        *,
-        panels: bool = False,
-        title: str | None = None,
-        axis: str | None = None,
-        source: str | None = None,
-        width: float | None = None,
-    ) -> dict[str, Figure]:
-        """Charts by what they show, ``totals`` or ``windows``; of many groups the largest.
-
-        Args:
-            panels: one small chart for each group.
-            title, axis: what is shown, in other words.
-            source: where the numbers come from, below the chart.
-            width: in inches; None: 7.5.
-
-        Raises:
-            InvalidInput: the stream counts no windows of time, so that it has no axis of time.
-            MissingExtra: matplotlib is not installed.
-        """
-        what = self._what
-        if isinstance(what, Release):
-            return what.figures(panels=panels, title=title, axis=axis, source=source, width=width)
-        if panels:
-            raise InvalidInput(
-                f"{field('panels', True)} is for the groups of a stream of events: leave it out"
-            )
-        raise InvalidInput(
-            f"{self.about['released']} {self.about['name']!r} has no times and is no table, "
-            f"so there is nothing to draw it over: write a table"
-        )
 
 
 def export(
@@ -168,7 +64,7 @@ def export(
     source: str | None = None,
     width: float | None = None,
     fit: Fit | None = None,
-) -> Exported:
+) -> Release:
     """Read what was released again, and write it if a file is named.
 
     Args:
@@ -206,7 +102,7 @@ def export(
     ...     by="page", domain="home,shop", epsilon=1,
     ... )).close()
     >>> found = export(state, steps="2:3", groups="shop", level=0.9)
-    >>> found.table().select("step", "group").rows(), found.about["level"]
+    >>> found.table().select("step", "group").rows(), found.level
     ([(2, 'shop'), (3, 'shop')], 0.9)
     >>> folder.cleanup()
     """
@@ -215,10 +111,8 @@ def export(
     with Store(state) as store:
         reader = store.reader(only_name(store.streams) if name is None else name)
         found = _of_stream(reader, steps, start, until, groups, level, fit)
-        doubt = reader.doubt()
-        if doubt is not None:
-            notes = [*found.about.get("notes", ()), doubt]
-            found = replace(found, about={**found.about, "notes": notes})
+        if (doubt := reader.doubt()) is not None:
+            found = found.noted(doubt)
     if path is not None:
         look = {"title": title, "axis": axis, "source": source, "width": width}
         _write(found, path, panels=panels, **look)
@@ -234,7 +128,7 @@ def export_all(
     out: str | os.PathLike[str],
     name: str | None = None,
     **asked: Any,
-) -> dict[str, Exported]:
+) -> dict[str, Release]:
     """`export` of everything that a state, or the states of a job file, have released.
 
     All is read before anything is written. What has released nothing yet is left out.
@@ -328,17 +222,11 @@ def released_in(
 
     Raises:
         StateError: the state cannot be read, or has no such stream.
-        InvalidInput: nothing is released yet, or a stream that was not made from events.
+        InvalidInput: nothing is released yet.
     """
     with Store(state) as store:
         reader = store.reader(only_name(store.streams) if name is None else name)
-        found = _of_stream(reader, None, None, None, None, level)._what
-    if not isinstance(found, Release):
-        raise InvalidInput(
-            f"stream {reader.terms.name!r} was not made from events, and answers by Stream.window: "
-            f"ask for its table by export"
-        )
-    return found
+        return _of_stream(reader, None, None, None, None, level)
 
 
 def methods(
@@ -412,7 +300,7 @@ def _of_stream(
     groups: str | Sequence[str] | None,
     level: float | None,
     fit: Fit | None = None,
-) -> Exported:
+) -> Release:
     name = reader.terms.name
     if not reader.step:
         try:
@@ -439,9 +327,8 @@ def _of_stream(
                     f"it out"
                 )
         if reader.details.get("kind") != KIND:
-            chosen = steps_between(steps, reader.step)
-            facts = about(reader.terms, level or 0.95, steps=chosen)
-            return Exported(facts, chosen, reader.releases(chosen.start, chosen.stop))
+            given = ReleasedSteps.of(reader.terms, reader.releases(), level or 0.95)
+            return given.only(steps_between(steps, reader.step))
     definition = Definition.reopen(reader.terms, reader.details)
     timed = definition.cut is not None
     chosen = steps_between(steps, reader.step, definition.windows if timed else None)
@@ -452,14 +339,13 @@ def _of_stream(
         kept = shown_of(definition.remembered)
         refuse_other_fit(name, kept.fit, fit)
         shown = replace(kept, fit=fit)
-    found = read_released(reader, definition, level, shown).only(chosen)
+    found: Release = read_released(reader, definition, level, shown).only(chosen)
     if groups is not None:
         found = found.only(groups=groups_named(groups, found.groups or definition.groups))
-    found = found.at_hand()  # a table that is asked for later must not open the state again
-    return Exported(facts_of(found), None if definition.once else chosen, found)
+    return found.at_hand()  # a table that is asked for later must not open the state again
 
 
-def _write(found: Exported, path: Path, **look: Any) -> None:
+def _write(found: Release, path: Path, **look: Any) -> None:
     if path.suffix.lower() in PICTURES:
 
         def draw() -> dict[Path, Figure]:
@@ -469,9 +355,8 @@ def _write(found: Exported, path: Path, **look: Any) -> None:
 
         save_charts(draw, path)
     else:
-        what = found._what
-        named_by_rows = isinstance(what, Release) and what.definition.discovery is not None
-        write_table(found.lazy(), path, found.about, found=named_by_rows)
+        named_by_rows = found.definition.discovery is not None
+        write_table(found.lazy(), path, facts_of(found), found=named_by_rows)
 
 
 def publish(

@@ -78,7 +78,7 @@ def publish_new(source: Reader | Stream, place: published.Place, level: float | 
     own: dict[str, Any] = {"shown": readings.to_dict()}
     if definition.discovery is not None:
         found = read_released(source, definition, level_of(definition))
-        groups, own = found.groups, found.described()
+        groups, own = found.groups, found.described() or {}
         own.pop("cells", None)  # which have a table of their own
     elif of_cells:
         own = carried_facts(carried_by(source, definition), definition.groups, terms)

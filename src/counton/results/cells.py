@@ -74,6 +74,7 @@ class ReleasedCells(Release):
     since: Mapping[str, int] | None = None
     there: NDArray[np.bool_] | None = None
     own_windows: Numbers | None = None
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -128,7 +129,7 @@ class ReleasedCells(Release):
 
     @property
     def shown_steps(self) -> range:
-        """The steps that tables and charts show."""
+        """See `Release.shown_steps`."""
         return range(self.first, self.steps.stop)
 
     def only(
@@ -631,6 +632,10 @@ class ReleasedCells(Release):
     def rows(self) -> int:
         """See `Release.rows`; of groups that nobody declared there may be fewer."""
         return len(self.shown_steps) * len(self.groups)
+
+    def noted(self, note: str) -> ReleasedCells:
+        """See `Release.noted`."""
+        return replace(self, notes=(*self.notes, note))
 
     def left_out(self) -> tuple[int, int]:
         """See `Release.left_out`."""

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -30,17 +30,19 @@ from counton.laws import law_to_dict
 from counton.mechanisms import Releases
 from counton.mechanisms.intervals import check_level
 from counton.mechanisms.terms import StreamTerms
-from counton.results.answers import Answers
 from counton.results.cells import ReleasedCells
 from counton.results.description import Carried, Description
 from counton.results.packing import MOST_CELLS, unpacked
-from counton.results.ranking import ReleasedRanking
 from counton.results.readings import NUMBERS, ReleasedReadings, Source, labels_of, rows_among
 from counton.results.release import Release
 from counton.results.shown import Shown
 from counton.statistics import Statistic
 from counton.statistics.readings import Readings
 from counton.statistics.running import noise_at
+
+if TYPE_CHECKING:
+    from counton.results.answers import Answers
+    from counton.results.ranking import ReleasedRanking
 
 #: What a table is written as, by the ending of its name.
 TABLES = {
@@ -162,9 +164,11 @@ def promise_of(released: Release) -> dict[str, Any]:
 
 def facts_of(released: Release) -> dict[str, Any]:
     """What a file of these numbers carries, as JSON values: what it promises, and all to answer."""
-    own = released.described()
+    facts, own = promise_of(released) | released.facts(), released.described()
+    if own is None:
+        return facts
     described = description_of(released.terms, released.definition, released.level, own)
-    return promise_of(released) | released.facts() | {"description": described}
+    return facts | {"description": described}
 
 
 def description_of(
@@ -563,6 +567,8 @@ def _ranking(
     level: float,
 ) -> ReleasedRanking:
     """The largest of groups that nobody declared, from the numbers of all that are shown."""
+    from counton.results.ranking import ReleasedRanking
+
     since = _since(described)
     assert since is not None
     parts = _parts(files, described, terms)
@@ -686,6 +692,8 @@ def _answers(
     terms: StreamTerms, statistic: Statistic, shown: Shown, files: Sequence[_File]
 ) -> Answers:
     """What was asked of cells on demand, which the rows say."""
+    from counton.results.answers import Answers
+
     needed = ["step", Answers.named_by(statistic, shown), "estimate"]
     for one in files:
         if lost := [name for name in needed if name not in one.rows.columns]:

@@ -63,6 +63,7 @@ class ReleasedRanking(Release):
     k: int
     room: int
     there: pl.DataFrame | None = None
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, released: ReleasedCells, shown: Shown) -> ReleasedRanking:
@@ -75,6 +76,11 @@ class ReleasedRanking(Release):
     def groups(self) -> tuple[str, ...]:
         """See `Release.groups`: those that are ranked."""
         return self.released.groups
+
+    @property
+    def shown_steps(self) -> range:
+        """See `Release.shown_steps`."""
+        return self.released.shown_steps
 
     def only(
         self, steps: range | None = None, groups: Sequence[str] | None = None
@@ -130,6 +136,10 @@ class ReleasedRanking(Release):
         last = self._table.filter(self._table["step"] == self.steps[-1])
         return last if most is None else last.head(most)
 
+    def noted(self, note: str) -> ReleasedRanking:
+        """See `Release.noted`."""
+        return replace(self, notes=(*self.notes, note))
+
     def left_out(self) -> tuple[int, int]:
         """See `Release.left_out`."""
         of = self._table.height if self.there is None else replace(self, there=None)._table.height
@@ -172,7 +182,7 @@ class ReleasedRanking(Release):
 
     def facts(self) -> dict[str, Any]:
         """See `Release.facts`: how many groups there can be, for all of which intervals hold."""
-        return {"room": self.room}
+        return {"room": self.room, **super().facts()}
 
     def described(self) -> dict[str, Any]:
         """See `Release.described`: also all groups that are shown, unless they are too many."""

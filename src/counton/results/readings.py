@@ -105,6 +105,7 @@ class ReleasedReadings(Release):
     shown: Shown = EVERYTHING
     chosen: tuple[str, ...] | None = None
     there: pl.DataFrame | None = None
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def read(
@@ -127,6 +128,11 @@ class ReleasedReadings(Release):
     def groups(self) -> tuple[str, ...]:
         """See `Release.groups`: those of the statistic, if it is of groups."""
         return (self.definition.domain or ()) if self.chosen is None else self.chosen
+
+    @property
+    def shown_steps(self) -> range:
+        """See `Release.shown_steps`."""
+        return range(self.first, self.steps.stop)
 
     @property
     def over(self) -> int | None:
@@ -322,6 +328,10 @@ class ReleasedReadings(Release):
         """See `Release.last_rows`."""
         return self.last if most is None else self.last.head(most)
 
+    def noted(self, note: str) -> ReleasedReadings:
+        """See `Release.noted`."""
+        return replace(self, notes=(*self.notes, note))
+
     def left_out(self) -> tuple[int, int]:
         """See `Release.left_out`."""
         if self.there is None:
@@ -334,7 +344,8 @@ class ReleasedReadings(Release):
     def facts(self) -> dict[str, Any]:
         """See `Release.facts`."""
         over, fit = self.shown.over, self.shown.fit
-        notes = {} if fit is None else {"notes": fit.notes()}
+        all_notes = [*([] if fit is None else fit.notes()), *self.notes]
+        notes = {"notes": all_notes} if all_notes else {}
         if self.definition.once:
             return {"statistic": self.terms.statistic, **notes}
         windows = "windows" if self.definition.cut is not None else "steps"

@@ -47,17 +47,24 @@ class Release(ABC):
         terms: of the stream: strategy, guarantee, noise.
         steps: 1 to the last step released.
         level: probability with which each interval holds.
+        notes: sentences that stand with it wherever it is shown.
     """
 
     definition: Description
     terms: StreamTerms
     steps: range
     level: float
+    notes: tuple[str, ...]
 
     @property
     @abstractmethod
     def groups(self) -> tuple[str, ...]:
         """Names of the groups that these are of; of counts and sums without groups ``("all",)``."""
+
+    @property
+    @abstractmethod
+    def shown_steps(self) -> range:
+        """Those of the steps that tables and charts show."""
 
     @abstractmethod
     def only(self, steps: range | None = None, groups: Sequence[str] | None = None) -> Self:
@@ -105,11 +112,18 @@ class Release(ABC):
 
     def facts(self) -> dict[str, Any]:
         """What a file says of these numbers besides the description, as JSON values."""
-        return {}
+        return {"notes": list(self.notes)} if self.notes else {}
 
     @abstractmethod
-    def described(self) -> dict[str, Any]:
-        """What belongs to the description that a file carries, and is the statistic's own."""
+    def noted(self, note: str) -> Self:
+        """The same, with a sentence that stands with it wherever it is shown."""
+
+    @abstractmethod
+    def described(self) -> dict[str, Any] | None:
+        """What belongs to the description that a file carries, and is the statistic's own.
+
+        None: its rows do not say enough for `counton.read` to give it back.
+        """
 
     def cells(self) -> NDArray[Any] | None:
         """The released cells by step of which readings are made, if a description holds them.
