@@ -40,7 +40,7 @@ VALUES: dict[str, Any] = {
     "release": "both", "simple": True, "compare": False, "around": 9, "also": [KAry(9, 3)],
     "expire": {24: 1}, "age": 9, "rmse": 3, "largest_error": 3, "steps": 9, "per_step": 2,
     "delays": [3], "largest_growth": 3, "concentrated": True, "cells": 4, "line": "haar",
-    "workload": "nodes",
+    "workload": "nodes", "within": 20, "level": 0.9, "least": "rho", "delta": 1e-6, "size": 9,
 }  # fmt: skip
 
 

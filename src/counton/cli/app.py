@@ -150,15 +150,17 @@ def serve_left_out(options: LeftOutOptions) -> None:
 def plan(options: PlanOptions) -> None:
     """Rank strategies by their exact error under a guarantee, best first.
 
-    With --expire: the endless stream of least error whose losses by age stay within targets.
+    With --within: under the least guarantee with which the last release is so accurate. With
+    --expire: the endless stream of least error whose losses by age stay within targets.
     """
+    from counton.cli.inspection import print_plan, with_steps
+
+    options = with_steps(options)
     if options.expire is not None:
         from counton.cli.expiring_plan import print_expiring_plan
 
         print_expiring_plan(options)
         return
-    from counton.cli.inspection import print_plan
-
     print_plan(options)
 
 

@@ -39,6 +39,10 @@ def print_expiring_plan(options: PlanOptions) -> None:
         ("--statistic", options.statistic),
         ("--each-row", options.each_row or None),
         ("--around", options.around),
+        ("--within", options.within),
+        ("--level", options.level),
+        ("--least", options.least),
+        ("--size", options.size),
     ):
         if value is not None:
             raise InvalidInput(

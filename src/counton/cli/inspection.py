@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -29,11 +29,12 @@ from counton.jobs.job import guarantee_from, metric_from, needed_guarantee
 from counton.privacy import Contribution, Guarantee, Ledger, Limit, guarantee_from_dict
 from counton.privacy.contribution import Relation
 from counton.privacy.ledger import NEIGHBOURS, totals
-from counton.strategies import strategy_from_dict
+from counton.strategies import Metric, strategy_from_dict
 from counton.strategies.base import ReleaseForm
 
 if TYPE_CHECKING:
     from counton.plans import Plan
+    from counton.plans.least import Loss, Reached
 
 #: Whose variances are ranked, in a sentence.
 _OF = {"totals": "", "windows": "of each step's own count ", "both": "of totals and counts "}
@@ -56,7 +57,6 @@ def print_plan(options: PlanOptions) -> None:
         )
     _refuse_expiring(options)
     check_chart(options.plot, options.width)
-    guarantee = needed_guarantee(options.epsilon, options.delta, options.rho)
     chosen = metric_from(options.metric)
     release = cast(ReleaseForm, options.release or "totals")
     unit = Contribution.add_remove(unit="count")
@@ -65,7 +65,12 @@ def print_plan(options: PlanOptions) -> None:
         unit = Contribution.events(options.most, unit="user")
     shape: tuple[int, ...] = ()
     whom, about = f"{_whom(options.most)} added or removed", None
-    statistic = None
+    statistic, reached = None, None
+    if options.within is None:
+        guarantee: Guarantee = needed_guarantee(options.epsilon, options.delta, options.rho)
+        _refuse_of_within(options)
+    else:
+        reached, guarantee = _enough(options, unit, chosen, release)
     if options.statistic is not None:
         from counton.cli.statistic import planned
 
@@ -95,6 +100,7 @@ def print_plan(options: PlanOptions) -> None:
                 "steps": options.steps,
                 "guarantee": guarantee.to_dict(),
                 "around": options.around,
+                "within": None if reached is None else reached._asdict(),
                 "metric": chosen,
                 "release": release,
                 "most": options.most,
@@ -121,6 +127,8 @@ def print_plan(options: PlanOptions) -> None:
     )
     if about is not None:
         print_line(console, about)
+    if reached is not None:
+        print_line(console, str(reached))
     families = {choice.family for choice in ranked}
     table = Table(box=SIMPLE_HEAD)  # a kind's name and all numbers fit 80 columns
     table.add_column("strategy", overflow="fold")
@@ -160,6 +168,75 @@ def print_plan(options: PlanOptions) -> None:
     for note in ranked.notes:
         print_line(console, f"note: {note}")
     print_files(console, None, options.plot)
+
+
+def with_steps(options: PlanOptions) -> PlanOptions:
+    """Options whose argument is a number of steps.
+
+    Raises:
+        InvalidInput: it is none, or steps are given twice.
+    """
+    if options.asked is None:
+        return options
+    steps = options.asked.replace(",", "").replace("_", "")
+    if not steps.isdecimal():
+        raise InvalidInput(
+            f"{options.asked!r} is no number of steps and no job file; give one, such as 8760 or "
+            f"nightly.toml"
+        )
+    if options.steps is not None:
+        raise InvalidInput(
+            f"{field('steps', options.steps)} says how many windows there are, and so does "
+            f"{options.asked}: leave one of them out"
+        )
+    return replace(options, asked=None, steps=int(steps))
+
+
+def _refuse_of_within(options: PlanOptions) -> None:
+    """Options of a plan for a half-width would be ignored in silence."""
+    for name in ("level", "least", "size"):
+        value = getattr(options, name)
+        if value is not None:
+            raise InvalidInput(
+                f"{field(name, value)} is of a plan for a half-width: give {field('within')}, or "
+                f"leave it out"
+            )
+
+
+def _enough(
+    options: PlanOptions, unit: Contribution, metric: Metric, release: ReleaseForm
+) -> tuple[Reached | None, Guarantee]:
+    """The least guarantee with which an interval at the last step is as narrow as wanted."""
+    from counton.plans import plan
+
+    for name in ("epsilon", "rho"):
+        value = getattr(options, name)
+        if value is not None:
+            also = f", and say {field('least', 'rho')}" if name == "rho" else ""
+            raise InvalidInput(
+                f"{field(name, value)} is what {field('within', options.within)} finds; leave one "
+                f"of them out{also}"
+            )
+    of: dict[str, Any] = {"contribution": unit}
+    if options.statistic is not None:
+        from counton.cli.statistic import parsed
+
+        of = {"of": parsed(options.statistic), "batched": not options.each_row}
+    found = plan(
+        options.steps,
+        within=cast(str, options.within),
+        level=0.95 if options.level is None else options.level,
+        least=cast("Loss", options.least or "epsilon"),
+        delta=options.delta,
+        size=options.size,
+        metric=metric,
+        release=release,
+        simple=options.simple,
+        around=options.around,
+        compare=False,
+        **of,
+    )
+    return found.reached, found.guarantee
 
 
 def _draw(ranked: Plan, path: Path, width: float | None) -> None:

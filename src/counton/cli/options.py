@@ -207,6 +207,21 @@ class _Horizon:
 class PlanOptions(_Guarantee, _Horizon):
     """Options of ``plan``."""
 
+    asked: str | None = optional_argument(
+        "how many windows the stream will ever have, as --steps does; or a job file to be planned"
+    )
+    within: str | None = option(
+        None,
+        "find the least guarantee with which an interval at the last step is at most this to "
+        "either side: 20, 2% of --size, or by name, count=20,mean=0.5",
+    )
+    level: float | None = option(
+        None, "with --within or a job file: probability that an interval holds the true number"
+    )
+    least: str | None = option(None, "with --within: what is found, epsilon (default) or rho")
+    size: int | None = option(
+        None, "how many rows there will be by the last step, where that is public"
+    )
     metric: str | None = option(None, "error to make small: mean or max")
     release: str | None = option(None, "what is to be accurate: totals, windows or both")
     around: int | None = option(None, "no last step: errors of the first so many windows")

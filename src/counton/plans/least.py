@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from counton.errors import InvalidInput, field
-from counton.exact import Number, figures, quoted, text
+from counton.exact import Number, exact, figures, quoted, text
 from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP
 
 #: What is made small: the loss of pure or approximate privacy, or of zero-concentrated privacy.
@@ -17,6 +17,110 @@ Loss = Literal["epsilon", "rho"]
 DIGITS = 4
 #: Exponents of ten between which a loss is looked for. Beyond the upper one nothing is protected.
 _LOWEST, _HIGHEST = -9, 3
+
+
+#: What a bound is said of: a number, "2%" of a public size, or bounds by name.
+Within = Number | str | Mapping[str, Number | str]
+
+
+class Reached(NamedTuple):
+    """Half-widths that were asked for, and those that are planned.
+
+    Attributes:
+        step: at which they are.
+        level: probability with which each interval holds.
+        wanted: by name; "" where there is one kind of number.
+        planned: the same, of the plan.
+    """
+
+    step: int
+    level: float
+    wanted: Mapping[str, float]
+    planned: Mapping[str, float]
+
+    @property
+    def factor(self) -> float:
+        """How many times as wide as it may be the widest is: at most 1 where all bounds hold."""
+        return max(self.planned[name] / bound for name, bound in self.wanted.items())
+
+    def __str__(self) -> str:
+        said = (
+            f"{name} {figures(self.planned[name])} (at most {figures(bound)})".strip()
+            for name, bound in self.wanted.items()
+        )
+        return (
+            f"half-width of a {100 * self.level:g}% interval at step {self.step:,}: "
+            + ", ".join(said)
+        )
+
+
+def bounds_of(within: Within, size: int | None = None) -> dict[str, float]:
+    """Bounds on half-widths by name; "" of one that has none.
+
+    Args:
+        within: a number; a text such as "20", "2%" or "count=20,mean=0.5"; or numbers by name.
+        size: of what a percentage is, where that is public.
+
+    Raises:
+        InvalidInput: no bound that is above 0, or a percentage of no size.
+
+    >>> bounds_of("2%", size=50000), bounds_of("count=20, mean=0.5")
+    ({'': 1000.0}, {'count': 20.0, 'mean': 0.5})
+    """
+    if isinstance(within, Mapping):
+        named: dict[str, Number | str] = {str(name): one for name, one in within.items()}
+    elif isinstance(within, str) and "=" in within:
+        pairs = [pair.partition("=") for pair in within.split(",")]
+        named = {name.strip(): one.strip() for name, _, one in pairs}
+    else:
+        named = {"": within}
+    found = {}
+    for name, one in named.items():
+        part = isinstance(one, str) and one.strip().endswith("%")
+        if part and (size is None or name not in ("", "count")):
+            remedy = (
+                "state the size, which must be public" if size is None else "give it as a number"
+            )
+            raise InvalidInput(
+                f"{field('within', one)} is a part of how many there are, and "
+                f"{'nobody says how many' if size is None else f'{name} is none'}: {remedy}"
+            )
+        number = exact(one.strip().removesuffix("%") if isinstance(one, str) else one, "within")
+        if number <= 0:
+            raise InvalidInput(
+                f"{field('within', one)} is how far off a number may be; it must be above 0"
+            )
+        found[name] = float(number * (size or 1) / 100 if part else number)
+    if not found:
+        raise InvalidInput("within names nothing; give how far off a number may be, such as 20")
+    return found
+
+
+def compared(
+    halfwidths: Mapping[str, float], bounds: Mapping[str, float], step: int, level: float
+) -> Reached:
+    """Planned half-widths beside the bounds on them.
+
+    A bound without a name is on all of them, or on the number of rows where that is among them.
+
+    Raises:
+        InvalidInput: a name that is not among them.
+    """
+    wanted: dict[str, float] = {}
+    for name, bound in bounds.items():
+        if name in halfwidths:
+            names = [name]
+        elif name == "":
+            names = ["count"] if halfwidths.get("count") else [*halfwidths]
+        else:
+            known = ", ".join(filter(None, halfwidths)) or "one number, without a name"
+            raise InvalidInput(
+                f"{field('within', f'{name}={bound:g}')} names {quoted(name)}, of which no half-"
+                f"width is planned: there is {known}; what depends on how many rows there are "
+                f"needs {field('size')}, which must be public"
+            )
+        wanted |= {each: min(bound, wanted.get(each, math.inf)) for each in names}
+    return Reached(step, level, wanted, {name: halfwidths[name] for name in wanted})
 
 
 def of_loss(loss: Fraction, least: Loss, delta: Number | None = None) -> Guarantee:
@@ -113,6 +217,11 @@ def least_guarantee(
 
     lowest, highest = _place_of(_ten_to(_LOWEST)), _place_of(_ten_to(_HIGHEST))
     start = min(max(_place_of(near), lowest), highest)
+    if 0 < error_at(start) < math.inf:  # a guess: epsilon grows as errors fall, rho twice as fast
+        log = (2 if least == "rho" else 1) * math.log10(error_at(start) / within)
+        log += math.log10(_loss_at(start))
+        guess = _place_of(Fraction(10 ** min(max(log, _LOWEST), _HIGHEST)))
+        start = min(max(guess, lowest), highest)
     if error_at(start) <= within:
         high, stride = start, 1
         while high > lowest and error_at(max(high - stride, lowest)) <= within:

@@ -33,6 +33,7 @@ from counton.strategies.base import ReleaseForm, check_metric, check_release_for
 
 if TYPE_CHECKING:
     from counton.plans.bounds import Factor, LowerBound
+    from counton.plans.least import Reached
 
 #: Exponents of ten between which the crossing is looked for.
 _LOWEST, _HIGHEST = -60.0, -1.0
@@ -194,6 +195,7 @@ class Plan:
         notes: what was left out, and why.
         restated: of a statistic, whose errors are not those of a cell; None of counts.
         around: where there is no last step, errors are those of the first so many.
+        reached: half-widths for which the guarantee was found; None where it was stated.
 
     >>> from counton import PureDP, plan
     >>> ranked = plan(365, PureDP(1))
@@ -211,6 +213,7 @@ class Plan:
     notes: tuple[str, ...]
     restated: Restated | None = None
     around: int | None = None
+    reached: Reached | None = None
 
     @property
     def steps(self) -> int:
@@ -402,6 +405,8 @@ class Plan:
             f"{steps}{cells}, least {_MEASURE[self.metric]} error first\n"
             f"guarantee: {self.guarantee}\nprotected: {self.contribution}"
         )
+        if self.reached is not None:
+            head += f"\n{self.reached}"
         rows = [("", "strategy", "noise", "mean std", "max std")] + [
             (
                 str(row["rank"]),

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Protocol, cast, overload
 
-from counton.errors import InvalidInput
+from counton.errors import InvalidInput, field
 
 if TYPE_CHECKING:
     from types import EllipsisType
 
     from counton.exact import Number
     from counton.plans.expiration import ExpirationPlan
+    from counton.plans.least import Loss, Within
     from counton.plans.planner import Plan
     from counton.plans.ranges import Asked, RangesPlan, Strategies
     from counton.privacy import Contribution, Guarantee
@@ -27,11 +29,14 @@ class _Statistic(Protocol):
     @property
     def plan(self) -> Callable[..., Plan]: ...
 
+    @property
+    def halfwidths(self) -> Callable[..., dict[str, float]]: ...
+
 
 #: Arguments by the plan that they are for. A guarantee and a contribution are for two of them.
 _STREAM = (
     "horizon", "guarantee", "metric", "contribution", "shape", "strategies", "of", "batched",
-    "release", "simple", "compare", "around", "also",
+    "release", "simple", "compare", "around", "also", "within", "level", "least", "delta", "size",
 )  # fmt: skip
 _EXPIRATION = (
     "expire", "age", "rmse", "largest_error", "steps", "per_step", "delays", "largest_growth",
@@ -49,6 +54,29 @@ def plan(
     shape: Sequence[int] = (),
     strategies: Iterable[StreamStrategy] | None = None,
     *,
+    of: _Statistic | None = None,
+    batched: bool = False,
+    release: ReleaseForm = "totals",
+    simple: bool = False,
+    compare: bool = True,
+    around: int | None = None,
+    also: Iterable[StreamStrategy] = (),
+) -> Plan: ...
+
+
+@overload
+def plan(
+    horizon: int | None,
+    *,
+    within: Within,
+    level: float = 0.95,
+    least: Loss = "epsilon",
+    delta: Number | None = None,
+    size: int | None = None,
+    metric: Metric = "mean",
+    contribution: Contribution | None = None,
+    shape: Sequence[int] = (),
+    strategies: Iterable[StreamStrategy] | None = None,
     of: _Statistic | None = None,
     batched: bool = False,
     release: ReleaseForm = "totals",
@@ -113,6 +141,11 @@ def plan(
     compare: bool = True,
     around: int | None = None,
     also: Iterable[StreamStrategy] = (),
+    within: Within | None = None,
+    level: float = 0.95,
+    least: Loss = "epsilon",
+    delta: Number | None = None,
+    size: int | None = None,
     expire: Mapping[int, Number] | None = None,
     age: int | None = None,
     rmse: Number | None = None,
@@ -136,6 +169,9 @@ def plan(
     **A stream.** Strategies are ranked by the exact variance of their releases. Every kind takes
     part with the parameters that suit this horizon, guarantee and contribution best, once for each
     noise family in which its best parameters differ.
+
+    **How little is enough.** ``plan(365, within=20)`` finds the least epsilon with which the 95%
+    interval of the last release is at most 20 to either side, and ranks strategies for it.
 
     **Protection that fades.** With ``expire`` the error is made smallest. Or say what error is
     wanted, ``plan(age=8760, rmse=30)``, and the loss at that age is made smallest.
@@ -161,6 +197,15 @@ def plan(
         around: without a last step, how many steps you have in mind: strategies are ranked by their
             errors up to there, and serve as many as come. Default: 65,536.
         also: rank these besides, such as one of your own.
+        within: instead of a guarantee: how large the half-width of an interval may be at the last
+            step. A number; "2%" of a public ``size``; of a statistic with several numbers also by
+            name, as in ``{"count": 20, "mean": 0.5}``. The least epsilon or rho of four digits that
+            does it is found.
+        level: with ``within``: probability with which each interval holds.
+        least: with ``within``: what is found, "epsilon" or "rho".
+        delta: with ``within``: of approximate privacy.
+        size: with ``within``: how many rows there will be by the last step, where that is public: a
+            percentage is of it, and what a mean or a quantile is off depends on it.
         expire: largest loss by age in steps. Beyond the largest age nothing is asked, and the
             loss grows on like log(age)^growth: state a target for the oldest age that matters.
         age: instead of ``expire``: the age at which the loss is made smallest.
@@ -213,6 +258,12 @@ def plan(
     >>> round(known.best.mean_std, 2), round(unknown.best.mean_std, 2)
     (3.67, 4.1)
 
+    The least rho with which a total is known to 20 after a year of days, and what it will be:
+
+    >>> enough = plan(365, within=20, least="rho")
+    >>> enough.guarantee, enough.best.halfwidth(365) <= 20
+    (ZCDP(rho=0.0...), True)
+
     A statistic, hourly steps whose protection fades, and cells that are released once:
 
     >>> from counton.statistics import Distinct
@@ -240,14 +291,63 @@ def plan(
             "nothing to plan for: give a horizon, None for a stream without a last step; or expire "
             "or age, for one whose protection fades; or cells, which are released once"
         )
-    own = {"guarantee": None, **own}
-    if of is not None:
-        return _of_statistic(**own)
-    if batched:
+    if of is None and batched:
         raise InvalidInput("batched is said of a statistic: give it, or leave batched out")
+    if within is not None:
+        return _within(own)
+    for name in ("level", "least", "delta", "size"):
+        if name in own:
+            raise InvalidInput(
+                f"{field(name, own[name])} is of a plan for a half-width: give "
+                f"{field('within')}, or leave it out"
+            )
+    return _of_stream({"guarantee": None, **own})
+
+
+def _of_stream(own: dict[str, Any]) -> Plan:
+    """The plan of a stream, or of a statistic."""
+    if own.get("of") is not None:
+        return _of_statistic(**own)
     from counton.plans.planner import plan_stream
 
     return plan_stream(own.pop("horizon"), own.pop("guarantee"), **own)
+
+
+def _within(own: dict[str, Any]) -> Plan:
+    """The plan with the least loss that keeps bounds on half-widths.
+
+    Raises:
+        InvalidInput: a guarantee is given too, or bounds that cannot be kept.
+    """
+    from counton.exact import check_integer
+    from counton.mechanisms.intervals import check_level
+    from counton.plans.least import bounds_of, compared, least_guarantee
+
+    if "guarantee" in own:
+        raise InvalidInput(
+            f"{field('within')} finds the guarantee, and one is given: leave one of them out"
+        )
+    size = own.pop("size", None)
+    size = None if size is None else check_integer("size", size, 1, 2**60)
+    level, bounds = check_level(own.pop("level", 0.95)), bounds_of(own.pop("within"), size)
+    least, delta, of = own.pop("least", "epsilon"), own.pop("delta", None), own.get("of")
+    if least not in ("epsilon", "rho"):
+        raise InvalidInput(f"{field('least', least)} must be 'epsilon' or 'rho'")
+
+    def reached(guarantee: Guarantee) -> Plan:
+        found = _of_stream({**own, "guarantee": guarantee})
+        if of is None:
+            halfwidths = {"": found.best.halfwidth(found.steps, level)}
+        else:
+            halfwidths = of.halfwidths(found, level=level, rows=size)
+        return replace(found, reached=compared(halfwidths, bounds, found.steps, level))
+
+    def factor(guarantee: Guarantee) -> float:
+        found = reached(guarantee).reached
+        assert found is not None
+        return found.factor
+
+    return reached(least_guarantee(factor, 1.0, least, delta))
 
 
 def _given(arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -109,6 +109,7 @@ class Average(Tallied):
         )
         self._stated = unit is not None
         self.number = None if number is None else check_integer("number", number, 1, 2**40)
+        self.known_beforehand = ("sum", "count") if number is None else None
         self.tallied = number is None  # else how many values a step has is checked step by step
 
     @property
@@ -188,6 +189,15 @@ class Average(Tallied):
             one,
             one,
         )
+
+    def typical_cells(self, rows: int | None, steps: int) -> Integers | None:
+        """See `Statistic.typical_cells`: values whose mean is in the middle of their bounds."""
+        if self.number is not None:
+            ends = int(self.lower / self.resolution), int(self.upper / self.resolution)
+            return np.array(self.number * steps * sum(ends) // 2)
+        if rows is None:
+            return None
+        return np.asarray(self.measured(np.full((1, 2), rows * self.width // 2, np.int64))[0])
 
     def check_events(self, each: NDArray[np.int64]) -> None:
         """See `Tallied.check_events`: as many as are public, and not too many to add up."""

@@ -170,6 +170,7 @@ class Statistic(ABC):
         in_terms: the terms of a stream name it; of counts and sums the contribution says all.
         finds: its groups may be such as nobody declared, each shown once it is large enough.
         ranks: its groups are shown by their size.
+        known_beforehand: names of what is read whose half-widths depend on no rows; None: all.
     """
 
     keyword: ClassVar[str] = ""
@@ -187,6 +188,7 @@ class Statistic(ABC):
     finds: ClassVar[bool] = False
     ranks: ClassVar[bool] = False
     on_demand: ClassVar[bool] = False
+    known_beforehand: tuple[str, ...] | None = None
     tallied: bool = False
     is_table: ClassVar[bool] = False
     event: ClassVar[str] = "event"
@@ -521,6 +523,51 @@ class Statistic(ABC):
         )
         bounds = self.least_errors(found.steps, found.guarantee)
         return replace(found, choices=choices, restated=Restated(of.mean, of.largest, bounds))
+
+    def typical_cells(self, rows: int | None, steps: int) -> Integers | None:
+        """Cells of rows that are spread evenly: how far off readings are that depend on the rows.
+
+        None where they do not (``known_beforehand``). Nothing but public numbers is in them.
+
+        Args:
+            rows: how many rows there are; None: nobody says.
+            steps: in how many steps they came.
+        """
+        return None
+
+    def halfwidths(
+        self, found: Plan, step: int | None = None, level: float = 0.95, *, rows: int | None = None
+    ) -> dict[str, float]:
+        """Half-widths that the best choice of a plan of this statistic has at a step, by name.
+
+        Those of what a table has rows of: ``""`` where these are all of one kind.
+
+        Args:
+            found: what `plan` gives.
+            step: which; None: the last one that is planned for.
+            level: probability with which each interval holds.
+            rows: how many rows there will be by then; None: what depends on that is left out.
+
+        >>> from counton import PureDP
+        >>> from counton.statistics import Distinct
+        >>> users = Distinct(changes=4)
+        >>> users.halfwidths(users.plan(52, PureDP(1), batched=True))
+        {'': 48.0...}
+        """
+        from counton.mechanisms.terms import StreamTerms
+        from counton.statistics.planned import planned_halfwidths
+
+        best = found.best
+        terms = StreamTerms(
+            name="planned",
+            guarantee=found.guarantee,
+            contribution=found.contribution,
+            shape=found.shape,
+            law=best.noise_law,
+            strategy=best.strategy,
+        )
+        this = self.settled(found.guarantee, found.horizon)
+        return planned_halfwidths(this, terms, step or found.steps, level, rows=rows)
 
     def least_errors(self, horizon: int, guarantee: Guarantee) -> tuple[LowerBound, ...]:
         """What no mechanism for this statistic is below, as far as there are theorems.

@@ -97,6 +97,7 @@ class Moments(Tallied):
     phrase = "table of means, variances, covariances and least-squares slopes of {columns}"
     drawing = Drawing("Running means, variances and slopes", "", panels=True, from_zero=False)
     also_called = ("variance", "var", "std", "correlation")
+    known_beforehand = ("count",)
     options = (
         replace(TABLE_COLUMNS, column="number"),
         Option(
@@ -226,6 +227,15 @@ class Moments(Tallied):
             one,
             one,
         )
+
+    def typical_cells(self, rows: int | None, steps: int) -> Integers | None:
+        """See `Statistic.typical_cells`: values spread evenly, no column by another."""
+        if rows is None:
+            return None
+        count, grid = len(self.names), self.grid
+        sums = [rows, *[rows * grid // 2] * count, *[rows * grid**2 // 3] * count]
+        sums += [rows * grid**2 // 4] * len(self.pairs)
+        return np.asarray(self.measured(np.array([sums], np.int64))[0])
 
     def check_events(self, each: NDArray[np.int64]) -> None:
         """See `Tallied.check_events`: not more than can be added up."""

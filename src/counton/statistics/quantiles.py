@@ -119,6 +119,7 @@ class Quantiles(Fitted):
     phrase = "distribution of {value} over ranges from {first} to {last}, with its quantiles,"
     drawing = Drawing("Running quantiles", "value", of_values=True, from_zero=False)
     also_called = ("median", "quantile", "percentile", "percentiles")
+    known_beforehand = ()
     options = (
         VALUE,
         replace(LOWER, needed=False),
@@ -295,6 +296,14 @@ class Quantiles(Fitted):
     def largest_entry(self) -> int:
         """See `Tallied.largest_entry`: the largest weight of the line."""
         return self.line.largest_entry
+
+    def typical_cells(self, rows: int | None, steps: int) -> Integers | None:
+        """See `Statistic.typical_cells`: as many values between any two edges."""
+        if rows is None:
+            return None
+        return np.asarray(
+            self.measured(np.full((1, self.places), rows // self.places, np.int64))[0]
+        )
 
     def measured(self, sums: Integers) -> Integers:
         """See `Tallied.measured`: rows of the cells' strategy."""

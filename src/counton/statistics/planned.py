@@ -1,0 +1,137 @@
+"""How far off what is read of a statistic will be: from public parameters, before there are rows.
+
+Released noise is the same whatever the rows are, so most half-widths are known beforehand: they are
+those of a release in which nothing was counted. A mean, a slope or a quantile is off by less where
+there are more rows: its half-width is known for a number of rows, which somebody states, and values
+that are spread evenly between their bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.arrays import Integers
+from counton.mechanisms.intervals import window_halfwidths
+from counton.mechanisms.releases import Release
+from counton.mechanisms.terms import StreamTerms
+from counton.statistics.readings import Difference, Reading
+
+if TYPE_CHECKING:
+    from counton.statistics.base import Statistic
+
+#: Columns that do not tell numbers of a reading apart.
+_OF_NUMBERS = (
+    *("step", "start", "estimate", "value", "std", "lower", "upper", "running_total"),
+    *("running_total_std", "rank", "group", "sure"),
+)
+#: So many rows that nothing is cut off at 0.
+_MANY = 10**7
+
+
+def planned_halfwidths(
+    statistic: Statistic,
+    terms: StreamTerms,
+    step: int,
+    level: float = 0.95,
+    *,
+    rows: int | None = None,
+    over: int | None = None,
+    ask: Sequence[Any] | None = None,
+) -> dict[str, float]:
+    """Half-widths of intervals at a step by what they are of; "" where all are of one kind.
+
+    Args:
+        statistic: with all of its parameters.
+        terms: of its stream.
+        step: which, from 1.
+        level: probability with which each interval holds.
+        rows: how many rows there will be by then; None: what depends on that is left out, and if
+            that is everything, "" is of what `Statistic.error_of` says.
+        over: of what came in so many steps up to it; None: of all so far.
+        ask: what is asked for, as in shares of quantiles; None: all.
+
+    >>> from counton.privacy import PureDP
+    >>> from counton.statistics import Average
+    >>> waits = Average(0, 60, resolution=1)
+    >>> found = waits.halfwidths(waits.plan(52, PureDP(1), batched=True), 52, rows=5000)
+    >>> {name: round(half, 2) for name, half in found.items()}
+    {'mean': 0.27, 'sum': 1050.3, 'count': 24.77}
+    """
+    inner = statistic.inner
+    if inner is not statistic:
+        # A row is of one group, and all groups are alike.
+        groups = getattr(statistic, "groups", ("",))
+        rows = None if rows is None else max(rows // len(groups), 1)
+        terms = replace(terms, shape=inner.cells)
+        return planned_halfwidths(inner, terms, step, level, rows=rows, over=over, ask=ask)
+    start = 0 if over is None else max(step - over, 0)
+    if statistic.on_demand:
+        cell = window_halfwidths(terms.strategy, terms.law, start, step, level)
+        return {"": float(cell) * float(terms.resolution)}
+
+    steps = step - start
+    known = statistic.known_beforehand
+    if rows is None and known is not None:
+        reading = _reading(statistic, terms, start, step, statistic.typical_cells(_MANY, steps))
+        found = _halfwidths(reading, level, ask)
+        if found := {name: half for name, half in found.items() if name in known}:
+            return found
+    else:
+        reading = _reading(statistic, terms, start, step, statistic.typical_cells(rows, steps))
+        return _together(_halfwidths(reading, level, ask))
+    cell = window_halfwidths(terms.strategy, terms.law, start, step, level)
+    return {"": float(cell) * float(terms.resolution) * statistic.error_of.mean}
+
+
+def _reading(
+    statistic: Statistic, terms: StreamTerms, start: int, step: int, cells: Integers | None
+) -> Reading:
+    """A release of exact cells whose noise was 0; None: of nothing."""
+    value: Any = np.zeros(terms.shape) if cells is None else cells
+    value = terms.contribution.from_grid(np.asarray(value, np.int64))
+    value = value if terms.shape else np.asarray(value).item()
+    std = float(terms.window_std(start, step))
+    if start:
+        return statistic.read(Difference(step, value, std, terms, start=start))
+    if terms.strategy.workload == "windows":
+        std = float(terms.std(step))
+    return statistic.read(Release(step, value, std, terms))
+
+
+def _halfwidths(reading: Reading, level: float, ask: Sequence[Any] | None) -> dict[str, float]:
+    columns = reading.table_columns(level) if ask is None else reading.asked_columns(ask, level)
+    found: dict[str, float] = {}
+    with np.errstate(invalid="ignore"):
+        half = (np.asarray(columns["upper"], float) - np.asarray(columns["lower"], float)) / 2
+    for label, one in zip(_labels(columns, len(half)), half.tolist(), strict=True):
+        found[label] = max(found.get(label, 0.0), one)
+    return found
+
+
+def _together(found: dict[str, float]) -> dict[str, float]:
+    """Those of one size as one."""
+    alike = len({float(f"{half:.9g}") for half in found.values()}) == 1
+    return {"": max(found.values())} if alike else found
+
+
+def _labels(columns: Mapping[str, NDArray[Any]], count: int) -> list[str]:
+    """What each row is called; rows that are called the same are of one kind."""
+    if "name" in columns:
+        return [str(one) for one in columns["name"]]
+    if "level" in columns:
+        return [str(one) for one in columns["level"]]
+    if "share" in columns:
+        return [f"quantile {one:g}" for one in columns["share"]]
+    own = {name: column for name, column in columns.items() if name not in _OF_NUMBERS}
+    if any(any(one is None for one in column) for column in own.values()):  # margins
+        kept = [
+            [name for name, column in own.items() if column[place] is not None]
+            for place in range(count)
+        ]
+        return [", ".join(names) or "total" for names in kept]
+    return [""] * count

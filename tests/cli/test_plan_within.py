@@ -1,0 +1,58 @@
+"""`counton plan 52 --within 20`: the least guarantee with which a last release is so accurate."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from counton import ZCDP, plan
+from counton.statistics import Average
+
+from .conftest import Workplace
+
+
+def test_the_command_says_what_python_says(place: Workplace) -> None:
+    done = place.plain("plan", "12", "--within", "2%", "--size", "1000", "--least", "rho", "--json")
+    assert done.code == 0, done.err
+    said = json.loads(done.out)
+    found = plan(12, within=20, least="rho")
+    assert isinstance(found.guarantee, ZCDP)
+    assert said["guarantee"] == found.guarantee.to_dict()
+    assert said["steps"] == 12
+    assert said["within"]["wanted"] == {"": 20}
+    assert said["within"]["planned"][""] <= 20
+
+
+def test_a_statistic_is_planned_with_its_own_numbers(place: Workplace) -> None:
+    average = "average --lower 0 --upper 60 --resolution 1"
+    wanted = ["--within", "count=20,mean=1", "--size", "5000", "--level", "0.9"]
+    done = place.plain("plan", "--steps", "6", "--statistic", average, *wanted)
+    assert done.code == 0, done.err
+    found = plan(
+        6, within={"count": 20, "mean": 1}, size=5000, level=0.9, of=Average(0, 60, 1), batched=True
+    )
+    assert str(found.guarantee) in done.out
+    assert str(found.reached) in " ".join(done.out.split())
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (["12", "--within", "20", "--epsilon", "1"], "--epsilon 1 is what --within 20 finds"),
+        (["12", "--within", "20", "--rho", "1"], "say --least rho"),
+        (["12", "--within", "2%"], "state the size, which must be public"),
+        (["12", "--epsilon", "1", "--size", "9"], "give --within, or leave it out"),
+        (["12", "--steps", "12", "--epsilon", "1"], "leave one of them out"),
+        (["twelve", "--epsilon", "1"], "no number of steps and no job file"),
+        (["--within", "20"], "--steps is missing"),
+        (["--within", "3", "--expire", "1d:1", "--every", "1h"], "does not go with --expire"),
+    ],
+    ids=str,
+)
+def test_what_does_not_go_together_is_refused(
+    place: Workplace, given: list[str], words: str
+) -> None:
+    done = place.plain("plan", *given)
+    assert done.code == 2
+    assert words in " ".join(done.err.split())
