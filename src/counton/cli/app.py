@@ -151,8 +151,14 @@ def plan(options: PlanOptions) -> None:
     """Rank strategies by their exact error under a guarantee, best first.
 
     With --within: under the least guarantee with which the last release is so accurate. With
-    --expire: the endless stream of least error whose losses by age stay within targets.
+    --expire: the endless stream of least error whose losses by age stay within targets. Of a job
+    file: how far off every number of its jobs will be, and what they cost; nothing is read.
     """
+    if options.asked is not None and options.asked.endswith(".toml"):
+        from counton.cli.job_plan import print_job_plan
+
+        print_job_plan(options)
+        return
     from counton.cli.inspection import print_plan, with_steps
 
     options = with_steps(options)

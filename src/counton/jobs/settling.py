@@ -131,7 +131,9 @@ def _settled(job: Job, store: Store | None, saved: Found | None) -> Settled:
         in_any_order = asked.statistic is not None and asked.statistic.tallied
         if in_any_order and (job.time is not None or asked.once):
             asked = asked._replace(
-                request=_named(asked.request, [*(() if store is None else store.units), *in_ledger])
+                request=with_unit(
+                    asked.request, [*(() if store is None else store.units), *in_ledger]
+                )
             )
         definition = define(asked)
         if job.continues is not None:
@@ -186,7 +188,7 @@ def _check_fit(job: Job, definition: Definition) -> None:
         )
 
 
-def _named(request: Job, known: Sequence[Known]) -> Job:
+def with_unit(request: Job, known: Sequence[Known]) -> Job:
     """A new stream's request with the word by which its state counts what it protects.
 
     Raises:

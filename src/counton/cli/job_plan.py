@@ -1,0 +1,185 @@
+"""``counton plan nightly.toml``: what the jobs of a file will release, and what it costs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from counton.cli.exits import exit_code
+from counton.cli.options import PlanOptions, option_names
+from counton.cli.printing import print_json, print_line, print_table
+from counton.errors import InvalidInput, field
+from counton.exact import figures
+from counton.jobs.jobfile import for_all, load
+from counton.jobs.planned import Account, PlannedFile, PlannedJob, planned_jobs
+from counton.jobs.statements import words_of_files
+from counton.mechanisms.intervals import check_level
+from counton.privacy.ledger import NEIGHBOURS
+
+#: Options of a plan that a job file takes; all others it says itself.
+_TAKES = ("asked", "level", "size", "json")
+
+
+def print_job_plan(options: PlanOptions) -> None:
+    """Print what every job of a file will release.
+
+    Raises:
+        InvalidInput: no such file, or an option that its jobs say themselves.
+        SystemExit: a job cannot be planned, or does not fit the limit.
+    """
+    assert options.asked is not None
+    for name in option_names(PlanOptions):
+        value = getattr(options, name, None)
+        if name not in _TAKES and value != getattr(PlanOptions, name, None):
+            raise InvalidInput(
+                f"{field(name, value)} does not go with {options.asked}, whose jobs say it "
+                f"themselves: leave it out"
+            )
+    if options.level is not None:
+        check_level(options.level)
+    if options.size is not None and options.size < 1:
+        raise InvalidInput(f"{field('size', options.size)} must be at least 1")
+    found = planned_jobs(
+        load(options.asked), for_all(options.asked).limit, level=options.level, size=options.size
+    )
+    words = words_of_files()
+    failed = {name: error.translate(words) for name, error in found.failed.items()}
+    if options.json:
+        print_json(_as_json(found, failed))
+    else:
+        _print(found, failed, options.size)
+    errors = [*found.failed.values(), *found.beyond.values()]
+    if errors:
+        raise SystemExit(int(exit_code(errors[0])))
+
+
+def _print(found: PlannedFile, failed: Mapping[str, str], size: int | None) -> None:
+    console = Console()
+    shares = {
+        name: share
+        for accounts in found.accounts.values()
+        for account in accounts
+        for name, share in account.shares.items()
+    }
+    for name, job in found.jobs.items():
+        print_line(console, f"{name}: {_heading(job)}; {_promise(job)}")
+    if found.jobs:
+        print_table(console, _table([*found.jobs.values()], shares, size))
+        levels = {f"{100 * job.level:g}%" for job in found.jobs.values()}
+        print_line(console, f"±: half-width of the {' or '.join(sorted(levels))} interval")
+    if size is not None:
+        print_line(console, f"of {size:,}: the last one, in per cent of that many rows")
+    several = [name for name, job in found.jobs.items() if job.definition.domain]
+    if size is not None and several:
+        print_line(console, f"of {', '.join(several)}: of an even share of them for each group")
+    more = [name for name, job in found.jobs.items() if job.needs_size]
+    if more:
+        print_line(
+            console,
+            f"{', '.join(more)}: how far off means, quantiles and the like are depends on how many "
+            f"rows there are; state that with --size",
+        )
+    for state, accounts in found.accounts.items():
+        for account in accounts:
+            print_line(console, f"ledger of {state}: {_account(account)}")
+        if state in found.beyond:
+            print_line(console, f"counton: {state}: {found.beyond[state]}")
+    for name, said in failed.items():
+        print_line(console, f"counton: job {name}: {said}")
+    print_line(
+        console,
+        "Nothing was read or written. A state that is there already may have spent more: "
+        "counton ledger",
+    )
+
+
+def _promise(job: PlannedJob) -> str:
+    """The numbers of its guarantee."""
+    said = job.definition.guarantee.to_dict()
+    return ", ".join(f"{name} = {value}" for name, value in said.items() if name != "guarantee")
+
+
+def _heading(job: PlannedJob) -> str:
+    """What it releases, how often, of how many groups."""
+    definition = job.definition
+    groups = "" if definition.domain is None else f" of {len(definition.groups):,} groups"
+    what = definition.subject if definition.statistic.additive else definition.what
+    if definition.once:
+        return f"{what}{groups}, released once"
+    if definition.cut is None:
+        return f"{what}{groups}, {job.steps[-1]:,} steps"
+    endless = definition.strategy.horizon is None
+    length = f"windows of {definition.cut.every}"
+    many = f"{length} without end" if endless else f"{job.steps[-1]:,} {length}"
+    return f"{what}{groups}, {many}"
+
+
+def _table(jobs: Sequence[PlannedJob], shares: Mapping[str, float], size: int | None) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("job", overflow="fold")
+    table.add_column("number", overflow="fold")
+    for name in ("first", "middle", "last"):
+        table.add_column(name, justify="right")
+    if size is not None:
+        table.add_column(f"of {size:,}", justify="right")
+    table.add_column("budget", justify="right")
+    for job in jobs:
+        for place, number in enumerate(job.numbers):
+            halves = [f"±{figures(half)}" for half in number.halfwidths]
+            first, middle, last = halves[0], halves[1:-1], halves[1:][-1:]
+            share = shares.get(job.name, math.nan) if not place else math.nan
+            row = [job.name if not place else "", number.what or _only(job)]
+            row += [first if last else "", *(middle or [""]), *(last or [first])]
+            if size is not None:
+                row.append("" if number.percent is None else f"{figures(number.percent)}%")
+            table.add_row(*row, "" if math.isnan(share) else f"{share:.0%}")
+    return table
+
+
+def _only(job: PlannedJob) -> str:
+    """What the number of a job is that has one kind of numbers."""
+    definition = job.definition
+    if definition.statistic.additive:
+        return "so far"
+    return definition.inner.error_of.what.partition(",")[0].removeprefix("how many ")
+
+
+def _account(account: Account) -> str:
+    whom = f"for one {account.unit} {NEIGHBOURS[account.relation]}"
+    if account.limit is None:
+        spent = "no one sum" if account.spent is None else str(account.spent)
+        return f"{spent}, {whom}; no limit"
+    return f"{account.spent or 'nothing'}, {whom}; limit {account.limit}"
+
+
+def _as_json(found: PlannedFile, failed: Mapping[str, str]) -> dict[str, object]:
+    shares = {
+        name: share
+        for accounts in found.accounts.values()
+        for account in accounts
+        for name, share in account.shares.items()
+        if not math.isnan(share)
+    }
+    jobs: dict[str, object] = {
+        name: {**job.to_dict(), "share": shares.get(name)} for name, job in found.jobs.items()
+    }
+    jobs |= {name: {"error": said} for name, said in failed.items()}
+    ledgers = {
+        state: {
+            "units": {
+                account.unit: {
+                    "relation": account.relation,
+                    "spent": None if account.spent is None else account.spent.to_dict(),
+                    "limit": None if account.limit is None else account.limit.to_dict(),
+                }
+                for account in accounts
+            },
+            "beyond": str(found.beyond[state]) if state in found.beyond else None,
+        }
+        for state, accounts in found.accounts.items()
+    }
+    return {"jobs": jobs, "ledgers": ledgers}

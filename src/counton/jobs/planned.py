@@ -1,0 +1,346 @@
+"""What the jobs of a file will release, how far off it will be and what it costs; nothing is run.
+
+No state is opened or made and no row is read: half-widths, guarantees and strategies follow from
+what the jobs state. So a state that is there already may have spent more than is said here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from counton.errors import BudgetExceeded, CountonError, InvalidInput, field
+from counton.events.files import event_paths
+from counton.jobs import statements
+from counton.jobs.definition import Definition, ask, define
+from counton.jobs.job import Job
+from counton.jobs.released import shown_by
+from counton.jobs.settling import with_unit
+from counton.mechanisms.calibration import law_for
+from counton.mechanisms.discovery import counters_of
+from counton.mechanisms.intervals import window_halfwidths
+from counton.mechanisms.terms import StreamTerms
+from counton.privacy import ZCDP, ApproxDP, Guarantee, Ledger, PureDP
+from counton.privacy.contribution import Relation, known_unit
+from counton.privacy.ledger import Spend, totals
+from counton.statistics.planned import planned_halfwidths
+
+#: Steps that are planned for where a stream has no last one and nobody says how many are in mind.
+_AROUND = 1000
+
+
+class PlannedNumber(NamedTuple):
+    """How far off a number will be.
+
+    Attributes:
+        what: which; "" of a statistic that has one kind.
+        halfwidths: of its intervals, at each of the steps of its job.
+        percent: the last of them, in per cent of how many rows there will be; None: nobody says how
+            many, or it is no number of rows.
+    """
+
+    what: str
+    halfwidths: tuple[float, ...]
+    percent: float | None = None
+
+
+@dataclass(frozen=True)
+class PlannedJob:
+    """What a job will release.
+
+    Attributes:
+        name: of the job.
+        definition: of its stream, as it would be made.
+        steps: the first, one in the middle, and the last; of a table that is released once, one.
+        level: probability with which each interval holds.
+        numbers: what is released.
+        needs_size: whether there is more, whose half-width depends on how many rows there are.
+        state: where it will be kept.
+        spend: what the ledger of the state will hold.
+    """
+
+    name: str
+    definition: Definition
+    steps: tuple[int, ...]
+    level: float
+    numbers: tuple[PlannedNumber, ...]
+    needs_size: bool
+    state: str
+    spend: Spend
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {
+            "what": self.definition.what,
+            "steps": list(self.steps),
+            "level": self.level,
+            "guarantee": self.definition.guarantee.to_dict(),
+            "unit": self.definition.unit,
+            "protected": self.definition.contribution.describe(self.definition.unit),
+            "strategy": repr(self.definition.strategy),
+            "state": self.state,
+            "numbers": [
+                {"of": one.what, "halfwidths": list(one.halfwidths), "percent": one.percent}
+                for one in self.numbers
+            ],
+        }
+
+
+class Account(NamedTuple):
+    """What the ledger of a state will hold for one kind of unit.
+
+    Attributes:
+        unit: what is protected.
+        relation: how neighbours differ.
+        spent: by all jobs together; None where no one sum is known.
+        limit: what may be spent; None: as much as anybody likes.
+        shares: of the limit, or of what is spent where there is none, by job.
+    """
+
+    unit: str
+    relation: Relation
+    spent: Guarantee | None
+    limit: Guarantee | None
+    shares: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class PlannedFile:
+    """What the jobs of a file will release.
+
+    Attributes:
+        jobs: those that can be planned, by name.
+        failed: why others cannot, by name.
+        accounts: of each state, what its ledger will hold.
+        beyond: of states whose jobs do not fit their limit, why.
+    """
+
+    jobs: Mapping[str, PlannedJob]
+    failed: Mapping[str, CountonError]
+    accounts: Mapping[str, tuple[Account, ...]]
+    beyond: Mapping[str, BudgetExceeded]
+
+
+def planned_jobs(
+    jobs: Mapping[str, Job],
+    limit: PureDP | ApproxDP | ZCDP | None = None,
+    *,
+    level: float | None = None,
+    size: int | None = None,
+) -> PlannedFile:
+    """What jobs will release, and what all of them together will have spent.
+
+    Args:
+        jobs: by name.
+        limit: what each state may spend.
+        level: probability with which intervals hold; None: as each job has it.
+        size: how many rows there will be by the last step, where that is public.
+
+    >>> job = Job("count", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01",
+    ...           steps=52, epsilon=1)
+    >>> found = planned_jobs({"visits": job}, PureDP(4), size=5000)
+    >>> [round(half, 1) for half in found.jobs["visits"].numbers[0].halfwidths]
+    [9.1, 12.6, 12.4]
+    >>> found.accounts["visits.db"][0].shares
+    {'visits': 0.25}
+    """
+    planned: dict[str, PlannedJob] = {}
+    failed: dict[str, CountonError] = {}
+    for name, job in jobs.items():
+        try:
+            planned[name] = planned_job(job, name, level=level, size=size)
+        except CountonError as error:
+            failed[name] = error
+    accounts: dict[str, tuple[Account, ...]] = {}
+    beyond: dict[str, BudgetExceeded] = {}
+    for state in dict.fromkeys(one.state for one in planned.values()):
+        spends = {name: one.spend for name, one in planned.items() if one.state == state}
+        try:
+            accounts[state] = _accounts(spends, limit)
+        except BudgetExceeded as error:
+            beyond[state] = error
+            accounts[state] = _accounts(spends, None)
+    return PlannedFile(planned, failed, accounts, beyond)
+
+
+def planned_job(
+    job: Job, name: str | None = None, *, level: float | None = None, size: int | None = None
+) -> PlannedJob:
+    """What one job will release.
+
+    Raises:
+        InvalidInput: it does not say all that a new stream needs, or its rows would have to be
+            read.
+    """
+    definition = _definition(job)
+    level = float(job.level if level is None else level)
+    guarantee = definition.guarantee
+    promised = guarantee if definition.discovery is None else counters_of(guarantee)
+    law = law_for(definition.strategy, promised, definition.contribution, definition.shape).law
+    terms = StreamTerms(
+        name="planned",
+        guarantee=guarantee,
+        contribution=definition.contribution,
+        shape=definition.shape,
+        law=law,
+        strategy=definition.strategy,
+    )
+    last = 1 if definition.once else definition.strategy.horizon or job.steps or job.around
+    last = _AROUND if last is None else last
+    steps = tuple(dict.fromkeys((1, (last + 1) // 2, last)))
+    if definition.statistic.additive:
+        numbers = _of_cells(definition, terms, steps, level)
+        needs_size = False
+    else:
+        numbers = _of_readings(job, definition, terms, steps, level, size)
+        needs_size = size is None and definition.inner.known_beforehand is not None
+    found = [_with_percent(one, definition, size) for one in numbers]
+    spend = Spend(job.name, guarantee, definition.unit, definition.contribution.relation)
+    state = os.fspath(job.state)
+    named = job.name if name is None else name
+    return PlannedJob(named, definition, steps, level, tuple(found), needs_size, state, spend)
+
+
+def _definition(job: Job) -> Definition:
+    """The stream that a job would make, from what it states alone.
+
+    Raises:
+        InvalidInput: it needs rows, or what its state remembers.
+    """
+    if job.continues is not None:
+        raise InvalidInput(
+            f"{field('continues', job.continues)} goes on from totals whose noise its state knows: "
+            f"plan it without, as a stream of its own"
+        )
+    if statements.is_numbered(job):
+        raise InvalidInput(
+            "how many cells there are is how many rows there are, and a plan reads none: give "
+            f"{field('label')} and {field('domain')}"
+        )
+    if _is_among_events(job):
+        raise InvalidInput(
+            f"{field('domain')} is the file of the events, and a plan reads no rows: declare the "
+            f"groups apart from them"
+        )
+    asked = ask(replace(job, known=None))
+    assert asked.statistic is not None
+    if asked.statistic.tallied and (job.time is not None or asked.once):
+        asked = asked._replace(request=with_unit(asked.request, ()))
+    return define(asked)
+
+
+def _is_among_events(job: Job) -> bool:
+    if not isinstance(job.domain, str | os.PathLike):
+        return False
+    if job.domain is job.events:
+        return True
+    given: list[Any] = list(job.events) if isinstance(job.events, list | tuple) else [job.events]
+    if not all(isinstance(one, str | os.PathLike) for one in given):
+        return False
+    private = {os.path.realpath(os.fspath(one)) for one in given}
+    with suppress(CountonError):  # there may be no events yet
+        private |= {os.path.realpath(path) for path in event_paths(job.events, job.file_format)}
+    return os.path.realpath(os.fspath(job.domain)) in private
+
+
+def _of_cells(
+    definition: Definition, terms: StreamTerms, steps: Sequence[int], level: float
+) -> list[PlannedNumber]:
+    """Of counts and sums: so far, in each window, or both."""
+
+    def halfwidths(starts: Sequence[int]) -> tuple[float, ...]:
+        found = window_halfwidths(terms.strategy, terms.law, [*starts], [*steps], level)
+        return tuple((found * float(terms.resolution)).tolist())
+
+    so_far, each = [0 for _ in steps], [step - 1 for step in steps]
+    if definition.release == "windows":
+        return [PlannedNumber("in each window", halfwidths(each))]
+    found = [PlannedNumber("", halfwidths(so_far))]
+    if definition.release == "both":
+        found.append(PlannedNumber("in each window", halfwidths(each)))
+    return found
+
+
+def _of_readings(
+    job: Job,
+    definition: Definition,
+    terms: StreamTerms,
+    steps: Sequence[int],
+    level: float,
+    size: int | None,
+) -> list[PlannedNumber]:
+    """Of other statistics: what their tables have rows of."""
+    shown = shown_by(replace(job, known=None))
+    found: dict[str, list[float]] = {}
+    for step in steps:
+        rows = None if size is None else max(size * step // steps[-1], 1)
+        at = planned_halfwidths(
+            definition.statistic,
+            terms,
+            step,
+            level,
+            rows=rows,
+            over=shown.over,
+            ask=None if definition.inner.on_demand else shown.ask,
+        )
+        for name, half in at.items():
+            found.setdefault(name, []).append(half)
+    return [PlannedNumber(name, tuple(halves)) for name, halves in found.items()]
+
+
+def _with_percent(one: PlannedNumber, definition: Definition, size: int | None) -> PlannedNumber:
+    """In per cent of all rows, or of an even share of them where there are groups."""
+    counts = definition.what == "count" or one.what == "count" or definition.inner.is_table
+    if size is None or not counts or one.what == "in each window":
+        return one
+    groups = 1 if definition.domain is None else max(len(definition.groups), 1)
+    return one._replace(percent=100 * one.halfwidths[-1] * groups / size)
+
+
+def _accounts(
+    spends: Mapping[str, Spend], limit: PureDP | ApproxDP | ZCDP | None
+) -> tuple[Account, ...]:
+    """What a ledger will hold.
+
+    Raises:
+        BudgetExceeded: more than the limit.
+    """
+    if limit is None:
+        found = []
+        for unit, (relation, spent) in totals(spends.values()).items():
+            shares = {
+                name: _part(one.guarantee, spent)
+                for name, one in spends.items()
+                if known_unit(one.unit, [unit]) == unit
+            }
+            found.append(Account(unit, relation, spent, None, shares))
+        return tuple(found)
+    ledger = Ledger(limit)
+    ledger.enter_all(spends.values())
+    counted = {
+        name: (entry, as_what)
+        for name, (entry, as_what) in zip(spends, ledger.counted(), strict=True)
+    }
+    found = []
+    for unit, relation in ledger.units.items():
+        shares = {
+            name: _part(as_what, limit)
+            for name, (entry, as_what) in counted.items()
+            if entry.unit == unit
+        }
+        found.append(Account(unit, relation, ledger.spent(unit=unit), limit, shares))
+    return tuple(found)
+
+
+def _part(one: Guarantee | None, whole: Guarantee | None) -> float:
+    """Which part of a guarantee another one is; nan where they are of different kinds."""
+    if one is None or whole is None:
+        return float("nan") if whole is None else 0.0
+    for name in ("rho", "epsilon"):
+        if hasattr(one, name) and hasattr(whole, name):
+            return float(Fraction(getattr(one, name)) / Fraction(getattr(whole, name)))
+    return float("nan")

@@ -1,0 +1,114 @@
+"""`counton plan nightly.toml`: what all jobs will release and cost, with nothing read or made."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from .conftest import Workplace
+
+FILE = """
+[defaults]
+state = "visits.db"
+events = "missing/*.csv"
+time = "at"
+every = "1w"
+from = "2024-03-01"
+steps = 12
+epsilon = 1
+
+[limit]
+epsilon = 4
+
+[jobs.visits]
+name = "visits"
+by = "page"
+domain = "home,shop"
+release = "both"
+out = "visits.parquet"
+
+[jobs.waits]
+statistic = "average"
+name = "waits"
+value = "wait"
+lower = 0
+upper = 60
+resolution = 1
+"""
+
+
+@pytest.fixture
+def file(place: Workplace) -> Path:
+    (place.folder / "nightly.toml").write_text(FILE)
+    return place.folder / "nightly.toml"
+
+
+def test_a_file_is_planned_in_a_folder_where_nothing_changes(
+    place: Workplace, file: Path, contents: Callable[[], dict[str, bytes]]
+) -> None:
+    before = contents()
+    done = place.plain("plan", str(file))
+    assert done.code == 0, done.err
+    assert contents() == before
+    assert max(map(len, done.out.splitlines()[:8])) <= 80
+    for words in (
+        "visits: number of events of 2 groups, 12 windows of 1w; epsilon = 1",
+        "in each window",
+        "waits: how far off means, quantiles and the like are",
+        "pure differential privacy with epsilon = 2, for one event added or removed; limit pure",
+        "25%",
+    ):
+        assert words in done.out
+    # The rows say nothing: they may be there, and may be none at all.
+    (place.folder / "missing").mkdir()
+    (place.folder / "missing" / "e.csv").write_text("no rows of a job\n\x00\n")
+    assert place.plain("plan", str(file)) == done
+    assert place.plain("plan", str(file), "--json").code == 0
+
+
+def test_public_sizes_say_how_much_that_is(place: Workplace, file: Path) -> None:
+    done = place.plain("plan", str(file), "--size", "5000", "--level", "0.9", "--json")
+    assert done.code == 0, done.err
+    jobs = json.loads(done.out)["jobs"]
+    assert [one["of"] for one in jobs["waits"]["numbers"]] == ["mean", "sum", "count"]
+    first = jobs["visits"]["numbers"][0]
+    assert first["percent"] == pytest.approx(100 * first["halfwidths"][-1] * 2 / 5000)
+    assert (jobs["waits"]["level"], jobs["waits"]["share"]) == (0.9, 0.25)
+    assert jobs["waits"]["steps"] == [1, 6, 12]
+    shown = place.plain("plan", str(file), "--size", "5000")
+    assert "of 5,000: the last one, in per cent of that many rows" in shown.out
+    assert max(map(len, shown.out.splitlines()[:9])) <= 80
+
+
+def test_what_cannot_be_planned_fails_alone(place: Workplace, file: Path) -> None:
+    file.write_text(FILE + '[jobs.more]\nname = "more"\nepsilon = 3\n[jobs.none]\nevery = "1x"\n')
+    done = place.plain("plan", str(file))
+    assert done.code == 2
+    assert "counton: job none: " in done.out
+    assert "waits" in done.out
+    assert "release 'more' asks for pure differential privacy with epsilon = 3" in done.out
+    said = json.loads(place.plain("plan", str(file), "--json").out)
+    assert "error" in said["jobs"]["none"]
+    assert "more" in next(iter(said["ledgers"].values()))["beyond"]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (["--epsilon", "1"], "--epsilon 1 does not go with"),
+        (["--within", "20"], "--within 20 does not go with"),
+        (["--simple"], "--simple does not go with"),
+        (["--size", "0"], "--size 0 must be at least 1"),
+        (["--level", "2"], "level is 2"),
+    ],
+    ids=str,
+)
+def test_a_file_says_by_itself_what_is_planned(
+    place: Workplace, file: Path, given: list[str], words: str
+) -> None:
+    done = place.plain("plan", str(file), *given)
+    assert done.code == 2
+    assert words in " ".join(done.err.split())
