@@ -171,7 +171,7 @@ HINTED = (
     {"events.spread", "events.tally"},
     {
         f"statistics.{name}"
-        for name in ["base", "known", "machine", "readings", "running", "tallied"]
+        for name in ["base", "known", "machine", "planned", "readings", "running", "tallied"]
     },
 )
 
