@@ -1,0 +1,102 @@
+"""Names that are one bare participle, and class names that occur twice: what a reader stumbles on.
+
+A function, a method or a type is called by what it does or by what it is. ``told`` or ``found`` says
+neither; where it stands alone nobody knows who told whom. A property that is true or false may be
+an adjective (``closed``, ``signed``), and so may the name of a module.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+SOURCES = Path(__file__).resolve().parents[1] / "src" / "counton"
+
+#: Participles without -ed.
+_IRREGULAR = frozenset(
+    "asked begun bent bought bound broken brought built chosen dealt done drawn driven felt "
+    "forgotten found frozen given gone grown heard held hidden kept known left lent lost made meant "
+    "met paid proven said seen sent shown sold spent spoken stood stolen sworn taken taught thought "
+    "told torn understood won worn woven written".split()
+)
+#: Words in -ed that are none.
+_NOUNS = frozenset("bed embed exceed feed indeed need proceed red seed shed speed succeed weed".split())
+
+
+class Name(NamedTuple):
+    """A name in the sources, and where it stands.
+
+    Attributes:
+        place: file, below the sources.
+        line: of the definition.
+        name: as it stands there.
+    """
+
+    place: str
+    line: int
+    name: str
+
+    @property
+    def room(self) -> str:
+        """The folder, or the file of none."""
+        return self.place.partition("/")[0]
+
+
+def is_participle(name: str) -> bool:
+    """Whether a name is one participle and nothing else.
+
+    >>> [is_participle(name) for name in ("told", "_rounded", "rounded_down", "need", "release")]
+    [True, True, False, False, False]
+    """
+    word = name.strip("_")
+    if "_" in word or re.search("[A-Z]", word[1:]):
+        return False
+    word = word.lower()
+    return word in _IRREGULAR or (word.endswith("ed") and word not in _NOUNS)
+
+
+def _definitions(sources: Path) -> Iterator[tuple[str, ast.AST]]:
+    for path in sorted(sources.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            yield str(path.relative_to(sources)), node
+
+
+def _is_adjective(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether a method answers yes or no without being called."""
+    is_property = any("property" in ast.unparse(one) for one in node.decorator_list)
+    return is_property and node.returns is not None and ast.unparse(node.returns) == "bool"
+
+
+def participles(sources: Path = SOURCES) -> list[Name]:
+    """Functions, methods and types that are called by a bare participle."""
+    found = []
+    for place, node in _definitions(sources):
+        if isinstance(node, ast.ClassDef):
+            named = is_participle(node.name)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            named = is_participle(node.name) and not _is_adjective(node)
+        else:
+            continue
+        if named:
+            found.append(Name(place, node.lineno, node.name))
+    return found
+
+
+def twice(sources: Path = SOURCES) -> dict[str, list[str]]:
+    """Class names that occur more than once, and the files that have them."""
+    places = defaultdict(list)
+    for place, node in _definitions(sources):
+        if isinstance(node, ast.ClassDef):
+            places[node.name].append(place)
+    return {name: found for name, found in places.items() if len(found) > 1}
+
+
+if __name__ == "__main__":
+    for one in participles():
+        print(f"{one.place}:{one.line}: {one.name}")
+    for name, files in twice().items():
+        print(f"{name}: {', '.join(files)}")
