@@ -1,14 +1,15 @@
-"""Names that are one bare participle, and class names that occur twice: what a reader stumbles on.
+"""Names that are one bare participle, and class names that occur twice.
 
-A function, a method or a type is called by what it does or by what it is. ``told`` or ``found`` says
-neither; where it stands alone nobody knows who told whom. A property that is true or false may be
-an adjective (``closed``, ``signed``), and so may the name of a module.
+A function, a method or a type is called by what it does or by what it is. ``told`` or ``found``
+says neither. A property that is true or false may be an adjective (``closed``, ``signed``), and so
+may the name of a module.
 """
 
 from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,14 +18,16 @@ from typing import NamedTuple
 SOURCES = Path(__file__).resolve().parents[1] / "src" / "counton"
 
 #: Participles without -ed.
-_IRREGULAR = frozenset(
-    "asked begun bent bought bound broken brought built chosen dealt done drawn driven felt "
-    "forgotten found frozen given gone grown heard held hidden kept known left lent lost made meant "
-    "met paid proven said seen sent shown sold spent spoken stood stolen sworn taken taught thought "
-    "told torn understood won worn woven written".split()
+_IRREGULAR = re.compile(
+    r"""begun | bent | bought | bound | broken | brought | built | chosen | dealt | done | drawn
+    | driven | felt | forgotten | found | frozen | given | gone | grown | heard | held | hidden
+    | kept | known | left | lent | lost | made | meant | met | paid | proven | said | seen | sent
+    | shown | sold | spent | spoken | stood | stolen | sworn | taken | taught | thought | told
+    | torn | understood | won | worn | woven | written""",
+    re.VERBOSE,
 )
 #: Words in -ed that are none.
-_NOUNS = frozenset("bed embed exceed feed indeed need proceed red seed shed speed succeed weed".split())
+_NOUNS = frozenset(("bed", "exceed", "feed", "need", "proceed", "red", "seed", "speed", "succeed"))
 
 
 class Name(NamedTuple):
@@ -56,7 +59,7 @@ def is_participle(name: str) -> bool:
     if "_" in word or re.search("[A-Z]", word[1:]):
         return False
     word = word.lower()
-    return word in _IRREGULAR or (word.endswith("ed") and word not in _NOUNS)
+    return bool(_IRREGULAR.fullmatch(word)) or (word.endswith("ed") and word not in _NOUNS)
 
 
 def _definitions(sources: Path) -> Iterator[tuple[str, ast.AST]]:
@@ -95,8 +98,13 @@ def twice(sources: Path = SOURCES) -> dict[str, list[str]]:
     return {name: found for name, found in places.items() if len(found) > 1}
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Write both to the standard output."""
     for one in participles():
-        print(f"{one.place}:{one.line}: {one.name}")
+        sys.stdout.write(f"{one.place}:{one.line}: {one.name}\n")
     for name, files in twice().items():
-        print(f"{name}: {', '.join(files)}")
+        sys.stdout.write(f"{name}: {', '.join(files)}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -216,7 +216,7 @@ def counted_and_read(folder: Path, minutes: int) -> tuple[bool, list[int]]:
     chance, sent, read = random.Random(2026), Counter[int](), list[int]()
     right, real = True, journal.read_waiting
 
-    def counting(*given: Any) -> Iterator[journal.Seen]:
+    def counting(*given: Any) -> Iterator[journal.WindowTotals]:
         for seen in real(*given):
             read[-1] += len(seen.steps)
             yield seen

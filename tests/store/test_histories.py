@@ -362,7 +362,7 @@ def test_no_address_has_two_inputs_on_a_server(postgres: str, tmp_path: Path) ->
 
 def _in_silence(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Witness, "reserve", lambda *_: None)
-    patch.setattr(Witness, "_needed", lambda *_: False)
+    patch.setattr(Witness, "_is_needed", lambda *_: False)
 
 
 def _by_every_name(patch: pytest.MonkeyPatch) -> None:

@@ -110,7 +110,7 @@ def test_what_was_observed_comes_back_whatever_was_written_between(tmp_path: Pat
             stream.observe(seen)
             expected |= seen
             for start, stop in ((1, None), (1, 17), (7, 9), (12, None), (60, 70)):
-                found = open_private(stream.observed(start, stop))
+                found = open_private(stream.read_observed(start, stop))
                 wanted = [k for k in sorted(expected) if start <= k and (not stop or k < stop)]
                 assert list(found) == wanted
                 assert all((found[k] == expected[k]).all() for k in wanted)
@@ -123,7 +123,7 @@ def test_what_was_observed_of_many_windows_takes_few_rows_and_bytes(tmp_path: Pa
     with Stream.create(file, "s", KAry.best(10), PureDP(1), key=Key.generate()) as stream:
         stream.observe(seen)
         stream.observe({20_001: np.ones((2, 1, 20), np.int64), 3: np.ones((2, 1, 20), np.int64)})
-        assert len(open_private(stream.observed())) == 20_001
+        assert len(open_private(stream.read_observed())) == 20_001
     connection = sqlite3.connect(file)
     query = "SELECT count(*), sum(length(totals) + length(steps)) FROM counton_observed"
     rows, size = connection.execute(query).fetchone()

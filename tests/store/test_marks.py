@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from counton import Key, PureDP, Stream
 from counton.errors import StateError, StreamConflict
 from counton.private import open_private
-from counton.store.marks import Change, MarkSet, Secret, merged, pack, unpack
+from counton.store.marks import Change, MarkSet, Secret, merge, pack, unpack
 from counton.strategies import Binary
 
 SECRET = bytes(range(32))
@@ -71,20 +71,20 @@ def test_damaged_marks_are_refused() -> None:
 def test_parts_are_merged_in_the_order_of_digests() -> None:
     one = MarkSet("user", 3, np.array([2, 8], np.uint64), (np.array([20, 80]),))
     other = MarkSet("user", 3, np.array([5], np.uint64), (np.array([50]),))
-    both = merged([one, other])
+    both = merge([one, other])
     assert (both.digests.tolist(), both.facts[0].tolist()) == ([2, 5, 8], [20, 50, 80])
 
 
 def test_a_secret_is_unwrapped_by_its_own_key_alone() -> None:
     secret, subkey = Secret.fresh(), bytes(range(1, 33))
-    assert Secret.unwrapped(secret.wrapped(subkey), subkey) == secret
+    assert Secret.unwrap(secret.wrap(subkey), subkey) == secret
     for wrapped, key in (
-        (secret.wrapped(subkey), bytes(32)),
-        (secret.wrapped(subkey)[:-1], subkey),
+        (secret.wrap(subkey), bytes(32)),
+        (secret.wrap(subkey)[:-1], subkey),
         (bytes(48), subkey),
     ):
         with pytest.raises(StateError, match="does not belong to this key"):
-            Secret.unwrapped(wrapped, key)
+            Secret.unwrap(wrapped, key)
 
 
 def test_a_large_part_is_kept_in_several(state: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,7 +99,7 @@ def test_a_large_part_is_kept_in_several(state: str, monkeypatch: pytest.MonkeyP
         assert [p.period for p in found] == [7, 7, 7, 8, 8, 8]
         assert [len(p.digests) for p in found] == [4, 4, 2, 4, 4, 2]
         assert np.concatenate([p.facts[0] for p in found[:3]]).tolist() == (digests * 3).tolist()
-        whole = merged(found[:3])
+        whole = merge(found[:3])
         replaced = Change(secret, [whole], replaced=[("user", 7)])
         stream.observe({}, remembered=replaced)
         assert [p.period for p in open_private(stream.marks("user"))] == [7, 7, 7, 8, 8, 8]

@@ -63,8 +63,8 @@ def give(stream: Stream, letter: str, step: int | None = None) -> list[int]:
 
 
 def exact(stream: Stream) -> OrderedMachine:
-    assert stream._ordered is not None
-    return stream._ordered
+    assert stream._ordered_machine is not None
+    return stream._ordered_machine
 
 
 def shown(stream: Stream) -> list[list[int]]:

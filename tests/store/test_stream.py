@@ -240,11 +240,11 @@ def test_observed_totals_and_sources_are_kept_with_the_release(state: str, key: 
         with pytest.raises(InvalidInput, match="dtype float64"):
             stream.observe({1: XS[0] / 2})
     with Stream.open(state, "visits", key=key) as stream:
-        kept = open_private(stream.observed())
+        kept = open_private(stream.read_observed())
         assert sorted(kept) == [1, 2, 3, 4, 5, 6]
         assert np.array_equal(kept[5], XS[4] + 1)
         assert np.array_equal(kept[6], [[1, 2], [3, -4]])
-        assert list(open_private(stream.observed(2, 4))) == [2, 3]
+        assert list(open_private(stream.read_observed(2, 4))) == [2, 3]
         assert stream.has_source("a")
         assert stream.has_source("c")
         stream.release_many(XS[5:6], sources=["d"])

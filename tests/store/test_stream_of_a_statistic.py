@@ -46,7 +46,7 @@ def test_it_releases_what_a_running_statistic_does(
             one = changes(stream, batches)[step : step + 1]
             stream.release_many(one, observed={step + 1: np.arange(3)}, sources=[f"file {step}"])
             assert stream.statistic == running.statistic
-            assert open_private(stream.observed(step + 1))[step + 1].tolist() == [0, 1, 2]
+            assert open_private(stream.read_observed(step + 1))[step + 1].tolist() == [0, 1, 2]
     with Stream.open(state, "s", key=key) as stream:
         again = [reading.release.value for reading in stream.readings()]
         np.testing.assert_array_equal(again, expected)

@@ -99,7 +99,7 @@ def test_a_key_of_a_file_remembers_names_beside_it(
     noise_of(STRATEGIES[0], Key.load(path), name="third").add(1, ONES)
     # a state under the same key takes no offence at it
     beside = Witness([witness.witness_of(path)], "state.db")
-    assert not beside.forgotten({key.fingerprint: ()}, None)
+    assert not beside.forgotten_entries({key.fingerprint: ()}, None)
     beside.note(key.fingerprint, "visits", 3, "d" * 64)
     assert {entry["stream"] for entry in beside.entries()} >= {"visits", "training: first"}
     witness.witness_of(path).write_text("[")

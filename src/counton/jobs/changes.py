@@ -220,7 +220,7 @@ def compared(
     )
     if stream is not None and definition.once and before and intake.late_rows:
         raise other_rows(f"has {intake.late_rows:,} rows more than it had")
-    taken = (0, 0.0) if stream is None else open_private(stream.taken)
+    taken = (0, 0.0) if stream is None else open_private(stream.amounts)
     refuse_overflow(definition, intake.largest_sum, intake.whole_sum, *taken)
     return Private(intake)
 

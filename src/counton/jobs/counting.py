@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from counton.results.release import Release
     from counton.results.shown import Shown
     from counton.statistics import Statistic
-    from counton.store.store import Reader
+    from counton.store.store import JournalReader
 
 #: Groups that a notebook shows.
 _SHOWN = 8
@@ -119,7 +119,9 @@ class Run:
         with Store(self.request.state) as store:
             return self._of(store.reader(self.request.name), level, shown)
 
-    def _of(self, source: Stream | Reader, level: float | None, shown: Shown | None) -> Release:
+    def _of(
+        self, source: Stream | JournalReader, level: float | None, shown: Shown | None
+    ) -> Release:
         shown = shown_by(self.request) if shown is None else shown
         found = read_released(source, self.definition, level, shown)
         return found.only(range(1, self.after + 1))

@@ -38,7 +38,7 @@ from counton.results.shown import LOOK
 from counton.results.steps import ReleasedSteps
 from counton.store import Store, published, state_file
 from counton.store.keyfile import state_files
-from counton.store.store import Reader
+from counton.store.store import JournalReader
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -293,7 +293,7 @@ def only_name(names: Sequence[str]) -> str:
 
 
 def _of_stream(
-    reader: Reader,
+    reader: JournalReader,
     steps: str | range | None,
     start: _Moment | None,
     until: _Moment | None,

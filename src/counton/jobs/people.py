@@ -235,7 +235,7 @@ class Bounding:
             place = (part.kind, part.period)
             if place in full:
                 replaced.append(place)
-                part = marks.merged([*former[place], part])
+                part = marks.merge([*former[place], part])
             held.append(part)
         return Private(marks.Change(self._secret, held, replaced, forgotten))
 
@@ -296,8 +296,8 @@ class Bounding:
         # Each id with its unit: what one unit writes says nothing of another's rows.
         owner = np.zeros(before, np.uint64)
         if self._people is not None:
-            owner = self._secret.keyed(frame["user"].to_numpy(), frame["period"].to_numpy())
-        digest = self._secret.keyed(frame["id"].to_numpy(), owner)
+            owner = self._secret.pair_digests(frame["user"].to_numpy(), frame["period"].to_numpy())
+        digest = self._secret.pair_digests(frame["id"].to_numpy(), owner)
         frame = _first_of_each(frame.with_columns(id=pl.Series(digest)), ["id"], self._places)
         digest = frame["id"].to_numpy()
         seen = np.zeros(len(digest), np.bool_)
@@ -362,7 +362,7 @@ class Bounding:
         chosen = _first_rows(looked_at, pl.concat(taken), people, self._places)
         for part in _parts("user", chosen.rename({"user": "digest"}), _CELL):
             plainly = added.get(part.period)
-            added[part.period] = part if plainly is None else marks.merged([plainly, part])
+            added[part.period] = part if plainly is None else marks.merge([plainly, part])
         unmarked[places] = False
         counted = frame.filter(pl.Series(unmarked, dtype=pl.Boolean))
         return (
@@ -390,7 +390,7 @@ class Bounding:
         for part in self._parts_of("user"):
             if first is None or part.period >= first:
                 parts.setdefault(part.period, []).append(part)
-        return {period: marks.merged(several) for period, several in parts.items()}
+        return {period: marks.merge(several) for period, several in parts.items()}
 
 
 class _Columns:

@@ -21,7 +21,7 @@ from counton.results.files import AUTHOR, description_of
 from counton.results.packing import MOST_CELLS, packed
 from counton.results.shown import Shown
 from counton.store import Stream, published
-from counton.store.store import Reader
+from counton.store.store import JournalReader
 from counton.windows import moment
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Published:
     after: int
 
 
-def publish_new(source: Reader | Stream, place: published.Place, level: float | None) -> Published:
+def publish_new(source: JournalReader | Stream, place: published.Place, level: float | None) -> Published:
     """Add what is not published yet.
 
     Args:
@@ -83,9 +83,9 @@ def publish_new(source: Reader | Stream, place: published.Place, level: float | 
     elif of_cells:
         own = carried_facts(carried_by(source, definition), definition.groups, terms)
     with place.transaction(write=True) as connection:
-        known = published.found(connection, terms.name)
+        known = published.find_row(connection, terms.name)
         kept = level_of(definition) if known is None else float(known.level)
-        shown = published.Shown(
+        shown = published.PublicFacts(
             terms.name,
             source.key_fingerprint,
             terms.contribution.describe(definition.unit),
@@ -115,7 +115,7 @@ def _refuse_unpublished(name: str, definition: Definition) -> None:
         raise InvalidInput(f"stream {name!r} {why}; write its table with {field('out')} instead")
 
 
-def _publish_cells(released: ReleasedCells, place: published.Place, begun: published.Begun) -> None:
+def _publish_cells(released: ReleasedCells, place: published.Place, begun: published.PublishedReach) -> None:
     """Add counts or sums: a row for each step and group."""
     stream_id, before, _ = begun
     size = max(1, _CHUNK // max(1, len(released.groups)))
@@ -126,10 +126,10 @@ def _publish_cells(released: ReleasedCells, place: published.Place, begun: publi
 
 
 def _publish_readings(
-    source: Reader | Stream,
+    source: JournalReader | Stream,
     definition: Definition,
     place: published.Place,
-    begun: published.Begun,
+    begun: published.PublishedReach,
     level: float,
     readings: Shown,
 ) -> None:

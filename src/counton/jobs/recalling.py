@@ -13,7 +13,7 @@ from counton.jobs.job import Job
 from counton.jobs.released import SHOWN, known_totals
 from counton.options import listed
 from counton.store import Store, state_file
-from counton.store.store import Found
+from counton.store.store import StoredStream
 
 #: What a stream remembers of the jobs that released it, besides what defines it and what is shown
 #: of it (`SHOWN`). A later job that leaves a policy out, or what is shown, has it again; one that
@@ -26,7 +26,7 @@ OUTPUTS = ("out", "plot", "sums", "title", "axis", "source", "width")
 _PATHS = ("out", "plot", "bad_rows")
 
 
-def look(request: Job) -> tuple[Store | None, Found | None]:
+def look(request: Job) -> tuple[Store | None, StoredStream | None]:
     """A job's state, if there is one yet, and what it says of the stream; not yet as its writer.
 
     Raises:
@@ -83,7 +83,7 @@ def with_totals(job: Job) -> Job:
     return replace(job, known=[[list(path), total] for path, total in totals.items()])
 
 
-def as_before(job: Job, saved: Found) -> Job:
+def as_before(job: Job, saved: StoredStream) -> Job:
     """See `recalled`."""
     kept = saved.details.get("remembered", {})
     defaults = {item.name: item.default for item in fields(Job)}

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from counton.mechanisms.fit import Fit
     from counton.results.release import Release
     from counton.results.shown import Shown
-    from counton.store.store import Reader
+    from counton.store.store import JournalReader
 
 #: Options of jobs that say what is shown of a stream; it is remembered, since it is published.
 SHOWN = (
@@ -35,7 +35,10 @@ _READ = 2**22
 
 
 def read_released(
-    stream: Stream | Reader, definition: Definition, level: float | None, shown: Shown | None = None
+    stream: Stream | JournalReader,
+    definition: Definition,
+    level: float | None,
+    shown: Shown | None = None,
 ) -> Release:
     """Everything that a stream has released, from its journal.
 
@@ -182,7 +185,7 @@ def _is_total(pair: Any) -> bool:
     return isinstance(path, str | list | tuple) and isinstance(total, int | float)
 
 
-def read_cells(stream: Stream | Reader, definition: Definition, level: float) -> ReleasedCells:
+def read_cells(stream: Stream | JournalReader, definition: Definition, level: float) -> ReleasedCells:
     """All counts or sums in the journal, with intervals of confidence ``level``."""
     if definition.discovery is not None:
         return _found(stream, definition, definition.discovery, level)
@@ -201,7 +204,7 @@ def read_cells(stream: Stream | Reader, definition: Definition, level: float) ->
 
 
 def _found(
-    stream: Stream | Reader, definition: Definition, discovery: Discovery, level: float
+    stream: Stream | JournalReader, definition: Definition, discovery: Discovery, level: float
 ) -> ReleasedCells:
     """The groups that are shown, by the step since when and then by name."""
     labels, terms = open_private(stream.labels()), stream.terms

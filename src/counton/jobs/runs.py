@@ -275,7 +275,7 @@ def _publish(stream: Stream) -> None:
 
     place = published.Place(stream.database, None)
     with place.transaction(write=False) as connection:
-        known = published.found(connection, stream.name)
+        known = published.find_row(connection, stream.name)
     if known is not None:
         from counton.jobs.publishing import publish_new
 

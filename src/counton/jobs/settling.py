@@ -35,8 +35,8 @@ from counton.privacy.contribution import checked_unit
 from counton.store import Store
 from counton.store.keyfile import state_files
 from counton.store.shared import known_units
-from counton.store.store import Found
-from counton.store.units import Known, inherited
+from counton.store.store import StoredStream
+from counton.store.units import SpentUnit, unit_word
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Settled:
     source: Source | None
     policies: Policies
     store: Store | None
-    saved: Found | None
+    saved: StoredStream | None
     dropped: int = 0
 
     @property
@@ -69,7 +69,7 @@ class Settled:
         return None if self.saved is None else self.saved.step
 
     @property
-    def kept(self) -> tuple[Store, Found] | None:
+    def kept(self) -> tuple[Store, StoredStream] | None:
         """The state and what it says of the stream; None of a new stream."""
         return None if self.store is None or self.saved is None else (self.store, self.saved)
 
@@ -103,7 +103,7 @@ def settle(job: Job, approve: Callable[[Definition], None] | None = None) -> Set
         raise
 
 
-def _settled(job: Job, store: Store | None, saved: Found | None) -> Settled:
+def _settled(job: Job, store: Store | None, saved: StoredStream | None) -> Settled:
     before, dropped = None, 0
     in_ledger = known_units(None if store is None else store.database, job.ledger)
     if saved is not None:
@@ -148,7 +148,7 @@ def _settled(job: Job, store: Store | None, saved: Found | None) -> Settled:
     return Settled(job, asked, definition, source, policies, store, saved, dropped)
 
 
-def _as_kept(job: Job, saved: Found) -> Definition:
+def _as_kept(job: Job, saved: StoredStream) -> Definition:
     """The definition of a stream that there is, changed as the job asks."""
     definition = amend(Definition.reopen(saved.terms, saved.details), job, saved.step)
     refuse_ended(definition, job.name)
@@ -188,15 +188,15 @@ def _check_fit(job: Job, definition: Definition) -> None:
         )
 
 
-def with_unit(request: Job, known: Sequence[Known]) -> Job:
+def with_unit(request: Job, known: Sequence[SpentUnit]) -> Job:
     """A new stream's request with the word by which its state counts what it protects.
 
     Raises:
-        InvalidInput: see `units.inherited`.
+        InvalidInput: see `units.unit_word`.
     """
     kind = "event" if request.user is None else "user"
     unit = None if request.unit is None else checked_unit(request.unit)
-    return replace(request, unit=inherited(known, kind, unit, kind))
+    return replace(request, unit=unit_word(known, kind, unit, kind))
 
 
 def _check_quarantine(file: Path, request: Job) -> None:

@@ -24,7 +24,7 @@ from counton.laws import Law
 from counton.private import open_private
 from counton.results.description import Carried
 from counton.store import Store, Stream
-from counton.store.store import Reader
+from counton.store.store import JournalReader
 from counton.strategies import StreamStrategy
 
 
@@ -53,7 +53,7 @@ class WaitingRows(NamedTuple):
         return "WaitingRows(secret)"
 
 
-def waiting_in(reader: Reader) -> WaitingRows:
+def waiting_in(reader: JournalReader) -> WaitingRows:
     """The rows of a stream that wait for their windows to end, or came late since its release."""
     kept = loose = 0
     for _, totals in open_private(reader.observed_blocks()):
@@ -218,7 +218,7 @@ def continued(definition: Definition, name: str, before: Definition, step: int) 
     return replace(definition, continues=Continued(name, step, totals))
 
 
-def carried_by(stream: Stream | Reader, definition: Definition) -> Carried | None:
+def carried_by(stream: Stream | JournalReader, definition: Definition) -> Carried | None:
     """What a stream's totals go on from, along all streams before it; None: they begin anew."""
     found = definition.continues
     if found is None or not found.totals:

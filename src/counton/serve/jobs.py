@@ -26,7 +26,7 @@ from counton.jobs.statements import words_of_files
 from counton.jobs.tallied_rows import reading_of
 from counton.private import Private, open_private
 from counton.store import Store, state_file
-from counton.store.store import Found
+from counton.store.store import StoredStream
 
 #: Fields of a job that say what a service does by itself.
 _NOT_SERVED = ("append", "confirmed", "out", "plot", "sums", "file_format")
@@ -226,7 +226,7 @@ def served(job: Job) -> Served:
     return Served(job, definition, reading, policies.quarantine)
 
 
-def _known(job: Job) -> Found | None:
+def _known(job: Job) -> StoredStream | None:
     """What the state says of the job's stream, if it has it."""
     place = state_file(job.state)
     if place is not None and not place.exists():
@@ -235,7 +235,7 @@ def _known(job: Job) -> Found | None:
         return store.find(job.name)
 
 
-def _ended(known: Found | None) -> Definition | None:
+def _ended(known: StoredStream | None) -> Definition | None:
     """What is known of a stream, where it has ended: no run goes on with it."""
     if known is None or known.details.get("ended") is None:
         return None

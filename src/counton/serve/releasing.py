@@ -325,7 +325,7 @@ class Releaser:
             self._unwritten = True
             warn("rows could not be set aside in their file", stream=self.name, rows=len(lines))
         else:
-            self._inbox.written([number for number, _ in kept])
+            self._inbox.mark_written([number for number, _ in kept])
 
 
 class _Undone(Exception):

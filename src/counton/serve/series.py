@@ -26,7 +26,7 @@ from counton.results.release import Release
 from counton.results.series import finite
 from counton.statistics.known import keywords, statistic_named
 from counton.store import Store
-from counton.store.store import Found
+from counton.store.store import StoredStream
 from counton.windows import Windows, microseconds, parse_time
 
 #: What has been released of a stream, at a level, is kept for so many pairs of both.
@@ -111,9 +111,9 @@ class Journal:
         self.refused = False
         return self.step
 
-    def _look(self) -> tuple[Found, Definition]:
+    def _look(self) -> tuple[StoredStream, Definition]:
         found = self._store.reader(self.name)
-        known = Found(found.terms, found.details, found.key_fingerprint, found.step)
+        known = StoredStream(found.terms, found.details, found.key_fingerprint, found.step)
         return known, Definition.reopen(found.terms, found.details)
 
     @property

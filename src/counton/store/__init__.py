@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from counton.store.store import Store as Store
     from counton.store.store import state_summary as state_summary
     from counton.store.stream import Stream as Stream
-    from counton.store.verification import Verified as Verified
+    from counton.store.verification import Verification as Verification
     from counton.store.verification import verify as verify
 
 #: Where each public name lives. The imports above say the same to type checkers.
 _HOME = {
     "Store": "counton.store.store",
     "Stream": "counton.store.stream",
-    "Verified": "counton.store.verification",
+    "Verification": "counton.store.verification",
     "state_summary": "counton.store.store",
     "key_path": "counton.store.keyfile",
     "state_file": "counton.store.database",
@@ -32,7 +32,7 @@ _HOME = {
 __all__ = [
     "Store",
     "Stream",
-    "Verified",
+    "Verification",
     "key_path",
     "state_file",
     "state_summary",

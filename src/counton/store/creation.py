@@ -47,7 +47,7 @@ def for_creation(state: State, key: Kept, name: str) -> Iterator[Key]:
     """
     file = keyfile.file_of(key)
     _check_places(state, file)
-    used = _used(state, check_key(key) if isinstance(key, Key) else None, key)
+    used = _used_keys(state, check_key(key) if isinstance(key, Key) else None, key)
     if isinstance(key, Key):
         yield key
         return
@@ -68,10 +68,10 @@ def for_creation(state: State, key: Kept, name: str) -> Iterator[Key]:
 
 
 #: Fingerprint and salt of each key in a state.
-_Used = set[tuple[str, str | None]]
+_KeySet = set[tuple[str, str | None]]
 
 
-def _used(state: State, raw: Key | None, key: Kept) -> _Used:
+def _used_keys(state: State, raw: Key | None, key: Kept) -> _KeySet:
     """The keys of a state, none where there is no state; refused if it has forgotten anything."""
     witness = witness_beside(state, key)
     try:
@@ -127,7 +127,7 @@ def released_names(connection: Connection) -> dict[str, set[str]]:
     return known
 
 
-def _is_used(key: Key, used: _Used) -> bool:
+def _is_used(key: Key, used: _KeySet) -> bool:
     """Whether a state has releases with this key, or with one derived from it."""
     return any(
         print_ == key.fingerprint or (salt and key.with_salt(salt).fingerprint == print_)

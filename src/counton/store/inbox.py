@@ -244,7 +244,7 @@ class Inbox(Closing):
     def find(self, stream: str, id: str, digest: bytes) -> Verdict | None:
         """What becomes of a batch whose id was there before; None where it was not."""
         with self._database.transaction(write=False) as connection:
-            return self._known(connection, self._stream(connection, stream), id, digest)
+            return self._known_verdict(connection, self._stream(connection, stream), id, digest)
 
     def put(self, given: Sequence[Batch]) -> list[Verdict]:
         """Commit batches, all in one transaction; what becomes of each.
@@ -263,7 +263,7 @@ class Inbox(Closing):
                     what: Any = "known" if twin.digest == batch.digest else "other"
                     verdicts.append(Verdict(what, twin.answer))
                     continue
-                known = self._known(connection, stream, batch.id, batch.digest)
+                known = self._known_verdict(connection, stream, batch.id, batch.digest)
                 if stream not in is_closed:
                     is_closed[stream] = self._is_closed(connection, stream)
                 if known is None and is_closed[stream]:
@@ -289,7 +289,7 @@ class Inbox(Closing):
             StateError: the state cannot be used, or is an old copy.
         """
         names = set(streams) & self._witnesses.keys()
-        held = {name: self._witnesses[name].held() for name in names}
+        held = {name: self._witnesses[name].snapshot() for name in names}
         with self._database.transaction(write=True) as connection:
             if not self._database.is_sqlite:  # no stream is closed meanwhile
                 connection.execute(sa.select(sa.func.pg_advisory_xact_lock_shared(_CLOSING)))
@@ -304,7 +304,7 @@ class Inbox(Closing):
         made = insert(batches).values(_entry(stream, batch)).on_conflict_do_nothing()
         if connection.execute(made.returning(batches.c.batch)).first() is not None:
             return None
-        return self._known(connection, stream, batch.id, batch.digest)
+        return self._known_verdict(connection, stream, batch.id, batch.digest)
 
     def fold(self, stream: str, end: Callable[[int], int], by: int) -> Fold | None:
         """What is to be counted next: a fold that was not taken yet, or the next one that is over.
@@ -431,7 +431,7 @@ class Inbox(Closing):
             found = connection.execute(query.order_by(left_out.c.id))
             return [(int(row.id), json.loads(row.aside)) for row in found]
 
-    def written(self, numbers: Sequence[int]) -> None:
+    def mark_written(self, numbers: Sequence[int]) -> None:
         """A file holds the rows of these numbers that were to be set aside."""
         with self._database.transaction(write=True) as connection:
             for number in numbers:
@@ -474,7 +474,7 @@ class Inbox(Closing):
         ids = [
             one.batch
             for one in connection.execute(sa.select(batches.c.batch, batches.c.digest).where(came))
-            if _bound(row.arrived, one.batch, bytes(one.digest)) == bytes(row.digest)
+            if _batch_digest(row.arrived, one.batch, bytes(one.digest)) == bytes(row.digest)
         ]
         kept = {"stream_id": row.stream_id, "batch": ids[0] if ids else None, "why": why}
         kept |= {"arrived": row.arrived, "rows": rows, "body": body, "aside": aside}
@@ -519,7 +519,7 @@ class Inbox(Closing):
                 known = connection.execute(sa.select(batches.c.digest).where(entry)).scalar()
                 digest = digest if known is None else bytes(known)
                 connection.execute(batches.update().where(entry).values(arrived=arrived))
-            waits = {"digest": _bound(arrived, one.batch or "", digest), "arrived": arrived}
+            waits = {"digest": _batch_digest(arrived, one.batch or "", digest), "arrived": arrived}
             waits |= {"rows": one.rows, "body": bytes(row.body), "aside": _NONE, "fold": None}
             _WAIT.run(connection, {"stream_id": row.stream_id, **waits})
             self._let_go(connection, row)
@@ -577,7 +577,9 @@ class Inbox(Closing):
         with self._database.transaction(write=True) as connection:
             return connection.execute(batches.delete().where(batches.c.arrived < before)).rowcount
 
-    def _known(self, connection: Connection, stream: int, id: str, digest: bytes) -> Verdict | None:
+    def _known_verdict(
+        self, connection: Connection, stream: int, id: str, digest: bytes
+    ) -> Verdict | None:
         row = connection.execute(
             sa.select(batches.c.digest, batches.c.answer).where(
                 batches.c.stream_id == stream, batches.c.batch == id
@@ -645,7 +647,7 @@ def _as_json(lines: Sequence[Sequence[Any]]) -> str:
 def _waits(stream: int, batch: Batch) -> dict[str, Any]:
     return {
         "stream_id": stream,
-        "digest": _bound(batch.arrived, batch.id, batch.digest),
+        "digest": _batch_digest(batch.arrived, batch.id, batch.digest),
         "fold": None,
         "rows": batch.rows,
         "body": open_private(batch.body),
@@ -654,7 +656,7 @@ def _waits(stream: int, batch: Batch) -> dict[str, Any]:
     }
 
 
-def _bound(arrived: int, id: str, digest: bytes) -> bytes:
+def _batch_digest(arrived: int, id: str, digest: bytes) -> bytes:
     """Digest of a batch, its id and its time.
 
     With its time: once an id is forgotten, the same rows are another batch, and count again.

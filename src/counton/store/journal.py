@@ -258,7 +258,7 @@ def check_inputs(digests: bytes, start: int, xs: NDArray[np.int64], digest: Dige
     )
 
 
-class Seen(NamedTuple):
+class WindowTotals(NamedTuple):
     """What has been seen of some windows, all of one shape.
 
     Attributes:
@@ -276,19 +276,19 @@ class Seen(NamedTuple):
         """The shape of one window, as JSON."""
         return json.dumps(self.totals.shape[1:])
 
-    def only(self, chosen: NDArray[np.bool_]) -> Seen:
+    def only(self, chosen: NDArray[np.bool_]) -> WindowTotals:
         """Some of the windows."""
-        return Seen(self.stream_id, self.steps[chosen], self.totals[chosen])
+        return WindowTotals(self.stream_id, self.steps[chosen], self.totals[chosen])
 
-    def updated(self, by: Seen) -> Seen:
+    def replace(self, by: WindowTotals) -> WindowTotals:
         """With the windows of another one in place of these or added."""
         kept = self.only(~np.isin(self.steps, by.steps))
         steps = np.concatenate([kept.steps, by.steps])
         totals = np.concatenate([kept.totals, by.totals])
         order = np.argsort(steps)
-        return Seen(self.stream_id, steps[order], totals[order])
+        return WindowTotals(self.stream_id, steps[order], totals[order])
 
-    def blocks(self) -> Iterator[tuple[int, Seen]]:
+    def blocks(self) -> Iterator[tuple[int, WindowTotals]]:
         """Parts which stand in a row each, and the windows with which these blocks begin."""
         size = max(1, _ROW // max(1, self.totals[:1].size))
         numbers = (self.steps - 1) // size
@@ -296,7 +296,10 @@ class Seen(NamedTuple):
         for start, stop in pairwise(edges):
             if start < stop:
                 first = int(numbers[start]) * size + 1
-                yield first, Seen(self.stream_id, self.steps[start:stop], self.totals[start:stop])
+                yield (
+                    first,
+                    WindowTotals(self.stream_id, self.steps[start:stop], self.totals[start:stop]),
+                )
 
     def row(self, first: int, at: int) -> dict[str, Any]:
         """A block as a row, of a stream at a step."""
@@ -311,7 +314,7 @@ class Seen(NamedTuple):
         }
 
     @classmethod
-    def of_row(cls, row: sa.Row[Any]) -> Seen:
+    def of_row(cls, row: sa.Row[Any]) -> WindowTotals:
         """Inverse of `row`.
 
         Raises:
@@ -322,7 +325,7 @@ class Seen(NamedTuple):
         return cls(row.stream_id, steps, unpack(row.totals, (len(steps), *shape)))
 
 
-def observed_rows(stream_id: int, observed: Mapping[int, ArrayLike]) -> list[Seen]:
+def observed_rows(stream_id: int, observed: Mapping[int, ArrayLike]) -> list[WindowTotals]:
     """What has been seen of some windows, by shape.
 
     Raises:
@@ -340,12 +343,12 @@ def observed_rows(stream_id: int, observed: Mapping[int, ArrayLike]) -> list[See
         steps.append(int(step))
         arrays.append(array)
     return [
-        Seen(stream_id, np.array(steps, np.int64), np.array(arrays, dtype=np.int64))
+        WindowTotals(stream_id, np.array(steps, np.int64), np.array(arrays, dtype=np.int64))
         for steps, arrays in by_shape.values()
     ]
 
 
-def write_observed(connection: Connection, new: list[Seen], at: int) -> None:
+def write_observed(connection: Connection, new: list[WindowTotals], at: int) -> None:
     """Replace what has been seen of these windows.
 
     Args:
@@ -359,26 +362,26 @@ def write_observed(connection: Connection, new: list[Seen], at: int) -> None:
             _write_block(connection, first, block, at)
 
 
-def _write_block(connection: Connection, first: int, block: Seen, at: int) -> None:
+def _write_block(connection: Connection, first: int, block: WindowTotals, at: int) -> None:
     table = schema.observed
     mine = table.c.stream_id == block.stream_id
     place = sa.and_(mine, table.c.step == first, table.c.shape == block.shape)
     row = connection.execute(sa.select(table).where(place)).first()
     if row is not None:
         with reading("what was observed"):
-            block = Seen.of_row(row).updated(block)
+            block = WindowTotals.of_row(row).replace(block)
         connection.execute(table.delete().where(place))
     connection.execute(table.insert(), block.row(first, at))
 
 
-def _forget_other_shapes(connection: Connection, seen: Seen) -> None:
+def _forget_other_shapes(connection: Connection, seen: WindowTotals) -> None:
     """A window has one shape: it is forgotten where it had another."""
     table = schema.observed
     mine = table.c.stream_id == seen.stream_id
     others = sa.and_(mine, table.c.shape != seen.shape, _holding(seen.steps))
     for row in connection.execute(sa.select(table).where(others)).all():
         with reading("what was observed"):
-            before = Seen.of_row(row)
+            before = WindowTotals.of_row(row)
         kept = before.only(~np.isin(before.steps, seen.steps))
         if len(kept.steps) < len(before.steps):
             connection.execute(
@@ -390,7 +393,7 @@ def _forget_other_shapes(connection: Connection, seen: Seen) -> None:
 
 def read_observed(
     connection: Connection, stream_id: int, start: int, stop: int | None
-) -> Iterator[Seen]:
+) -> Iterator[WindowTotals]:
     """What has been seen of windows ``start..stop-1``, some windows at a time."""
     table = schema.observed
     query = sa.select(table).where(table.c.stream_id == stream_id, table.c.last >= start)
@@ -398,7 +401,7 @@ def read_observed(
         query = query.where(table.c.step < stop)
     with reading("what was observed"):
         for row in connection.execute(query.order_by(table.c.step)):
-            seen = Seen.of_row(row)
+            seen = WindowTotals.of_row(row)
             chosen = seen.steps >= start
             if stop is not None:
                 chosen &= seen.steps < stop
@@ -407,7 +410,7 @@ def read_observed(
 
 def read_waiting(
     connection: Connection, stream_id: int, step: int, also: NDArray[np.int64]
-) -> Iterator[Seen]:
+) -> Iterator[WindowTotals]:
     """What has been seen of windows that go on, or since the last release; some at a time.
 
     All other windows wait for nothing, so that a stream's age makes this no longer.
@@ -423,7 +426,7 @@ def read_waiting(
     query = sa.select(table).where(table.c.stream_id == stream_id, wanted)
     with reading("what was observed"):
         for row in connection.execute(query.order_by(table.c.step)):
-            yield Seen.of_row(row)
+            yield WindowTotals.of_row(row)
 
 
 def _holding(steps: NDArray[np.int64]) -> sa.ColumnElement[bool]:

@@ -89,7 +89,7 @@ def beside(file: Path | None, label: str) -> Path:
     return Path(f"{file}.key")
 
 
-def held(database: Database, fingerprint: str, salt: str | None, key: Kept) -> Key:
+def key_for(database: Database, fingerprint: str, salt: str | None, key: Kept) -> Key:
     """The key of a release of an open state, which says its fingerprint and its salt.
 
     Raises:
@@ -277,7 +277,7 @@ class Witness:
         self._read = marks, list(newest.values())
         return self._read[1]
 
-    def held(self) -> Witness:
+    def snapshot(self) -> Witness:
         """What it remembers now, for whoever reads the state afterwards without locking it.
 
         What stands in it was committed before; so a state that is read later knows all of it.
@@ -301,7 +301,7 @@ class Witness:
                 f"away, and the next release writes another"
             ) from None
 
-    def forgotten(
+    def forgotten_entries(
         self, known: Mapping[str, Collection[str]], identity: str | None
     ) -> list[dict[str, Any]]:
         """Entries of releases from this state, or under its keys, which the state does not have.
@@ -330,12 +330,12 @@ class Witness:
         """Refuse to release anything new from a state that has forgotten releases.
 
         Args:
-            known, identity: as of `forgotten`.
+            known, identity: as of `forgotten_entries`.
 
         Raises:
             StateError: it has, or the witness cannot be read.
         """
-        for entry in self.forgotten(known, identity):
+        for entry in self.forgotten_entries(known, identity):
             name, steps = named_in(entry), entry["step"]
             what = "1 step" if steps == 1 else f"{steps:,} steps"
             raise StateError(
@@ -396,7 +396,7 @@ class Witness:
                     f"another one that continues it (a statistic cannot be ended: begin it anew "
                     f"with another {field('name')})"
                 )
-            if not entry["step"] or _unkeyed(entry["digest"]):
+            if not entry["step"] or _is_unkeyed(entry["digest"]):
                 continue
             if digest(entry["step"]) not in (None, entry["digest"]):
                 raise self._other_release(name, entry["step"])
@@ -488,7 +488,7 @@ class Witness:
             try:
                 join_in(path, entry)
             except (OSError, ValueError) as error:
-                if self._needed(path, noted):
+                if self._is_needed(path, noted):
                     raise self._unwritten(path, error, _NOTHING_RELEASED) from None
                 continue
             noted = True
@@ -524,7 +524,7 @@ class Witness:
         entry["seen"] = None if seen is None else [seen, step]
 
         def agrees(old: dict[str, Any]) -> bool:
-            if _unkeyed(old["digest"]):
+            if _is_unkeyed(old["digest"]):
                 return True
             if old["step"] == step:
                 return bool(old["digest"] == digest)
@@ -535,7 +535,7 @@ class Witness:
             try:
                 other = note_in(path, entry, agrees)
             except (OSError, ValueError) as error:
-                if self._needed(path, noted):
+                if self._is_needed(path, noted):
                     raise self._unwritten(
                         path,
                         error,
@@ -565,7 +565,7 @@ class Witness:
             try:
                 reserve_in(path, entry)
             except (OSError, ValueError) as error:
-                if self._needed(path, noted):
+                if self._is_needed(path, noted):
                     raise self._unwritten(path, error, _NOTHING_RELEASED) from None
                 continue
             noted = True
@@ -643,7 +643,7 @@ class Witness:
             "seen": None,
         }
 
-    def _needed(self, path: Path, noted: bool) -> bool:
+    def _is_needed(self, path: Path, noted: bool) -> bool:
         """Whether a file has to be written: where it stands, or nobody else remembers."""
         return (noted is False and path == self.paths[-1]) or os.path.lexists(path)
 
@@ -703,6 +703,6 @@ def release_digest(step: int, value: NDArray[Any], subkey: bytes) -> str:
     return hmac.digest(subkey, step.to_bytes(8, "little") + plain, "sha256").hex()
 
 
-def _unkeyed(digest: str) -> bool:
+def _is_unkeyed(digest: str) -> bool:
     """Whether it was written by an earlier version, without a key: it compares with nothing."""
     return len(digest) == 32

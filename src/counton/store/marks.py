@@ -87,7 +87,7 @@ class Secret:
     the stream goes on under another key: then the secret is put under that one.
 
     >>> secret, subkey = Secret(bytes(range(32))), b"a subkey of 32 bytes, as derived"
-    >>> Secret.unwrapped(secret.wrapped(subkey), subkey).keyed([1, 1], [2, 3]).size
+    >>> Secret.unwrap(secret.wrap(subkey), subkey).pair_digests([1, 1], [2, 3]).size
     2
     """
 
@@ -100,13 +100,13 @@ class Secret:
         """A new one from the operating system's generator."""
         return cls(secrets.token_bytes(32))
 
-    def wrapped(self, subkey: bytes) -> bytes:
+    def wrap(self, subkey: bytes) -> bytes:
         """The secret under a subkey, and by what it is known to be unwrapped rightly."""
         return _xor(self._secret, subkey) + self._tag
 
     @classmethod
-    def unwrapped(cls, wrapped: bytes, subkey: bytes) -> Secret:
-        """Inverse of `wrapped`.
+    def unwrap(cls, wrapped: bytes, subkey: bytes) -> Secret:
+        """Inverse of `wrap`.
 
         Raises:
             StateError: it was wrapped under another subkey, or altered.
@@ -130,10 +130,10 @@ class Secret:
     def _tag(self) -> bytes:
         return hmac.digest(self._secret, b"counton/marks", "sha256")[:16]
 
-    def keyed(self, low: ArrayLike, high: ArrayLike) -> Digests:
+    def pair_digests(self, low: ArrayLike, high: ArrayLike) -> Digests:
         """A pseudo-random function of pairs of 64-bit words: AES-256, cut to 64 bits."""
         blocks = np.stack([np.asarray(low).astype("<u8"), np.asarray(high).astype("<u8")], axis=-1)
-        return self._encrypted(blocks)[:, 0].astype(np.uint64)
+        return self._encrypt(blocks)[:, 0].astype(np.uint64)
 
     def digests(self, text: bytes, lengths: NDArray[np.int64], purpose: int) -> Digests:
         """Digests of texts that stand one after the other: a pseudo-random function of each.
@@ -152,7 +152,7 @@ class Secret:
         short = np.minimum(lengths, _LONG)
         heads = np.full((_LONG + 1, 2), purpose, "<u8")
         heads[:, 0] = np.arange(_LONG + 1)
-        state = self._encrypted(heads)[short]  # all heads there can be, looked up
+        state = self._encrypt(heads)[short]  # all heads there can be, looked up
         for at in range(0, max(16, int(short.max(initial=0))), 16):
             longer = np.flatnonzero(short > at) if at else slice(None)
             place, rest = begins[longer] + at, short[longer] - at
@@ -160,7 +160,7 @@ class Secret:
             np.bitwise_and(words[place], _MASKS[np.minimum(rest, 8)], out=block[:, 0])
             np.bitwise_and(words[place + 8], _MASKS[np.clip(rest - 8, 0, 8)], out=block[:, 1])
             block ^= state[longer]
-            state[longer] = self._encrypted(block)
+            state[longer] = self._encrypt(block)
         digests = state[:, 0].astype(np.uint64)
         for row in np.flatnonzero(lengths > _LONG).tolist():
             name = text[begins[row] : begins[row] + lengths[row]]
@@ -169,7 +169,7 @@ class Secret:
             digests[row] = int.from_bytes(hashed, "little")
         return digests
 
-    def _encrypted(self, blocks: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    def _encrypt(self, blocks: NDArray[np.uint64]) -> NDArray[np.uint64]:
         if not len(blocks):
             return blocks
         encrypted = self._cipher.encryptor().update(blocks.data.cast("B"))
@@ -180,7 +180,7 @@ def _xor(one: bytes, other: bytes) -> bytes:
     return bytes(a ^ b for a, b in zip(one, other, strict=True))
 
 
-def merged(parts: Sequence[MarkSet]) -> MarkSet:
+def merge(parts: Sequence[MarkSet]) -> MarkSet:
     """Parts of one kind and period as one."""
     digests = np.concatenate([part.digests for part in parts])
     order = np.argsort(digests, kind="stable")
@@ -266,7 +266,7 @@ def read_secret(connection: Connection, stream_id: int, subkey: bytes) -> Secret
     found = connection.execute(
         sa.select(table.c.marks).where(table.c.stream_id == stream_id, table.c.kind == _SECRET)
     ).scalar_one_or_none()
-    return None if found is None else Secret.unwrapped(bytes(found), subkey)
+    return None if found is None else Secret.unwrap(bytes(found), subkey)
 
 
 def write(connection: Connection, stream_id: int, change: Change, subkey: bytes) -> None:
@@ -280,7 +280,7 @@ def write(connection: Connection, stream_id: int, change: Change, subkey: bytes)
     known = read_secret(connection, stream_id, subkey)
     if known is None:
         secret = {"stream_id": stream_id, "kind": _SECRET, "period": 0, "part": 0}
-        connection.execute(table.insert(), [{**secret, "marks": change.secret.wrapped(subkey)}])
+        connection.execute(table.insert(), [{**secret, "marks": change.secret.wrap(subkey)}])
     elif known != change.secret:
         raise StreamConflict(
             "another process has begun to count this stream's users meanwhile; nothing was "

@@ -57,7 +57,7 @@ class OnDemand(Counter):
         return np.asarray(releases.std(), np.float64)
 
     @classmethod
-    def revived(cls, saved: bytes, key: Key) -> OnDemand:
+    def from_checkpoint(cls, saved: bytes, key: Key) -> OnDemand:
         """From what `checkpoint` gave.
 
         Raises:

@@ -19,7 +19,7 @@ from counton.private import Private
 from counton.statistics.machine import Machine
 from counton.statistics.running import statistic_of
 from counton.store.database import reading
-from counton.store.saved import Parts, Saved, SavedState
+from counton.store.saved import Parts, SavedState, StatisticRecord
 from counton.store.writer import Addition, Writer
 
 if TYPE_CHECKING:
@@ -44,9 +44,9 @@ class OrderedMachine(Machine):
         """Not for callers: a `Stream` makes it."""
         terms = writer.counter().terms
         statistic, batched = statistic_of(terms)
-        exact = restored(statistic, known, terms.name)
+        exact = restore_exact(statistic, known, terms.name)
         super().__init__(statistic, exact, batched, terms, key, writer.step)
-        self._saved, self._parts = Saved(writer.stream_id, key, terms.name), known.parts
+        self._saved, self._parts = StatisticRecord(writer.stream_id, key, terms.name), known.parts
         self._events = bytearray(known.events)
         self._subkey = key.derive(b"events of a statistic", terms.name.encode())
 
@@ -143,11 +143,11 @@ class OrderedMachine(Machine):
             if writer.step == before:
                 self._undone()
                 raise
-            self._committed(writer, parts, new)
+            self._note_commit(writer, parts, new)
             raise
-        self._committed(writer, parts, new)
+        self._note_commit(writer, parts, new)
 
-    def _committed(self, writer: Writer, parts: Parts, events: bytes) -> None:
+    def _note_commit(self, writer: Writer, parts: Parts, events: bytes) -> None:
         self._parts, self._step = parts, writer.step
         self._events += events
         self._whole = True
@@ -212,7 +212,7 @@ def known_at(connection: Connection, row: Row[Any], key: Key) -> SavedState:
     Raises:
         StateError: it was altered, or is of another step.
     """
-    known = Saved(row.id, key, row.name).read(connection)
+    known = StatisticRecord(row.id, key, row.name).read(connection)
     if known.step != row.step or len(known.events) != _DIGEST * row.step:
         raise StateError(
             f"statistic {row.name!r} is at step {row.step} and keeps digests of the events of "
@@ -221,7 +221,7 @@ def known_at(connection: Connection, row: Row[Any], key: Key) -> SavedState:
     return known
 
 
-def restored(statistic: Statistic, known: SavedState, name: str) -> Exact:
+def restore_exact(statistic: Statistic, known: SavedState, name: str) -> Exact:
     """The machine that knows it.
 
     Raises:
@@ -234,5 +234,5 @@ def restored(statistic: Statistic, known: SavedState, name: str) -> Exact:
 
 def begin(connection: Connection, row: Row[Any], key: Key, statistic: Statistic) -> None:
     """Keep what a statistic knows before the first step."""
-    saved = Saved(row.id, key, row.name)
+    saved = StatisticRecord(row.id, key, row.name)
     saved.write(connection, Parts(), 0, bytes, statistic.begin().save, None)

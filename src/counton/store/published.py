@@ -123,7 +123,7 @@ JOIN counton_published_readings r ON r.stream_id = s.id AND r.step = w.step
 """
 
 
-class Shown(NamedTuple):
+class PublicFacts(NamedTuple):
     """What a stream publishes, besides its rows."""
 
     stream: str
@@ -136,7 +136,7 @@ class Shown(NamedTuple):
     groups: Sequence[str]
 
 
-class Begun(NamedTuple):
+class PublishedReach(NamedTuple):
     """How far a stream is published.
 
     Attributes:
@@ -250,7 +250,7 @@ def _url(to: str | os.PathLike[str]) -> URL:
     )
 
 
-def found(connection: Connection, stream: str) -> Row[Any] | None:
+def find_row(connection: Connection, stream: str) -> Row[Any] | None:
     """The row of a published stream; None if it is not published."""
     if not sa.inspect(connection).has_table(streams.name):
         return None
@@ -262,8 +262,12 @@ def found(connection: Connection, stream: str) -> Row[Any] | None:
 
 
 def begin(
-    connection: Connection, shown: Shown, last: int, description: Mapping[str, Any], author: str
-) -> Begun:
+    connection: Connection,
+    shown: PublicFacts,
+    last: int,
+    description: Mapping[str, Any],
+    author: str,
+) -> PublishedReach:
     """Make what is missing, and say how far a stream is published.
 
     Args:
@@ -288,7 +292,7 @@ def begin(
     present = {column["name"] for column in sa.inspect(connection).get_columns(streams.name)}
     if streams.c.shown.name not in present:  # published before it was remembered
         connection.exec_driver_sql(f"ALTER TABLE {streams.name} ADD COLUMN shown TEXT")
-    row = found(connection, shown.stream)
+    row = find_row(connection, shown.stream)
     facts = {name: value for name, value in shown._asdict().items() if name != "groups"}
     if row is not None and row.key_fingerprint != shown.key_fingerprint:
         raise StateError(
@@ -310,7 +314,7 @@ def begin(
             row = None
     if row is None:
         connection.execute(streams.insert().values(**facts, step=0))
-        row = found(connection, shown.stream)
+        row = find_row(connection, shown.stream)
         assert row is not None
         named = [
             {"stream_id": row.id, "cell": cell, "group": name}
@@ -320,7 +324,7 @@ def begin(
             connection.execute(groups.insert(), named)
     _describe(connection, row.id, description, author)
     newest = sa.select(sa.func.max(cells.c.last_step)).where(cells.c.stream_id == row.id)
-    return Begun(row.id, row.step, connection.execute(newest).scalar() or 0)
+    return PublishedReach(row.id, row.step, connection.execute(newest).scalar() or 0)
 
 
 def _describe(
@@ -330,13 +334,13 @@ def _describe(
     of = descriptions.c.stream_id == stream_id
     before = connection.execute(sa.select(descriptions.c.description).where(of)).scalar()
     text = json.dumps({"written_by": author, "description": description})
-    if before is not None and _described(before) == json.loads(text)["description"]:
+    if before is not None and _parse_description(before) == json.loads(text)["description"]:
         return
     connection.execute(descriptions.delete().where(of))
     connection.execute(descriptions.insert().values(stream_id=stream_id, description=text))
 
 
-def _described(text: str) -> Any:
+def _parse_description(text: str) -> Any:
     try:
         return json.loads(text)["description"]
     except (ValueError, LookupError, TypeError):
@@ -397,7 +401,7 @@ def write(
 
 def remove(connection: Connection, stream: str) -> Row[Any] | None:
     """Take a stream's rows away; its row, if it was published."""
-    row = found(connection, stream)
+    row = find_row(connection, stream)
     if row is not None:
         there = sa.inspect(connection)
         for table in (values, readings, cells, descriptions, windows, groups):
@@ -447,7 +451,7 @@ def read_rows(source: str, name: str | None = None) -> PublishedRows:
             text = connection.execute(
                 sa.select(descriptions.c.description).where(descriptions.c.stream_id == row.id)
             ).scalar()
-        if text is None or _described(text) is None:
+        if text is None or _parse_description(text) is None:
             raise StateError(
                 f"{place} has no description of stream {chosen!r}, so its numbers alone cannot be "
                 f"asked: an older version published it, or it was removed; publish again with "

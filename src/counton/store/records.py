@@ -117,13 +117,13 @@ def enter(
     return find(connection, name)
 
 
-def spend_of(known: Iterable[units.Known], terms: StreamTerms, details: str) -> Spend:
+def spend_of(known: Iterable[units.SpentUnit], terms: StreamTerms, details: str) -> Spend:
     """What a new stream spends, by the word that a ledger has for what it protects."""
     relation = terms.contribution.relation
     return Spend(terms.name, terms.guarantee, unit_of(known, terms, details), relation)
 
 
-def unit_of(known: Iterable[units.Known], terms: StreamTerms, details: str) -> str:
+def unit_of(known: Iterable[units.SpentUnit], terms: StreamTerms, details: str) -> str:
     """What a new stream's unit is called, beside what its state and its ledger know."""
     given = default = terms.contribution.unit
     stated = None if given == ANY_UNIT else given
@@ -135,7 +135,7 @@ def unit_of(known: Iterable[units.Known], terms: StreamTerms, details: str) -> s
         if given == default and "unit" not in statistic.parameters:
             stated = None
     kind = units.kind_of(terms.to_dict(), json.loads(details))
-    return units.inherited(known, kind, stated, default)
+    return units.unit_word(known, kind, stated, default)
 
 
 class Seal:
@@ -150,7 +150,7 @@ class Seal:
         self._subkey = key.derive(b"seal", name.encode())
 
     def of(self, step: int, details: str, remembered: str) -> bytes:
-        """The digest, from the last step, the details (JSON), and what `remembered` says."""
+        """The digest, from the last step, the details (JSON), and what `memory_digest` says."""
         text = json.dumps([step, _public_digest(details), remembered])
         return hmac.digest(self._subkey, text.encode(), "sha256")
 
@@ -169,7 +169,7 @@ def _public_digest(details: str) -> str:
     return hashlib.sha256(json.dumps(public, sort_keys=True).encode()).hexdigest()
 
 
-def remembered(connection: Connection, stream_id: int) -> str:
+def memory_digest(connection: Connection, stream_id: int) -> str:
     """How much is remembered of users, ids and files: sizes of all marks, number of sources.
 
     What a statistic knows exactly has a head of its own, which says how much it is.
@@ -190,7 +190,9 @@ def write_seal(
     connection: Connection, stream_id: int, key: Key, name: str, step: int, details: str
 ) -> None:
     """Seal a stream as it stands now."""
-    Seal(key, name).write(connection, stream_id, step, details, remembered(connection, stream_id))
+    Seal(key, name).write(
+        connection, stream_id, step, details, memory_digest(connection, stream_id)
+    )
 
 
 def check_seal(connection: Connection, row: Row[Any], key: Key) -> None:
@@ -200,7 +202,7 @@ def check_seal(connection: Connection, row: Row[Any], key: Key) -> None:
         StateError: they were altered.
     """
     with reading(f"the details of stream {row.name!r}"):
-        known = remembered(connection, row.id)
+        known = memory_digest(connection, row.id)
         right = Seal(key, row.name).of(row.step, row.details, known)
     if not hmac.compare_digest(right, bytes(row.seal)):
         raise StateError(
@@ -246,7 +248,7 @@ def take_over(
             f"that stream"
         )
     row = find(connection, name)
-    held = keyfile.held(database, row.key_fingerprint, row.key_salt, key)
+    held = keyfile.key_for(database, row.key_fingerprint, row.key_salt, key)
     check_key_of(row, held)
     last = connection.execute(
         sa.select(sa.func.max(schema.journal.c.step)).where(schema.journal.c.stream_id == row.id)
@@ -326,7 +328,7 @@ def revive(row: Row[Any], key: Key, strategy: StreamStrategy | None) -> Counter:
         StateError: the checkpoint is damaged or does not belong to the row.
     """
     with reading(f"the checkpoint of stream {row.name!r}"):
-        counter = _resumed(row, key, strategy)
+        counter = _resume(row, key, strategy)
     if counter.step != row.step or to_json(counter.terms.to_dict(), "terms") != row.terms:
         raise StateError(
             f"the checkpoint of stream {row.name!r} (step {counter.step}) does not belong to its "
@@ -335,13 +337,13 @@ def revive(row: Row[Any], key: Key, strategy: StreamStrategy | None) -> Counter:
     return counter
 
 
-def _resumed(row: Row[Any], key: Key, strategy: StreamStrategy | None) -> Counter:
+def _resume(row: Row[Any], key: Key, strategy: StreamStrategy | None) -> Counter:
     if "statistic" in json.loads(row.terms):
         from counton.statistics.running import statistic_of
         from counton.store.on_demand import OnDemand
 
         if statistic_of(StreamTerms.from_dict(json.loads(row.terms)))[0].on_demand:
-            return OnDemand.revived(bytes(row.checkpoint), key)
+            return OnDemand.from_checkpoint(bytes(row.checkpoint), key)
     return Counter.resume(bytes(row.checkpoint), key=key, strategy=strategy)
 
 

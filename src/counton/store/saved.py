@@ -86,7 +86,7 @@ class SavedState(NamedTuple):
         return f"SavedState({self.parts}, step={self.step})"
 
 
-class Saved:
+class StatisticRecord:
     """The place in a state where a stream keeps what its statistic knows."""
 
     def __init__(self, stream_id: int, key: Key, name: str) -> None:
@@ -186,28 +186,28 @@ class Saved:
             numbers = b"".join(heads)[: _NUMBERS.size]
             right = numbers + hmac.digest(self._subkey, numbers, "sha256")
             if not hmac.compare_digest(b"".join(heads), right):
-                raise self._altered()
+                raise self._alteration()
             step, first, following, digest = _NUMBERS.unpack(numbers)
             reached = b""
             for _, blob in found:
                 reached = hashlib.sha256(reached + blob).digest()
             if reached != digest or [number for number, _ in found] != [*range(first, following)]:
-                raise self._altered()
+                raise self._alteration()
             parts = Parts(first, following, digest=digest)
-            return self._opened(step, parts, [blob for _, blob in found])
+            return self._open(step, parts, [blob for _, blob in found])
 
-    def _opened(self, step: int, parts: Parts, found: list[bytes]) -> SavedState:
+    def _open(self, step: int, parts: Parts, found: list[bytes]) -> SavedState:
         pieces: list[bytes] = []
         later: list[bytes] = []
         for blob in found:
             try:
                 said = self._cipher.decrypt(blob[:_NONCE], blob[_NONCE:], None)
             except InvalidTag:
-                raise self._altered() from None
+                raise self._alteration() from None
             (pieces if said[:1] == _WHOLE else later).append(said[1:])
         whole = b"".join(pieces)
-        events, exact = _parted(whole)
-        added = [_parted(one) for one in later]
+        events, exact = _split(whole)
+        added = [_split(one) for one in later]
         size = sum(1 + len(one) for one in later)
         return SavedState(
             parts._replace(whole=len(whole), added=size, pieces=len(pieces)),
@@ -217,14 +217,14 @@ class Saved:
             [news for _, news in added],
         )
 
-    def _altered(self) -> StateError:
+    def _alteration(self) -> StateError:
         return StateError(
             f"what statistic {self._name!r} knows of its events is not what was written with its "
             f"key: the state was altered; restore it from a copy"
         )
 
 
-def _parted(said: bytes) -> tuple[bytes, bytes]:
+def _split(said: bytes) -> tuple[bytes, bytes]:
     """Digests of events, and the rest."""
     try:
         plain = zlib.decompress(said)

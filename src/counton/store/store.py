@@ -22,7 +22,7 @@ from counton.store import journal, keyfile, records, schema
 from counton.store import ledger as books
 from counton.store.database import Closing, Database, reading
 from counton.store.ledger import Entered
-from counton.store.units import Known, known_in
+from counton.store.units import SpentUnit, known_in
 
 if TYPE_CHECKING:
     from counton.statistics.base import Statistic
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from counton.store.marks import Secret
 
 
-class Found(NamedTuple):
+class StoredStream(NamedTuple):
     """What a state says of a stream before anybody writes it: nothing secret."""
 
     terms: StreamTerms
@@ -66,7 +66,7 @@ def position_of(
     return Position(row.step, row.writer_epoch)
 
 
-class Reader:
+class JournalReader:
     """A stream as its journal shows it: needs no key and disturbs no writer. See `Store.reader`.
 
     >>> import tempfile
@@ -83,7 +83,7 @@ class Reader:
     >>> folder.cleanup()
     """
 
-    def __init__(self, database: Database, stream_id: int, found: Found) -> None:
+    def __init__(self, database: Database, stream_id: int, found: StoredStream) -> None:
         self._database, self._stream_id, self._found = database, stream_id, found
 
     @property
@@ -113,7 +113,7 @@ class Reader:
             key: where the key is kept; of a state on a server no witness is known without it.
                 What it holds is not read: two copies that went on to the same step are not noticed.
         """
-        witness = keyfile.witness_beside(self._database, key).held()
+        witness = keyfile.witness_beside(self._database, key).snapshot()
         try:
             with self._database.transaction(write=False) as connection:
                 query = records.facts().where(schema.streams.c.name == self.terms.name)
@@ -174,7 +174,7 @@ class Reader:
         with self._database.transaction(write=False) as connection:
             return Private(labels.read(connection, self._stream_id))
 
-    def beside(self, name: str) -> Reader:
+    def beside(self, name: str) -> JournalReader:
         """Another stream of the same state.
 
         Raises:
@@ -223,7 +223,7 @@ def released_steps(terms: StreamTerms, step: int, start: int, stop: int | None) 
     return range(start, stop)
 
 
-def reader_of(database: Database, name: str) -> Reader:
+def reader_of(database: Database, name: str) -> JournalReader:
     """A stream of an open state to read from.
 
     Raises:
@@ -238,10 +238,10 @@ def reader_of(database: Database, name: str) -> Reader:
             f"{', '.join(map(repr, names)) or 'none'}: correct the name, or give the state of that "
             f"stream"
         )
-    return Reader(database, *found)
+    return JournalReader(database, *found)
 
 
-def _find(database: Database, name: str) -> tuple[int, Found] | None:
+def _find(database: Database, name: str) -> tuple[int, StoredStream] | None:
     records.check_text_name(name)
     query = records.facts().where(schema.streams.c.name == name)
     with database.transaction(write=False) as connection:
@@ -251,7 +251,7 @@ def _find(database: Database, name: str) -> tuple[int, Found] | None:
         with reading(f"the terms of stream {name!r}"):
             terms = StreamTerms.from_dict(json.loads(row.terms))
             details = json.loads(row.details)
-            return row.id, Found(terms, details, row.key_fingerprint, row.step)
+            return row.id, StoredStream(terms, details, row.key_fingerprint, row.step)
 
 
 class Store(Closing):
@@ -286,7 +286,7 @@ class Store(Closing):
         """The open database; `Stream.open` goes on with it."""
         return self._database
 
-    def find(self, name: str) -> Found | None:
+    def find(self, name: str) -> StoredStream | None:
         """What is known of a stream, without becoming its writer; None if there is none.
 
         Raises:
@@ -306,11 +306,11 @@ class Store(Closing):
             StateError: no such stream; or the state was restored from an old copy, as its witness
                 says.
         """
-        witness = keyfile.witness_beside(self._database, key).held()  # before the state is read
+        witness = keyfile.witness_beside(self._database, key).snapshot()  # before the state is read
         with self._database.transaction(write=False) as connection:
             return position_of(connection, self._database, name, witness)
 
-    def reader(self, name: str) -> Reader:
+    def reader(self, name: str) -> JournalReader:
         """A stream to read from, without its key and without becoming its writer.
 
         Raises:
@@ -361,7 +361,7 @@ class Store(Closing):
 
         with self._database.transaction(write=False) as connection:
             row = records.find(connection, name)
-            held = keyfile.held(self._database, row.key_fingerprint, row.key_salt, key)
+            held = keyfile.key_for(self._database, row.key_fingerprint, row.key_salt, key)
             records.check_key_of(row, held)
             return marks.read_secret(connection, row.id, marks.subkey(held, name))
 
@@ -401,7 +401,7 @@ class Store(Closing):
             return {row.name: json.loads(row.details) for row in connection.execute(query)}
 
     @property
-    def units(self) -> list[Known]:
+    def units(self) -> list[SpentUnit]:
         """What is protected by each release, in the order in which they were entered."""
         with self._database.transaction(write=False) as connection:
             return known_in(connection)

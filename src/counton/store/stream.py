@@ -20,7 +20,7 @@ from counton.privacy import Contribution, Guarantee
 from counton.private import Private, open_private
 from counton.store import creation, journal, keyfile, records, shared
 from counton.store.database import Closing, Database, reading, state_file
-from counton.store.store import Reader, Store, read_releases, reader_of, released_steps
+from counton.store.store import JournalReader, Store, read_releases, reader_of, released_steps
 from counton.store.writer import Addition, Writer
 from counton.strategies import StreamStrategy
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from counton.store.ordered import OrderedMachine
 
 
-class Taken(NamedTuple):
+class Amounts(NamedTuple):
     """How much a stream has counted. Secret.
 
     Attributes:
@@ -48,7 +48,7 @@ class Taken(NamedTuple):
     whole: float
 
     def __repr__(self) -> str:
-        return "Taken(secret)"
+        return "Amounts(secret)"
 
 
 class Stream(Closing):
@@ -143,7 +143,7 @@ class Stream(Closing):
             InvalidInput: an argument is outside what is allowed; nothing is created.
         """
         if statistic is not None:
-            statistic = _settled(statistic, strategy, guarantee, shape, counters)
+            statistic = _complete(statistic, strategy, guarantee, shape, counters)
         if details is not None and not isinstance(details, Mapping):
             raise InvalidInput(f"details are {quoted(details)}; give a dictionary of JSON values")
         public = records.to_json(dict(details or {}), "details")
@@ -323,7 +323,7 @@ class Stream(Closing):
             ReplayMismatch: a released step had another input, or a source was counted before.
             StreamConflict: another process took the stream over, or holds the lock.
         """
-        if self._ordered:
+        if self._ordered_machine:
             raise InvalidInput(
                 f"stream {self._name!r} is of {self.statistic!r}, which takes events in order, and "
                 f"no changes of cells: give them to release_events"
@@ -397,7 +397,7 @@ class Stream(Closing):
         with self._turn.take(), self._lock:
             machine = self._machine_for("release_events")
             ends = machine._ends(events, stops)
-            if (ordered := self._ordered) is not None:
+            if (ordered := self._ordered_machine) is not None:
                 try:
                     steps = ordered.release(self._writer(), events, ends, first_step)
                 finally:
@@ -429,19 +429,19 @@ class Stream(Closing):
                     f"{len(ends):,} steps are given; stream {self._name!r} has released "
                     f"{self._step:,}: give those alone"
                 )
-            if (ordered := self._ordered) is not None:
+            if (ordered := self._ordered_machine) is not None:
                 ordered.check(events, ends)
             elif len(ends):
                 self._writer().release(Private(Addition(_changes(machine, events, ends))), 1)
 
     @property
-    def taken(self) -> Private[Taken]:
+    def amounts(self) -> Private[Amounts]:
         """How much has been counted so far."""
         tallied, taken = self._writer().tallied, self._counter().taken
         largest, whole = self._counter().largest_taken, 0.0
         if tallied is not None and taken.size:
             whole = float(tallied.counted(taken[None])[0])
-        return Private(Taken(largest, whole))
+        return Private(Amounts(largest, whole))
 
     def exact(self) -> Private[Exact]:
         """A copy of what its statistic knows of the events, to try some on."""
@@ -477,7 +477,7 @@ class Stream(Closing):
         with self._turn.take(), self._lock:
             self._writer().take(addition, None, also)
 
-    def beside(self, name: str) -> Reader:
+    def beside(self, name: str) -> JournalReader:
         """Another stream of the same state, to read from.
 
         Raises:
@@ -497,7 +497,7 @@ class Stream(Closing):
             self._writer().amend(public)
             self._details = json.loads(public)
 
-    def observed(
+    def read_observed(
         self, start: int = 1, stop: int | None = None
     ) -> Private[dict[int, NDArray[np.int64]]]:
         """What `observe` kept of windows ``start..stop-1``.
@@ -688,7 +688,7 @@ class Stream(Closing):
         return f"Stream(name={self._name!r}, step={self._step})"
 
     @property
-    def _ordered(self) -> OrderedMachine | None:
+    def _ordered_machine(self) -> OrderedMachine | None:
         """What takes events where their order matters."""
         machine = self._machine
         return (
@@ -722,7 +722,7 @@ def _is_new(state: str | os.PathLike[str]) -> bool:
     return file is not None and not file.exists()
 
 
-def _settled(
+def _complete(
     statistic: Statistic,
     strategy: StreamStrategy,
     guarantee: Guarantee,

@@ -99,7 +99,7 @@ class Turn(Closing):
                 process's are given up.
         """
         if self.alone:
-            return self._names if self._handle >= 0 or self._locked() else frozenset()
+            return self._names if self._handle >= 0 or self._try_lock() else frozenset()
         now = sa.func.clock_timestamp()
         until = now + sa.func.make_interval(0, 0, 0, 0, 0, 0, self._lasts)
         table = _turns.c
@@ -146,7 +146,7 @@ class Turn(Closing):
                 pass
         self._database.close()
 
-    def _locked(self) -> bool:
+    def _try_lock(self) -> bool:
         import fcntl
 
         assert self._database.path is not None

@@ -25,7 +25,7 @@ from counton.store.database import reading
 _PART = re.compile(r"('s .*| within one window)$")
 
 
-class Known(NamedTuple):
+class SpentUnit(NamedTuple):
     """A unit that a state has spent for.
 
     Attributes:
@@ -40,14 +40,14 @@ class Known(NamedTuple):
     kind: str | None
 
 
-def inherited(
-    known: Iterable[Known], kind: str | None, stated: str | None, default: str = ANY_UNIT
+def unit_word(
+    known: Iterable[SpentUnit], kind: str | None, stated: str | None, default: str = ANY_UNIT
 ) -> str:
     """The word for what a new release protects.
 
     Args:
         known: what the state has spent for.
-        kind: of the release, as of `Known`.
+        kind: of the release, as of `SpentUnit`.
         stated: what the caller calls it; None: nothing.
         default: what it is called where neither the caller nor the state says.
 
@@ -55,9 +55,9 @@ def inherited(
         InvalidInput: the state has several words and none is stated; the word means something else
             there; or it is stated now, and of an earlier release nobody did.
 
-    >>> inherited([Known("visits", "visitor", "user")], "user", None, "user")
+    >>> unit_word([SpentUnit("visits", "visitor", "user")], "user", None, "user")
     'visitor'
-    >>> inherited([Known("visits", "visitor", "user")], "event", "Visitor")
+    >>> unit_word([SpentUnit("visits", "visitor", "user")], "event", "Visitor")
     Traceback (most recent call last):
     counton.errors.InvalidInput: 'visitor' is one user in the release 'visits' of this state and ...
     """
@@ -110,7 +110,7 @@ def kind_of(terms: Mapping[str, Any], details: Mapping[str, Any]) -> str | None:
     return "event" if details["user"] is None else "user"
 
 
-def known_in(connection: Connection) -> list[Known]:
+def known_in(connection: Connection) -> list[SpentUnit]:
     """All units of a state, in the order in which they were spent for."""
     streams = schema.streams.c
     kinds: dict[str, str | None] = {}
@@ -119,4 +119,4 @@ def known_in(connection: Connection) -> list[Known]:
             kinds[row.name] = kind_of(json.loads(row.terms), json.loads(row.details))
     spent = schema.ledger.c
     rows = connection.execute(sa.select(spent.name, spent.unit).order_by(spent.id))
-    return [Known(name, unit, kinds.get(name)) for name, unit in rows]
+    return [SpentUnit(name, unit, kinds.get(name)) for name, unit in rows]

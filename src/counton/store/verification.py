@@ -39,7 +39,7 @@ _ONE = (Key, str, os.PathLike)
 
 
 @dataclass(frozen=True)
-class Verified:
+class Verification:
     """What `verify` found of one release.
 
     Attributes:
@@ -54,7 +54,7 @@ class Verified:
         key: which of several keys that were given fits: where it is kept, or its fingerprint; of
             one key None.
 
-    >>> Verified("visits", "stream", 24, ("all values are right",), ()).right
+    >>> Verification("visits", "stream", 24, ("all values are right",), ()).right
     True
     """
 
@@ -78,7 +78,7 @@ def verify(
     name: str | None = None,
     *,
     key: keyfile.Kept | Sequence[keyfile.Kept] = None,
-) -> tuple[Verified, ...]:
+) -> tuple[Verification, ...]:
     """Compute every released value of a state again, and compare. Changes nothing.
 
     Args:
@@ -109,7 +109,7 @@ def verify(
     given: list[keyfile.Kept] = [key] if key is None or isinstance(key, _ONE) else [*key]
     database = Database(state)
     try:
-        witnesses = [keyfile.witness_beside(database, one).held() for one in given]
+        witnesses = [keyfile.witness_beside(database, one).snapshot() for one in given]
         with database.transaction(write=False) as connection:
             table = schema.streams
             rows: list[Row[Any]] = [
@@ -121,7 +121,7 @@ def verify(
             known = creation.released_names(connection)
             keys = {row.name: _fitting(database, row, given) for row in rows}
             refused = {
-                row.name: _remembered(connection, row, witnesses[place], held)
+                row.name: _witness_problems(connection, row, witnesses[place], held)
                 for row in rows
                 for held, place in [keys[row.name]]
             }
@@ -136,24 +136,30 @@ def verify(
             if isinstance(held, WrongKey):
                 if name is not None:
                     raise held
-                found.append(Verified(row.name, "stream", 0, (), (), skipped=str(held)))
+                found.append(Verification(row.name, "stream", 0, (), (), skipped=str(held)))
                 continue
             try:
                 one = _verify_stream(database, row, held, spent.get(row.name))
             except StateError as error:  # not even its terms can be read
-                one = Verified(row.name, "stream", 0, (), (str(error),))
-            found.append(replace(one, key=_told(given[place], held) if len(given) > 1 else None))
+                one = Verification(row.name, "stream", 0, (), (str(error),))
+            found.append(
+                replace(one, key=_key_in_words(given[place], held) if len(given) > 1 else None)
+            )
         told = [
             replace(one, problems=tuple(dict.fromkeys(one.problems + refused[one.name])))
             for one in found
         ]
-        lost = [one for witness in witnesses for one in _forgotten(database, known, witness, name)]
+        lost = [
+            one
+            for witness in witnesses
+            for one in _forgotten_releases(database, known, witness, name)
+        ]
         return (*told, *dict.fromkeys(lost))
     finally:
         database.close()
 
 
-def _remembered(
+def _witness_problems(
     connection: Connection, row: Row[Any], witness: keyfile.Witness, key: Key | WrongKey
 ) -> tuple[str, ...]:
     """What the witness has to say against a release."""
@@ -168,12 +174,12 @@ def _remembered(
     return () if lacking is None else (lacking,)
 
 
-def _forgotten(
+def _forgotten_releases(
     database: Database, known: dict[str, set[str]], witness: keyfile.Witness, of: str | None
-) -> Iterator[Verified]:
+) -> Iterator[Verification]:
     """Releases that the witness knows, and the state does not have; of one name, or all."""
     try:
-        entries = witness.forgotten(known, database.identity)
+        entries = witness.forgotten_entries(known, database.identity)
     except StateError:  # said of each release
         return
     for entry in entries:
@@ -185,7 +191,7 @@ def _forgotten(
             f"{witness.where} says that it was released, so the state was restored from an old "
             f"copy: bring the newest copy back"
         )
-        yield Verified(name, "forgotten", 0, (), (problem,))
+        yield Verification(name, "forgotten", 0, (), (problem,))
 
 
 def _fitting(
@@ -204,7 +210,7 @@ def _fitting(
     return WrongKey(f"none of the {len(given)} keys fits {row.name!r}: {why}"), 0
 
 
-def _told(given: keyfile.Kept, held: Key) -> str:
+def _key_in_words(given: keyfile.Kept, held: Key) -> str:
     """Which key it is, for whoever gave several."""
     if given is None or isinstance(given, Key):
         return held.fingerprint if given is None else given.fingerprint
@@ -212,7 +218,7 @@ def _told(given: keyfile.Kept, held: Key) -> str:
 
 
 def _key_of(database: Database, row: Row[Any], key: keyfile.Kept) -> Key:
-    found = keyfile.held(database, row.key_fingerprint, row.key_salt, key)
+    found = keyfile.key_for(database, row.key_fingerprint, row.key_salt, key)
     if found.fingerprint != row.key_fingerprint:
         raise WrongKey(
             f"{row.name!r} was released with the key {row.key_fingerprint}, this is the key "
@@ -221,7 +227,7 @@ def _key_of(database: Database, row: Row[Any], key: keyfile.Kept) -> Key:
     return found
 
 
-def _verify_stream(database: Database, row: Row[Any], key: Key, spent: Any) -> Verified:
+def _verify_stream(database: Database, row: Row[Any], key: Key, spent: Any) -> Verification:
     with reading(f"the terms of stream {row.name!r}"):
         terms = StreamTerms.from_dict(json.loads(row.terms))
     values = row.step * max(terms.cells, 1)
@@ -245,7 +251,7 @@ def _verify_stream(database: Database, row: Row[Any], key: Key, spent: Any) -> V
     if terms.counters is not None:
         why = "groups that nobody declared are released without a digest of all their counts: "
         why += "its command, run again on the same events, compares their values"
-        return Verified(row.name, "stream", 0, tuple(checks), tuple(problems), unchecked=why)
+        return Verification(row.name, "stream", 0, tuple(checks), tuple(problems), unchecked=why)
     recomputed = _recomputed_stream
     if terms.statistic is not None:
         recomputed = _recomputed_statistic
@@ -254,7 +260,7 @@ def _verify_stream(database: Database, row: Row[Any], key: Key, spent: Any) -> V
             checks.append(words)
     except (InvalidInput, StateError, ReplayMismatch) as error:
         problems.append(str(error))
-    return Verified(row.name, "stream", values, tuple(checks), tuple(problems))
+    return Verification(row.name, "stream", values, tuple(checks), tuple(problems))
 
 
 def _check_seal(database: Database, row: Row[Any], key: Key) -> None:
@@ -343,7 +349,7 @@ def _recomputed_statistic(
     """
     from counton.statistics.running import statistic_of
     from counton.store.on_demand import OnDemand
-    from counton.store.ordered import known_at, restored
+    from counton.store.ordered import known_at, restore_exact
 
     statistic, _ = statistic_of(terms)
     if statistic.tallied:
@@ -352,7 +358,7 @@ def _recomputed_statistic(
     with database.transaction(write=False) as connection:
         present = records.find(connection, row.name)
         saved = known_at(connection, present, key)
-        restored(statistic, saved, row.name)
+        restore_exact(statistic, saved, row.name)
     if not statistic.on_demand:
         yield from _recomputed_stream(database, row, terms, key)
         yield "what it knows exactly is what was written with its key"

@@ -23,7 +23,7 @@ from counton.store.database import Database
 LONGEST = 60
 
 
-class Look(NamedTuple):
+class Sighting(NamedTuple):
     """What was seen of a stream: where it stood, when, and whether its witness vouched for it.
 
     Attributes:
@@ -58,7 +58,7 @@ class Watch:
     """
 
     def __init__(self) -> None:
-        self._looks: dict[tuple[str, str], Look] = {}
+        self._looks: dict[tuple[str, str], Sighting] = {}
         self.unknown: frozenset[str] = frozenset()  # of which this process cannot tell how new
 
     def look(
@@ -141,11 +141,11 @@ def _note(
     witness: keyfile.Witness,
     key: keyfile.Kept,
     name: str,
-    last: Look | None,
+    last: Sighting | None,
     *,
     adopted: bool = False,
-) -> Look:
-    known = witness.held()  # read before the state, which knows all that stood there then
+) -> Sighting:
+    known = witness.snapshot()  # read before the state, which knows all that stood there then
     with database.transaction(write=False) as connection:
         row = records.find(connection, name)
         records.check_witness(connection, row, known, None)
@@ -153,13 +153,13 @@ def _note(
         marks, now = _marks(connection, database, row, row.step), monotonic()
         vouched = database.is_sqlite or known.vouches(*of, row.step, row.writer_epoch)
         if vouched or adopted or (last is not None and _went_on(connection, database, row, last)):
-            look = Look(row.step, marks, now, known=True)
+            look = Sighting(row.step, marks, now, known=True)
         else:
-            look = Look(row.step, marks, now, known=False)
+            look = Sighting(row.step, marks, now, known=False)
         behind = bool(row.step) and witness.is_behind(*of, row.step)
         if not behind and vouched is look.known:
             return look
-        held = keyfile.held(database, row.key_fingerprint, row.key_salt, key)
+        held = keyfile.key_for(database, row.key_fingerprint, row.key_salt, key)
         records.check_key_of(row, held)
         records.check_witness(connection, row, known, held)
         digest = records.released_digest(connection, row, row.step, held) if row.step else ""
@@ -174,7 +174,7 @@ def _note(
         return look
 
 
-def _went_on(connection: Connection, database: Database, row: Row[Any], last: Look) -> bool:
+def _went_on(connection: Connection, database: Database, row: Row[Any], last: Sighting) -> bool:
     """Whether a journal is what was looked at last, or what was written there since.
 
     What was known then is known now. What was not is known once its writer has gone on, who was

@@ -42,7 +42,7 @@ def _replace_file(path: Path, write: Callable[[str], object]) -> None:
     _remove_left(folder, prefix)
     handle, name = tempfile.mkstemp(prefix=prefix, suffix=path.suffix, dir=folder)
     try:
-        _locked(handle)  # as long as this process lives: it is no file that was left
+        _try_lock(handle)  # as long as this process lives: it is no file that was left
         write(name)
         os.chmod(name, 0o666 & ~_umask())
         os.replace(name, path.resolve())
@@ -63,13 +63,13 @@ def _remove_left(folder: Path, prefix: str) -> None:
         with suppress(OSError):  # nobody's loss but of space
             handle = os.open(left, os.O_RDWR)
             try:
-                if _locked(handle):
+                if _try_lock(handle):
                     left.unlink()
             finally:
                 os.close(handle)
 
 
-def _locked(handle: int) -> bool:
+def _try_lock(handle: int) -> bool:
     """Lock an open file until it is closed; whether it could be."""
     if os.name != "posix":
         return False

@@ -157,7 +157,7 @@ class Writer:
         counter: Counter,
         xs: ArrayLike,
         first_step: int | None,
-        windows: list[journal.Seen],
+        windows: list[journal.WindowTotals],
         sources: Sequence[str],
         remembered: Change | None,
         labels: tuple[int, Sequence[str]] | None,
@@ -186,7 +186,7 @@ class Writer:
         """Keep other public facts, JSON."""
         with self.database.transaction(write=True) as connection:
             self._change(connection, details=details)
-            kept = records.remembered(connection, self.stream_id)
+            kept = records.memory_digest(connection, self.stream_id)
             self._seal.write(connection, self.stream_id, self.step, details, kept)
         self._details = details
 
@@ -226,7 +226,7 @@ class Writer:
         counter: Counter,
         xs: NDArray[Any],
         grid: NDArray[np.int64],
-        observed: list[journal.Seen],
+        observed: list[journal.WindowTotals],
         sources: Sequence[str],
         remembered: Change | None,
         labels: tuple[int, Sequence[str]] | None,
@@ -298,7 +298,7 @@ class Writer:
         self,
         counter: Counter,
         rows: list[dict[str, Any]],
-        observed: list[journal.Seen],
+        observed: list[journal.WindowTotals],
         sources: Sequence[str],
         remembered: Change | None,
         labels: tuple[int, Sequence[str]] | None,
@@ -306,7 +306,7 @@ class Writer:
     ) -> None:
         remembers = bool(sources) or labels is not None or remembered is not None
         with self.database.transaction(write=True) as connection:
-            kept = self._remembered or records.remembered(connection, self.stream_id)
+            kept = self._remembered or records.memory_digest(connection, self.stream_id)
             advanced = statements.ADVANCE.run(
                 connection,
                 {
@@ -338,7 +338,7 @@ class Writer:
                     connection, self.stream_id, remembered, marks.subkey(self._key, self.name)
                 )
             if remembers:
-                kept = records.remembered(connection, self.stream_id)
+                kept = records.memory_digest(connection, self.stream_id)
                 self._seal.write(connection, self.stream_id, counter.step, self._details, kept)
         self._remembered = kept
 
