@@ -105,7 +105,7 @@ class SharedLedger(Closing):
         """Close the database."""
         self._database.close()
 
-    def known(self) -> list[units.Known]:
+    def known(self) -> list[units.SpentUnit]:
         """By which word each of its entries counts what it protects."""
         with self._database.transaction(write=False) as connection:
             return known_to(connection)
@@ -237,7 +237,7 @@ class SharedLedger(Closing):
             sa.select(table).where(table.c.state == database.identity, table.c.name == spend.name)
         ).first()
         known = known_to(connection, but=None if found is None else found.number)
-        spend = spend._replace(unit=units.inherited(known, kind, stated, spend.unit))
+        spend = spend._replace(unit=units.unit_word(known, kind, stated, spend.unit))
         promised = json.dumps(spend.guarantee.to_dict(), sort_keys=True)
         if found is not None:  # of a process that was killed before the state had its stream
             self._refuse_taken(found, database, spend, promised)
@@ -551,7 +551,7 @@ def ledger_files(place: Place) -> list[Path]:
     return [] if file is None else [Path(f"{file}{part}") for part in parts]
 
 
-def known_units(database: Database | None, given: Place | None) -> list[units.Known]:
+def known_units(database: Database | None, given: Place | None) -> list[units.SpentUnit]:
     """By which word the ledger that a state shares counts what it protects; see `ledger_of`.
 
     Raises:
@@ -564,7 +564,7 @@ def known_units(database: Database | None, given: Place | None) -> list[units.Kn
         return found.known()
 
 
-def known_to(connection: Connection, *, but: int | None = None) -> list[units.Known]:
+def known_to(connection: Connection, *, but: int | None = None) -> list[units.SpentUnit]:
     """By which word a database counts what is protected: its own streams, and what others entered.
 
     Args:
@@ -574,7 +574,7 @@ def known_to(connection: Connection, *, but: int | None = None) -> list[units.Kn
     found = units.known_in(connection)
     if books.has(connection, books.entered):
         rows = connection.execute(sa.select(books.entered).order_by(books.entered.c.number))
-        found += [units.Known(row.name, row.unit, row.kind) for row in rows if row.number != but]
+        found += [units.SpentUnit(row.name, row.unit, row.kind) for row in rows if row.number != but]
     return found
 
 
