@@ -52,7 +52,9 @@ class Published:
     after: int
 
 
-def publish_new(source: JournalReader | Stream, place: published.Place, level: float | None) -> Published:
+def publish_new(
+    source: JournalReader | Stream, place: published.Place, level: float | None
+) -> Published:
     """Add what is not published yet.
 
     Args:
@@ -115,7 +117,9 @@ def _refuse_unpublished(name: str, definition: Definition) -> None:
         raise InvalidInput(f"stream {name!r} {why}; write its table with {field('out')} instead")
 
 
-def _publish_cells(released: ReleasedCells, place: published.Place, begun: published.PublishedReach) -> None:
+def _publish_cells(
+    released: ReleasedCells, place: published.Place, begun: published.PublishedReach
+) -> None:
     """Add counts or sums: a row for each step and group."""
     stream_id, before, _ = begun
     size = max(1, _CHUNK // max(1, len(released.groups)))

@@ -185,7 +185,9 @@ def _is_total(pair: Any) -> bool:
     return isinstance(path, str | list | tuple) and isinstance(total, int | float)
 
 
-def read_cells(stream: Stream | JournalReader, definition: Definition, level: float) -> ReleasedCells:
+def read_cells(
+    stream: Stream | JournalReader, definition: Definition, level: float
+) -> ReleasedCells:
     """All counts or sums in the journal, with intervals of confidence ``level``."""
     if definition.discovery is not None:
         return _found(stream, definition, definition.discovery, level)

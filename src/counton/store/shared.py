@@ -574,7 +574,9 @@ def known_to(connection: Connection, *, but: int | None = None) -> list[units.Sp
     found = units.known_in(connection)
     if books.has(connection, books.entered):
         rows = connection.execute(sa.select(books.entered).order_by(books.entered.c.number))
-        found += [units.SpentUnit(row.name, row.unit, row.kind) for row in rows if row.number != but]
+        found += [
+            units.SpentUnit(row.name, row.unit, row.kind) for row in rows if row.number != but
+        ]
     return found
 
 
