@@ -96,7 +96,7 @@ def carried_out(job: Job, *, silently: bool, bar: bool = False, about: str = "")
         run(job, progress, approve=outputs.approve) as outcome,
     ):
         written = outputs.write(outcome, progress, warn=lambda _: None)
-        definition, stated = outcome.definition, job.epsilon or job.rho
+        definition, stated = outcome.definition, job.epsilon or job.rho or job.within
         warn_of_weak(errors, definition.guarantee, definition.unit, stated, about)
         for note in operator_notes(outcome, aside.new(outcome.for_operator().quarantined)):
             print_line(errors, f"{about}{note}")

@@ -17,7 +17,7 @@ from counton.errors import InvalidInput, StateError, field
 from counton.events.files import read_domain
 from counton.events.tally import Columns, Unknown
 from counton.events.windows import ClockChange
-from counton.exact import Number
+from counton.exact import Number, check_integer
 from counton.jobs import guards, statements
 from counton.jobs.clock import length_of
 from counton.jobs.job import (
@@ -49,6 +49,7 @@ from counton.strategies import StreamStrategy
 from counton.windows import Windows, parse_time
 
 if TYPE_CHECKING:
+    from counton.plans.least import Reached
     from counton.strategies import Expiring
     from counton.strategies.base import ReleaseForm
 
@@ -370,7 +371,11 @@ def ask(request: Job, saved: Definition | None = None) -> Asked:
                     f"{field(name, getattr(request, name))} needs {field('expire')}; give it, or "
                     f"leave {field(name)} out"
                 )
+    _check_within(request)
     numbers = (request.epsilon, request.delta, request.rho)
+    if request.within is not None:
+        guards.check_delta(request.delta)
+        numbers = (None, None, None)
     guarantee = guarantee_from(*numbers) if endless is None else _expiring_guarantee(*numbers)
     of_nodes = "domain" in reads and "by" not in reads
     each_row = request.time is None and not once
@@ -426,9 +431,95 @@ def _lacking(request: Job) -> list[str]:
     computed = (
         once and request.given("target") is not None
     )  # the guarantee is what the targets cost
+    computed = computed or request.within is not None
     if request.epsilon is None and request.rho is None and not computed:
         lacking.append(f"{field('epsilon')} or {field('rho')}")
     return lacking
+
+
+def _check_within(request: Job) -> None:
+    """Refuse what does not go with a guarantee that is found from a half-width, and without one.
+
+    Raises:
+        InvalidInput: naming it.
+    """
+    if request.within is None:
+        for name in ("least", "size"):
+            if getattr(request, name) is not None:
+                raise InvalidInput(
+                    f"{field(name, getattr(request, name))} needs {field('within')}, how far off a "
+                    f"number may be; give it, or leave {field(name)} out"
+                )
+        return
+    reasons = {
+        "epsilon": "is what it finds",
+        "rho": "is what it finds",
+        "expire": "says by losses what is promised",
+        "continues": "goes on from totals that have noise of their own",
+        "target": "says itself how accurate a table is",
+    }
+    for name, why in reasons.items():
+        value = request.given(name) if name == "target" else getattr(request, name)
+        if value not in (None, False):
+            raise InvalidInput(
+                f"{field('within', request.within)} does not go with {field(name, value)}, which "
+                f"{why}; leave one of them out"
+            )
+
+
+def _enough(asked: Asked) -> Guarantee:
+    """The least guarantee with which the last release is as accurate as it is wanted.
+
+    A function of what the job states alone.
+
+    Raises:
+        InvalidInput: no guarantee is enough.
+    """
+    from counton.plans.least import least_guarantee
+
+    request = asked.request
+    plain = replace(request, within=None, least=None, size=None)
+
+    def factor(guarantee: Guarantee) -> float:
+        made = define(asked._replace(request=plain, guarantee=guarantee))
+        return _reached(made, request).factor
+
+    least = cast("Literal['epsilon', 'rho']", request.least or "epsilon")
+    return least_guarantee(factor, 1.0, least, request.delta)
+
+
+def _reached(definition: Definition, request: Job) -> Reached:
+    """The half-widths that a job wants, beside those of a stream."""
+    from counton.jobs.accuracy import halfwidths_at, last_step
+    from counton.plans.least import bounds_of, compared
+
+    assert request.within is not None
+    if request.size is not None:
+        check_integer("size", request.size, 1, 2**60)
+    last = last_step(definition, request.around)
+    if last is None:
+        raise InvalidInput(
+            f"{field('within', request.within)} is said of the last step, and the stream has none: "
+            f"give {field('around')}, or leave it out"
+        )
+    found = halfwidths_at(definition, definition.shape, [last], request.level, rows=request.size)
+    halfwidths = {name: each[-1] for name, each in found.items()}
+    bounds = bounds_of(request.within, request.size)
+    return compared(halfwidths, bounds, last, request.level)
+
+
+def _check_reached(definition: Definition, request: Job) -> None:
+    """Refuse another accuracy than a stream was created with.
+
+    Raises:
+        StateError: it is not as accurate as is wanted.
+    """
+    if request.within is not None and (reached := _reached(definition, request)).factor > 1:
+        raise StateError(
+            f"{field('within', request.within)} is wanted, but stream {request.name!r} was created "
+            f"with {definition.guarantee}: {reached}; leave it out to continue the stream, or "
+            f"start another one with another {field('name')}"
+        )
 
 
 def _lacks(lacking: Sequence[str]) -> InvalidInput:
@@ -722,7 +813,9 @@ def define(asked: Asked) -> Definition:
         strategy, guarantee = asked.endless, asked.guarantee.bound_to(asked.endless)
     else:
         wanted = asked.guarantee
-        if wanted is None:
+        if wanted is None and request.within is not None:
+            wanted = _enough(asked)
+        elif wanted is None:
             statistic, wanted = _as_wanted(statistic, asked)
         guarantee = stated(wanted)
         discovering, promised = request.unknown == "discover", guarantee
@@ -1293,6 +1386,7 @@ def check(definition: Definition, asked: Asked) -> None:
     if start is not None and windows is not None:
         start = windows.local(start)
     _check_statistic(definition, asked)
+    _check_reached(definition, request)
     people, unit = definition.people, None if request.unit is None else checked_unit(request.unit)
     if people is not None and unit:
         unit = people.of(unit)

@@ -73,6 +73,9 @@ class JobFields(TypedDict, total=False):
     epsilon: Number | None
     delta: Number | None
     rho: Number | None
+    within: Number | None
+    least: str | None
+    size: int | None
     continues: str | None
     other: str | None
     spare: int | None

@@ -305,6 +305,11 @@ class Promise(JobPart):
 
     Attributes:
         epsilon, delta, rho: the guarantee.
+        within: instead of epsilon or rho, which are then the least with which an interval of the
+            last release is at most this to either side: 20, "2%" of ``size``, or by name,
+            "count=20,mean=0.5".
+        least, size: with ``within``: whether epsilon or rho is found, and how many rows there will
+            be by the last step, where that is public.
         expire, growth, delay: of a stream without an end.
         unit: what is protected, as the ledger calls it: one row, or with ``user`` one user (whose
             period has the period's name too); left out: as in the state, else "event" or "user".
@@ -318,6 +323,20 @@ class Promise(JobPart):
     rho: Number | None = asked(
         None, "zero-concentrated privacy instead of epsilon", group="Guarantee"
     )
+    within: Number | None = asked(
+        None,
+        "instead of epsilon: what it takes for an interval at the last step to be at most this to "
+        "either side, 20 or 2% of size",
+        group="Guarantee",
+    )
+    least: str | None = asked(
+        None, "with within: what is found, epsilon or rho; default: epsilon", group="Guarantee"
+    )
+    size: int | None = asked(
+        None,
+        "with within: how many rows there will be by the last step, which must be public",
+        group="Guarantee",
+    )
     expire: bool = asked(
         False, "protection fades with age; no steps needed: see plan expire", group="Guarantee"
     )
@@ -330,6 +349,10 @@ class Promise(JobPart):
     unit: str | None = asked(
         None, "what one row, or one user, is called; the ledger counts by it", group="Guarantee"
     )
+
+    def choices(self) -> Choices:
+        """See `JobPart.choices`."""
+        return {"least": ("epsilon", "rho")}
 
 
 @dataclass(frozen=True)

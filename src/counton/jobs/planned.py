@@ -7,7 +7,7 @@ what the jobs state. So a state that is there already may have spent more than i
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -16,18 +16,14 @@ from typing import Any, NamedTuple
 from counton.errors import BudgetExceeded, CountonError, InvalidInput, field
 from counton.events.files import event_paths
 from counton.jobs import statements
+from counton.jobs.accuracy import EACH_WINDOW, halfwidths_at, last_step
 from counton.jobs.definition import Definition, ask, define
 from counton.jobs.job import Job
 from counton.jobs.released import shown_by
 from counton.jobs.settling import with_unit
-from counton.mechanisms.calibration import law_for
-from counton.mechanisms.discovery import counters_of
-from counton.mechanisms.intervals import window_halfwidths
-from counton.mechanisms.terms import StreamTerms
 from counton.privacy import ZCDP, ApproxDP, Guarantee, Ledger, PureDP
 from counton.privacy.contribution import Relation, known_unit
 from counton.privacy.ledger import Spend, totals
-from counton.statistics.planned import planned_halfwidths
 
 #: Steps that are planned for where a stream has no last one and nobody says how many are in mind.
 _AROUND = 1000
@@ -178,28 +174,16 @@ def planned_job(
     """
     definition = _definition(job)
     level = float(job.level if level is None else level)
-    guarantee = definition.guarantee
-    promised = guarantee if definition.discovery is None else counters_of(guarantee)
-    law = law_for(definition.strategy, promised, definition.contribution, definition.shape).law
-    terms = StreamTerms(
-        name="planned",
-        guarantee=guarantee,
-        contribution=definition.contribution,
-        shape=definition.shape,
-        law=law,
-        strategy=definition.strategy,
-    )
-    last = 1 if definition.once else definition.strategy.horizon or job.steps or job.around
-    last = _AROUND if last is None else last
+    last = last_step(definition, job.around) or job.steps or _AROUND
     steps = tuple(dict.fromkeys((1, (last + 1) // 2, last)))
-    if definition.statistic.additive:
-        numbers = _of_cells(definition, terms, steps, level)
-        needs_size = False
-    else:
-        numbers = _of_readings(job, definition, terms, steps, level, size)
-        needs_size = size is None and definition.inner.known_beforehand is not None
+    shown = shown_by(replace(job, known=None))
+    halfwidths = halfwidths_at(
+        definition, definition.shape, steps, level, rows=size, over=shown.over, ask=shown.ask
+    )
+    numbers = [PlannedNumber(name, each) for name, each in halfwidths.items()]
+    needs_size = size is None and definition.inner.known_beforehand is not None
     found = [_with_percent(one, definition, size) for one in numbers]
-    spend = Spend(job.name, guarantee, definition.unit, definition.contribution.relation)
+    spend = Spend(job.name, definition.guarantee, definition.unit, definition.contribution.relation)
     state = os.fspath(job.state)
     named = job.name if name is None else name
     return PlannedJob(named, definition, steps, level, tuple(found), needs_size, state, spend)
@@ -247,55 +231,10 @@ def _is_among_events(job: Job) -> bool:
     return os.path.realpath(os.fspath(job.domain)) in private
 
 
-def _of_cells(
-    definition: Definition, terms: StreamTerms, steps: Sequence[int], level: float
-) -> list[PlannedNumber]:
-    """Of counts and sums: so far, in each window, or both."""
-
-    def halfwidths(starts: Sequence[int]) -> tuple[float, ...]:
-        found = window_halfwidths(terms.strategy, terms.law, [*starts], [*steps], level)
-        return tuple((found * float(terms.resolution)).tolist())
-
-    so_far, each = [0 for _ in steps], [step - 1 for step in steps]
-    if definition.release == "windows":
-        return [PlannedNumber("in each window", halfwidths(each))]
-    found = [PlannedNumber("", halfwidths(so_far))]
-    if definition.release == "both":
-        found.append(PlannedNumber("in each window", halfwidths(each)))
-    return found
-
-
-def _of_readings(
-    job: Job,
-    definition: Definition,
-    terms: StreamTerms,
-    steps: Sequence[int],
-    level: float,
-    size: int | None,
-) -> list[PlannedNumber]:
-    """Of other statistics: what their tables have rows of."""
-    shown = shown_by(replace(job, known=None))
-    found: dict[str, list[float]] = {}
-    for step in steps:
-        rows = None if size is None else max(size * step // steps[-1], 1)
-        at = planned_halfwidths(
-            definition.statistic,
-            terms,
-            step,
-            level,
-            rows=rows,
-            over=shown.over,
-            ask=None if definition.inner.on_demand else shown.ask,
-        )
-        for name, half in at.items():
-            found.setdefault(name, []).append(half)
-    return [PlannedNumber(name, tuple(halves)) for name, halves in found.items()]
-
-
 def _with_percent(one: PlannedNumber, definition: Definition, size: int | None) -> PlannedNumber:
     """In per cent of all rows, or of an even share of them where there are groups."""
     counts = definition.what == "count" or one.what == "count" or definition.inner.is_table
-    if size is None or not counts or one.what == "in each window":
+    if size is None or not counts or one.what == EACH_WINDOW:
         return one
     groups = 1 if definition.domain is None else max(len(definition.groups), 1)
     return one._replace(percent=100 * one.halfwidths[-1] * groups / size)

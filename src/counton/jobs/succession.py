@@ -189,7 +189,8 @@ def _taken_over(before: Definition, step: int, request: Job) -> dict[str, Any]:
     if before.domain is not None and request.domain is None:
         taken |= {"domain": list(before.declared), "other": before.other}
         taken["spare"] = before.spare + len(before.named)
-    if (request.epsilon, request.delta, request.rho) == (None, None, None):
+    stated = (request.epsilon, request.delta, request.rho, request.within)
+    if stated == (None, None, None, None):
         loss = before.guarantee.to_dict()
         taken |= {name: loss[name] for name in ("epsilon", "delta", "rho") if name in loss}
     if before.people is None:

@@ -1,0 +1,139 @@
+"""A job may say how accurate its last release has to be; what that costs follows from the job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from counton import ZCDP, ApproxDP, PureDP, plan
+from counton.errors import InvalidInput, StateError
+from counton.jobs import Job, run
+from counton.jobs.jobfile import load, save
+from counton.jobs.planned import planned_job
+
+from .test_any_statistic import ROWS, made, written
+from .test_planned import NAMES, halfwidths
+
+
+def asked(name: str, folder: Path, **more: Any) -> Job:
+    job = made(name, folder).having(**{"epsilon": None, "within": 200, **more})
+    if name.endswith("once"):
+        return job
+    return job.having(until=more.get("until", "2024-03-01T06:00"), confirmed=True)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_statistic_is_as_accurate_as_wanted(name: str, tmp_path: Path) -> None:
+    """And no more than four digits of epsilon allow."""
+    job = asked(name, tmp_path)
+    with run(job) as outcome:
+        guarantee = outcome.definition.guarantee
+        released = halfwidths(outcome.released().table())
+    assert isinstance(guarantee, PureDP)
+    if name not in ("quantiles", "moments"):  # whose half-widths depend on the rows
+        wanted = {"count": released["count"]} if "count" in released else released
+        assert 0.9 * 200 < max(wanted.values()) <= 200
+    stated = planned_job(job.having(within=None, epsilon=guarantee.epsilon))
+    less = planned_job(job.having(within=None, epsilon=guarantee.epsilon * 999 / 1000))
+    names = [one.what for one in stated.numbers]
+    names = ["count"] if "count" in names else names
+    for planned, kept in ((stated, True), (less, False)):
+        last = max(one.halfwidths[-1] for one in planned.numbers if one.what in names)
+        assert (last <= 200) == kept
+
+
+def test_it_is_a_function_of_what_is_public(tmp_path: Path) -> None:
+    """Other rows, the same guarantee; and what plan says of the same stream."""
+    found = []
+    for name, rows in (("one", ROWS), ("other", ROWS[:1] * 40)):
+        (tmp_path / name).mkdir()
+        job = asked("count", tmp_path / name, strategy=None).having(
+            events=written(tmp_path / name, rows), id=None
+        )
+        with run(job) as outcome:
+            found.append(outcome.definition.guarantee)
+            assert "within" not in str(outcome.stream.details)
+    assert found[0] == found[1] == plan(6, within=200).guarantee
+
+
+@pytest.mark.parametrize(
+    ("more", "kind"),
+    [
+        ({"least": "rho"}, ZCDP),
+        ({"delta": "1e-6", "release": "windows", "strategy": None}, ApproxDP),
+        ({"within": "2%", "size": 10_000}, PureDP),
+        ({"user": "user", "most": 3}, PureDP),
+        ({"by": "page", "domain": "home,shop", "release": "both"}, PureDP),
+        ({"steps": None, "around": 40, "strategy": None}, PureDP),
+        ({"level": 0.5}, PureDP),
+    ],
+    ids=str,
+)
+def test_every_kind_of_job_may_say_it(more: dict[str, Any], kind: type, tmp_path: Path) -> None:
+    job = asked("count", tmp_path, **more)
+    planned = planned_job(job)
+    assert type(planned.spend.guarantee) is kind
+    assert 0.9 * 200 < planned.numbers[0].halfwidths[-1] <= 200
+    with run(job) as outcome:
+        assert outcome.definition.guarantee == planned.spend.guarantee
+
+
+def test_a_later_run_may_say_it_again_and_not_more(tmp_path: Path) -> None:
+    job = asked("average", tmp_path, until="2024-03-01T03:00")
+    run(job).close()
+    later = job.having(until="2024-03-01T04:00")
+    with run(later) as outcome:
+        assert outcome.after == 4
+    run(later.having(within=300)).close()
+    with pytest.raises(StateError, match="within=100 is wanted, but stream 'it' was created with"):
+        run(later.having(within=100))
+    with pytest.raises(StateError, match="the guarantee is"):
+        run(later.having(within=None, epsilon=1))
+
+
+def test_a_stream_that_goes_on_from_another_one_states_its_guarantee(tmp_path: Path) -> None:
+    run(made("count", tmp_path)).close()
+    job = asked("count", tmp_path).having(continues="it", name="next", start=None)
+    with pytest.raises(InvalidInput, match="totals that have noise of their own"):
+        run(job)
+
+
+def test_a_job_file_keeps_it(tmp_path: Path) -> None:
+    job = asked("average", tmp_path, within="mean=3,count=500", size=5000, least="rho")
+    save(job, tmp_path / "nightly.toml")
+    kept = load(tmp_path / "nightly.toml")["it"]
+    assert (kept.within, kept.size, kept.least) == ("mean=3,count=500", 5000, "rho")
+    numbers = {one.what: one.halfwidths[-1] for one in planned_job(kept, size=5000).numbers}
+    assert numbers["mean"] <= 3
+    assert numbers["count"] <= 500
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"epsilon": 1}, "within=200 does not go with epsilon=1, which is what it finds"),
+        ({"rho": 1}, "does not go with rho=1"),
+        ({"expire": True, "steps": None}, "does not go with expire"),
+        ({"least": "delta"}, "least is 'delta'"),
+        ({"least": "rho", "delta": "1e-6"}, "goes with the least epsilon"),
+        ({"within": "2%"}, "state the size, which must be public"),
+        ({"within": "few"}, "within is 'few'"),
+        ({"within": -1}, "must be above 0"),
+        ({"within": "mean=3"}, "one number, without a name"),
+        ({"within": None, "epsilon": 1, "size": 9}, "size=9 needs within"),
+        ({"within": None, "epsilon": 1, "least": "rho"}, "least=rho needs within"),
+        ({"delta": "0.5"}, "delta is 0.5"),
+        ({"size": 0}, "size is 0"),
+        ({"steps": None}, "a new stream needs steps"),
+    ],
+    ids=str,
+)
+def test_what_does_not_go_with_it_is_refused(
+    more: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    job = asked("count", tmp_path)
+    with pytest.raises((InvalidInput, StateError), match=words):
+        run(job.having(**more))
+    assert not Path(str(job.state)).exists()
