@@ -135,6 +135,18 @@ def test_ledgers_are_planned_by_state_and_unit(tmp_path: Path) -> None:
     assert "sales" in str(over.beyond[state])
 
 
+def test_a_ledger_that_states_share_is_told_apart(tmp_path: Path) -> None:
+    shared = tmp_path / "people.db"
+    jobs = {
+        name: made("count", tmp_path).having(state=tmp_path / f"{name}.db", ledger=shared)
+        for name in ("one", "other")
+    }
+    found = planned_jobs(jobs, PureDP(2))
+    assert len(found.accounts) == 2
+    assert found.shared[str(shared)][0].spent == PureDP(2)
+    assert not shared.exists()
+
+
 def test_what_needs_rows_or_a_state_is_said(tmp_path: Path) -> None:
     job = made("count", tmp_path)
     wrong = {

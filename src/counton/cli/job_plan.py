@@ -88,6 +88,10 @@ def _print(found: PlannedFile, failed: Mapping[str, str], size: int | None) -> N
             print_line(console, f"ledger of {state}: {_account(account)}")
         if state in found.beyond:
             print_line(console, f"counton: {state}: {found.beyond[state]}")
+    for ledger, accounts in found.shared.items():
+        for account in accounts:
+            said = _account(account).removesuffix("; no limit")
+            print_line(console, f"shared ledger {ledger}: {said}; its limit stands there")
     for name, said in failed.items():
         print_line(console, f"counton: job {name}: {said}")
     print_line(
@@ -182,4 +186,11 @@ def _as_json(found: PlannedFile, failed: Mapping[str, str]) -> dict[str, object]
         }
         for state, accounts in found.accounts.items()
     }
-    return {"jobs": jobs, "ledgers": ledgers}
+    shared = {
+        ledger: {
+            account.unit: None if account.spent is None else account.spent.to_dict()
+            for account in accounts
+        }
+        for ledger, accounts in found.shared.items()
+    }
+    return {"jobs": jobs, "ledgers": ledgers, "shared_ledgers": shared}

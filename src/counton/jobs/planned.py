@@ -56,6 +56,7 @@ class PlannedJob:
         numbers: what is released.
         needs_size: whether there is more, whose half-width depends on how many rows there are.
         state: where it will be kept.
+        ledger: a state whose limit it shares with others, if any.
         spend: what the ledger of the state will hold.
     """
 
@@ -66,6 +67,7 @@ class PlannedJob:
     numbers: tuple[PlannedNumber, ...]
     needs_size: bool
     state: str
+    ledger: str | None
     spend: Spend
 
     def to_dict(self) -> dict[str, Any]:
@@ -79,6 +81,7 @@ class PlannedJob:
             "protected": self.definition.contribution.describe(self.definition.unit),
             "strategy": repr(self.definition.strategy),
             "state": self.state,
+            "ledger": self.ledger,
             "numbers": [
                 {"of": one.what, "halfwidths": list(one.halfwidths), "percent": one.percent}
                 for one in self.numbers
@@ -112,12 +115,14 @@ class PlannedFile:
         jobs: those that can be planned, by name.
         failed: why others cannot, by name.
         accounts: of each state, what its ledger will hold.
+        shared: of each ledger that states share, what these jobs add to it; its limit stands there.
         beyond: of states whose jobs do not fit their limit, why.
     """
 
     jobs: Mapping[str, PlannedJob]
     failed: Mapping[str, CountonError]
     accounts: Mapping[str, tuple[Account, ...]]
+    shared: Mapping[str, tuple[Account, ...]]
     beyond: Mapping[str, BudgetExceeded]
 
 
@@ -160,7 +165,14 @@ def planned_jobs(
         except BudgetExceeded as error:
             beyond[state] = error
             accounts[state] = _accounts(spends, None)
-    return PlannedFile(planned, failed, accounts, beyond)
+    shared = {
+        ledger: _accounts(
+            {n: one.spend for n, one in planned.items() if one.ledger == ledger}, None
+        )
+        for ledger in dict.fromkeys(one.ledger for one in planned.values())
+        if ledger is not None
+    }
+    return PlannedFile(planned, failed, accounts, shared, beyond)
 
 
 def planned_job(
@@ -184,9 +196,17 @@ def planned_job(
     needs_size = size is None and definition.inner.known_beforehand is not None
     found = [_with_percent(one, definition, size) for one in numbers]
     spend = Spend(job.name, definition.guarantee, definition.unit, definition.contribution.relation)
-    state = os.fspath(job.state)
-    named = job.name if name is None else name
-    return PlannedJob(named, definition, steps, level, tuple(found), needs_size, state, spend)
+    return PlannedJob(
+        name=job.name if name is None else name,
+        definition=definition,
+        steps=steps,
+        level=level,
+        numbers=tuple(found),
+        needs_size=needs_size,
+        state=os.fspath(job.state),
+        ledger=None if job.ledger is None else os.fspath(job.ledger),
+        spend=spend,
+    )
 
 
 def _definition(job: Job) -> Definition:
