@@ -28,6 +28,7 @@ from counton.cli.options import (
     VerifyOptions,
     takes,
 )
+from counton.statistics.known import BESIDE
 
 app = typer.Typer(
     name="counton",
@@ -66,20 +67,20 @@ _PASSED_ON: dict[str, Any] = {
 }
 
 
-@app.command(**_PASSED_ON)
-def count(context: typer.Context) -> None:
-    """Release the running number of events after each window, by group."""
-    from counton.cli.statistic import perform
+def _beside(name: str, says: str) -> None:
+    """The command of a statistic that stands beside ``statistic``."""
 
-    perform("count", context.args)
+    def command(context: typer.Context) -> None:
+        from counton.cli.statistic import perform
+
+        perform(name, context.args)
+
+    command.__doc__ = says
+    app.command(name=name, **_PASSED_ON)(command)
 
 
-@app.command(name="sum", **_PASSED_ON)
-def total(context: typer.Context) -> None:
-    """Release the running sum of a column: values clipped to bounds and put on a grid."""
-    from counton.cli.statistic import perform
-
-    perform("sum", context.args)
+for _name, _says in BESIDE.items():
+    _beside(_name, _says)
 
 
 @app.command(name="statistic", **_PASSED_ON)
@@ -338,30 +339,6 @@ def verify(options: VerifyOptions) -> None:
     from counton.cli.inspection import print_verification
 
     print_verification(options)
-
-
-@app.command(**_PASSED_ON)
-def hierarchy(context: typer.Context) -> None:
-    """Release counts at all levels of a hierarchy; they add up, over space and over time."""
-    from counton.cli.statistic import perform
-
-    perform("hierarchy", context.args)
-
-
-@app.command(**_PASSED_ON)
-def contingency(context: typer.Context) -> None:
-    """Release a contingency table with all its margins; they add up, at every step too."""
-    from counton.cli.statistic import perform
-
-    perform("contingency", context.args)
-
-
-@app.command(**_PASSED_ON)
-def ranges(context: typer.Context) -> None:
-    """Release a line of counts so that every interval is accurate, at every step too."""
-    from counton.cli.statistic import perform
-
-    perform("ranges", context.args)
 
 
 @app.command()

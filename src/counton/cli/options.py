@@ -22,6 +22,7 @@ from counton.errors import InvalidInput
 from counton.jobs.fields import options_of
 from counton.jobs.job import Job
 from counton.options import Option
+from counton.statistics.known import BESIDE
 
 _WIDTH = 94
 JSON = "print one JSON object and nothing else"
@@ -60,8 +61,8 @@ class Commands(TyperGroup):
 
             near, statistic = get_close_matches(name, self.commands, 1, 0.8), nearest(name)
             if statistic is not None and not near:
-                alone = statistic in ("count", "sum", "hierarchy", "ranges", "contingency")
-                command = f"counton {statistic}" if alone else f"counton statistic {statistic}"
+                beside = statistic in BESIDE
+                command = f"counton {statistic}" if beside else f"counton statistic {statistic}"
                 ctx.fail(f"No such command {name!r}. Did you mean {command!r}?")
         return super().resolve_command(ctx, args)
 

@@ -14,6 +14,8 @@ from counton.cli.options import (
     OnceOptions,
     Printing,
     of_statistic,
+    option_names,
+    option_names_of_statistics,
     takes,
 )
 from counton.errors import InvalidInput, field
@@ -50,7 +52,7 @@ def commands() -> typer.Typer:
         """Release a statistic of events, step by step as they arrive."""
 
     for name in keywords():
-        if name not in ("count", "sum"):
+        if not statistic_class(name).additive:  # those stand beside it alone
             command_of(app, name, statistic_class(name).says)
     return app
 
@@ -68,7 +70,9 @@ def perform(name: str, words: list[str]) -> None:
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    command_of(app, name, f"{statistic_class(name).says}\n\n{_MORE[name]}")
+    of = statistic_class(name)
+    more = InvalidInput(of.help).translate(option_names_of_statistics() | option_names(Job))
+    command_of(app, name, f"{of.says}\n\n{more}")
     app(words, prog_name=f"counton {name}")
 
 
@@ -93,39 +97,6 @@ def command_of(app: typer.Typer, name: str, says: str) -> None:
         kinds = (Job, Printing)
     command.__name__, command.__doc__ = name, says
     app.command(name=name, cls=Grouped)(takes(*kinds, **of_statistic(name))(command))
-
-
-#: What the help of statistics says besides, which have commands beside ``statistic``.
-_MORE = {
-    "count": (
-        "A new stream needs --time, --every, --steps, --from and a guarantee; a later run "
-        "continues it and may leave them out. More data later: run the same command again, as "
-        "every night."
-    ),
-    "sum": (
-        "As count, and a new stream also needs --value, --lower, --upper and --resolution, all "
-        "chosen without looking at the data."
-    ),
-    "hierarchy": (
-        "With --time rows are events, or with --value counts: a stream as that of count, in which "
-        "all levels are released after each window. Without --time all rows are released "
-        "once for a name in a state: the same command again shows the same numbers. Without "
-        "--target every level is equally accurate; with --target and no guarantee the cost of the "
-        "wanted accuracy is computed."
-    ),
-    "contingency": (
-        "With --time a stream as that of count, in which all margins are released after each "
-        "window. Without --time one release for a name in a state: the same command again shows "
-        "the same numbers. The table has every margin, with empty columns where it adds up all "
-        "values."
-    ),
-    "ranges": (
-        "With --time a stream as that of count, whose rows say by --label in which cell they "
-        "count; --line chooses how cells are measured. Without --time one release for a name in a "
-        "state: the same command again shows the same numbers. How many cells there are is "
-        "published, and so are their labels, if they have any."
-    ),
-}
 
 
 def parsed(words: str) -> Statistic:

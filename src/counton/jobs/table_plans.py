@@ -10,16 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from counton.errors import InvalidInput
-from counton.exact import figures
 from counton.jobs import statements
 from counton.jobs.definition import Definition, ask, define
 from counton.jobs.job import Job
 from counton.jobs.public_tables import numbered
-from counton.statistics import Ranges
 from counton.statistics.fitted import TableStatistic
-
-#: Strategies for a line that are told.
-_LINES = 8
 
 
 @dataclass(frozen=True)
@@ -63,12 +58,7 @@ def planned_table(job: Job) -> TablePlan:
     if definition.once:
         law = _law(definition)
         words.append(("noise", f"{law.family}. {statistic.mechanism}"))
-        if isinstance(statistic, Ranges):
-            lines = statistic.lines(definition.guarantee).choices[:_LINES]
-            errors = (
-                f"{one.name} with {one.family} {figures(one.expected_error)}" for one in lines
-            )
-            words.append(("lines", f"total squared error by strategy: {', '.join(errors)}"))
+        words += statistic.choices_in_words(definition.guarantee)
         return TablePlan(tuple(words), tuple(statistic.spread(law.std)))
     steps = definition.strategy.horizon
     assert steps is not None

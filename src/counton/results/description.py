@@ -21,8 +21,8 @@ from counton.mechanisms import StreamTerms
 from counton.mechanisms.discovery import Discovery
 from counton.privacy import Contribution, Guarantee
 from counton.privacy.guarantees import people_in_words, plural
-from counton.statistics import Count, Statistic, Sum
-from counton.statistics.known import statistic_named
+from counton.statistics import Statistic
+from counton.statistics.known import keywords, statistic_named
 from counton.statistics.running import statistic_of
 from counton.strategies import StreamStrategy, strategy_from_dict
 from counton.windows import Once, Windows
@@ -190,7 +190,7 @@ class Description:
     @property
     def subject(self) -> str:
         """What is counted or added up."""
-        if self.what not in ("count", "distinct"):
+        if self.value is not None:
             return f"sum of {self.value}"
         if self.people is None:
             return f"number of {plural(self.unit)}"
@@ -299,13 +299,8 @@ def statistic_kept(terms: StreamTerms, what: str) -> Statistic:
     """The statistic of a stream, by its terms and its name."""
     if terms.statistic is not None:
         return statistic_of(terms)[0]
-    if what != "sum":
-        return Count()
-    held = terms.contribution
-    assert held.lower is not None
-    assert held.upper is not None
-    assert held.resolution is not None
-    return Sum(held.lower, held.upper, held.resolution)
+    of = statistic_named(what) if what in keywords() else Statistic
+    return of.of_contribution(terms.contribution)
 
 
 def windows_to_dict(windows: Windows, *, local: bool = False) -> dict[str, Any]:

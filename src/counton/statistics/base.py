@@ -157,6 +157,7 @@ class Statistic(ABC):
         unprotected: what its unit does not cover, in words.
         keyword: its name in commands, job files and tables; "": it has none, and is given as such.
         says: what it is, in one line.
+        help: what the help of its command says besides; a `counton.errors.field` is an option.
         phrase: what it is in a sentence that begins "The running"; its parameters in braces.
         also_called: other words that people look for it by.
         options: what defines it in a command or a job file, besides what every job states.
@@ -175,6 +176,7 @@ class Statistic(ABC):
 
     keyword: ClassVar[str] = ""
     says: ClassVar[str] = ""
+    help: ClassVar[str] = ""
     phrase: ClassVar[str] = ""
     also_called: ClassVar[tuple[str, ...]] = ()
     options: ClassVar[tuple[Option, ...]] = ()
@@ -208,6 +210,17 @@ class Statistic(ABC):
         """
         stated.needed(*(one.name for one in cls.options if one.needed and not one.column))
         return cls(**stated.only(*(one.name for one in cls.options if not one.column)))
+
+    @classmethod
+    def of_contribution(cls, held: Contribution) -> Statistic:
+        """The statistic of a stream whose terms name none: a number of rows, of which it is made.
+
+        Args:
+            held: of the stream.
+        """
+        from counton.statistics.count import Count
+
+        return Count()
 
     @classmethod
     def columns_of_job(cls, stated: Statement) -> OwnColumns:

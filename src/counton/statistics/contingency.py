@@ -61,6 +61,12 @@ class Contingency(GridCells):
 
     keyword = stream = "contingency"
     says = "How much there is of all combinations of some columns' values, with all margins."
+    help = (
+        f"With {field('time')} a stream as that of count, in which all margins are released after "
+        f"each window. Without {field('time')} one release for a name in a state: the same command "
+        f"again shows the same numbers. The table has every margin, with empty columns where it "
+        f"adds up all values."
+    )
     phrase = "contingency table of {columns}"
     drawing = Drawing("Running {counted}", "{counted}", once="margins")
     also_called = ("crosstab", "table")

@@ -36,6 +36,11 @@ class Count(Tallied):
     stream = "events"
     windowed = finds = True
     says = "The number of rows."
+    help = (
+        f"A new stream needs {field('time')}, {field('every')}, {field('steps')}, "
+        f"{field('start')} and a guarantee; a later run continues it and may leave them out. More "
+        f"data later: run the same command again, as every night."
+    )
     also_called = ("number", "events", "rows", "histogram")
     shows = ("sums",)
     counts_rows = True
@@ -103,6 +108,10 @@ class Sum(Tallied):
     stream = "events"
     windowed = True
     says = "What a column adds up to: values clipped to bounds and put on a grid."
+    help = (
+        f"As count, and a new stream also needs {field('value')}, {field('lower')}, "
+        f"{field('upper')} and {field('resolution')}, all chosen without looking at the data."
+    )
     also_called = ("total", "totals")
     options = (VALUE, LOWER, UPPER, RESOLUTION)
     shows = ("sums",)
@@ -132,6 +141,14 @@ class Sum(Tallied):
                 absent,
             )
         return super().from_job(stated)
+
+    @classmethod
+    def of_contribution(cls, held: Contribution) -> Statistic:
+        """See `Statistic.of_contribution`."""
+        assert held.lower is not None
+        assert held.upper is not None
+        assert held.resolution is not None
+        return cls(held.lower, held.upper, held.resolution)
 
     @property
     def parameters(self) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -83,6 +84,10 @@ class TableStatistic(Fitted):
     @abstractmethod
     def spread(self, std: float) -> list[dict[str, Any]]:
         """Largest standard deviations by what is read, where each measured cell has this one."""
+
+    def choices_in_words(self, guarantee: Guarantee) -> Sequence[tuple[str, str]]:
+        """What it could be measured by at one go: names, and what stands beside them."""
+        return ()
 
     def accuracy(self, guarantee: Guarantee, horizon: int = 1) -> list[dict[str, Any]]:
         """How accurate the table would be: known before any data.

@@ -107,6 +107,13 @@ class Hierarchy(TableStatistic):
 
     keyword = stream = "hierarchy"
     says = "How much there is at every node of a tree, adding up over space and time."
+    help = (
+        f"With {field('time')} rows are events, or with {field('value')} counts: a stream as that "
+        f"of count, in which all levels are released after each window. Without {field('time')} "
+        f"all rows are released once for a name in a state: the same command again shows the same "
+        f"numbers. Without {field('target')} every level is equally accurate; with "
+        f"{field('target')} and no guarantee the cost of the wanted accuracy is computed."
+    )
     phrase = "table of counts at the levels {levels} of a hierarchy"
     drawing = Drawing("Running {counted}", "{counted}", once="tree")
     options = (

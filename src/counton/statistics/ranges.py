@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from counton.arrays import Integers
 from counton.columns import TextTable, readable, refuse_added
-from counton.errors import InvalidInput
-from counton.exact import check_integer, quoted
+from counton.errors import InvalidInput, field
+from counton.exact import check_integer, figures, quoted
 from counton.mechanisms import Release
 from counton.mechanisms.fit import Fit
 from counton.options import COUNTS, LINE, REPLACE, ROWS, Option, Statement
@@ -38,6 +38,10 @@ _COMPARED, _DENSE = ("identity", "haar", "hierarchy", "optimal"), 256
 #: Names of strategies: those whose answers add up, and those whose weights have room over time.
 _ONCE = tuple(name for name in NAMES if name != "dyadic")
 _LINES = tuple(name for name in _ONCE if name != "square_root")
+
+
+#: Strategies for a line that are told.
+_LISTED = 8
 
 
 class Ranges(GridCells):
@@ -72,6 +76,13 @@ class Ranges(GridCells):
 
     keyword = stream = "ranges"
     says = "A line of cells of which every interval is accurate."
+    help = (
+        f"With {field('time')} a stream as that of count, whose rows say by {field('label')} in "
+        f"which cell they count; {field('line')} chooses how cells are measured. Without "
+        f"{field('time')} one release for a name in a state: the same command again shows the same "
+        f"numbers. How many cells there are is published, and so are their labels, if they have "
+        f"any."
+    )
     phrase = "line of counts, for sums over any of its ranges,"
     drawing = Drawing("Running {counted}", "{counted}", once="line")
     options = (
@@ -195,6 +206,14 @@ class Ranges(GridCells):
             return super().settled(guarantee, horizon)
         grid = self.lines(guarantee).best.grid
         return type(self)(**self._own(), **self._common(), grid=grid)
+
+    def choices_in_words(self, guarantee: Guarantee) -> Sequence[tuple[str, str]]:
+        """See `TableStatistic.choices_in_words`: the lines of least error."""
+        errors = (
+            f"{one.name} with {one.family} {figures(one.expected_error)}"
+            for one in self.lines(guarantee).choices[:_LISTED]
+        )
+        return [("lines", f"total squared error by strategy: {', '.join(errors)}")]
 
     def lines(self, guarantee: Guarantee) -> RangesPlan:
         """All strategies for the cells by their error in a stream of one step.

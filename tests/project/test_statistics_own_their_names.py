@@ -1,0 +1,76 @@
+"""A statistic owns its room: no file outside `statistics/` names one, but those that register it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import counton
+from counton.statistics.known import KNOWN, keywords
+
+HOME = Path(counton.__file__).parent
+#: Words that are names of statistics and mean something else where they stand, by file.
+OTHER_WORDS = {
+    ("cli/demo.py", "count"),  # the command that the demonstration shows
+    ("cli/inspection.py", "count"),  # the unit of a plan that names no statistic
+    ("columns.py", "sum"),  # a column
+    ("events/tally.py", "count"),  # a column
+    ("jobs/definition.py", "distinct"),  # an option of people
+    ("literature.py", "ranges"),  # a paper
+    ("plans/largest_error.py", "ranges"),  # a workload
+    ("plans/planning.py", "ranges"),  # a workload
+    ("plans/ranges.py", "ranges"),  # a workload
+    ("plots/statistic_charts.py", "count"),  # a column
+    ("plots/tables.py", "count"),  # an axis
+    ("results/cells.py", "sum"),  # a column
+    ("results/wording.py", "edges"),  # a parameter
+    ("results/wording.py", "sum"),  # a word of a phrase
+}
+#: Below these nobody knows statistics: their words are of mathematics.
+BELOW = ("statistics", "strategies", "mechanisms", "privacy", "noise", "testing")
+#: The job of a file that says no statistic.
+DEFAULTS = {("jobs/jobfile.py", "count")}
+
+
+def named_in(text: str) -> Iterator[str]:
+    """Classes of statistics that a file imports, and names of statistics among its texts."""
+    tree = ast.parse(text)
+    sentences = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef)
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("counton."):
+            yield from (one.name for one in node.names if one.name in set(KNOWN) - {"Grouped"})
+        elif isinstance(node, ast.Constant) and id(node) not in sentences:
+            yield from (one for one in keywords() if one == node.value)
+
+
+def test_no_other_file_names_a_statistic() -> None:
+    found = set()
+    for file in HOME.rglob("*.py"):
+        place = file.relative_to(HOME).as_posix()
+        if place.partition("/")[0] not in BELOW and file.name != "__init__.py":
+            found |= {(place, name) for name in named_in(file.read_text(encoding="utf-8"))}
+    assert found - OTHER_WORDS - DEFAULTS == set()
+    assert OTHER_WORDS | DEFAULTS <= found  # what is gone leaves the list
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "from counton.statistics import TopK\nisinstance(statistic, TopK)",
+        "from counton.statistics.ranges import Ranges",
+        "alone = statistic in ('top-k', 'cuts')",
+        "MORE = {'hierarchy': 'With --time rows are events.'}",
+    ],
+)
+def test_a_file_that_names_one_is_found(wrong: str) -> None:
+    assert [*named_in(wrong)]
+    assert not [*named_in('"""Of a hierarchy."""\nwords = "of a hierarchy"')]
