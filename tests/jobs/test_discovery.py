@@ -278,6 +278,7 @@ def test_a_ranking_says_at_every_door_how_many_it_ranks_and_among_how_many(tmp_p
     for found in (export(state), read(out), read(public)):
         assert found.table().equals(own)
     assert own["rank"].max() == 1
+    assert written.definition.subject == "number of events"
     with run(asked(tmp_path, visits(), what="top-k", top=1, room=10**6)) as outcome:
         wide = outcome.released().table()
     assert export(state).table().equals(wide)

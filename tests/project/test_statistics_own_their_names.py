@@ -1,4 +1,4 @@
-"""A statistic owns its room: no file outside `statistics/` names one, but those that register it."""
+"""A statistic owns its room: no file outside `statistics/` names one, but what registers it."""
 
 from __future__ import annotations
 
@@ -19,10 +19,12 @@ OTHER_WORDS = {
     ("columns.py", "sum"),  # a column
     ("events/tally.py", "count"),  # a column
     ("jobs/definition.py", "distinct"),  # an option of people
+    ("jobs/planned.py", "count"),  # a row of a reading
     ("literature.py", "ranges"),  # a paper
     ("plans/largest_error.py", "ranges"),  # a workload
     ("plans/planning.py", "ranges"),  # a workload
     ("plans/ranges.py", "ranges"),  # a workload
+    ("plans/least.py", "count"),  # a part that a wanted accuracy names
     ("plots/statistic_charts.py", "count"),  # a column
     ("plots/tables.py", "count"),  # an axis
     ("results/cells.py", "sum"),  # a column
@@ -31,6 +33,8 @@ OTHER_WORDS = {
 }
 #: Below these nobody knows statistics: their words are of mathematics.
 BELOW = ("statistics", "strategies", "mechanisms", "privacy", "noise", "testing")
+#: Where the classes of statistics are imported from.
+_ROOM = "counton.statistics"
 #: The job of a file that says no statistic.
 DEFAULTS = {("jobs/jobfile.py", "count")}
 
@@ -46,7 +50,7 @@ def named_in(text: str) -> Iterator[str]:
         and isinstance(node.body[0], ast.Expr)
     }
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("counton."):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(_ROOM):
             yield from (one.name for one in node.names if one.name in set(KNOWN) - {"Grouped"})
         elif isinstance(node, ast.Constant) and id(node) not in sentences:
             yield from (one for one in keywords() if one == node.value)
@@ -59,7 +63,7 @@ def test_no_other_file_names_a_statistic() -> None:
         if place.partition("/")[0] not in BELOW and file.name != "__init__.py":
             found |= {(place, name) for name in named_in(file.read_text(encoding="utf-8"))}
     assert found - OTHER_WORDS - DEFAULTS == set()
-    assert OTHER_WORDS | DEFAULTS <= found  # what is gone leaves the list
+    assert found >= OTHER_WORDS | DEFAULTS  # what is gone leaves the list
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from counton.cli.options import (
     Printing,
     of_statistic,
     option_names,
-    option_names_of_statistics,
     takes,
 )
 from counton.errors import InvalidInput, field
@@ -71,7 +70,8 @@ def perform(name: str, words: list[str]) -> None:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     of = statistic_class(name)
-    more = InvalidInput(of.help).translate(option_names_of_statistics() | option_names(Job))
+    own = {option.name: f"--{option.key}" for option in of.options}
+    more = InvalidInput(of.help).translate(own | option_names(Job))
     command_of(app, name, f"{of.says}\n\n{more}")
     app(words, prog_name=f"counton {name}")
 
