@@ -106,6 +106,7 @@ def test_rows_that_are_expected_say_how_far_off_a_mean_is(tmp_path: Path) -> Non
     percent = few[2].percent
     assert percent is not None
     assert percent == pytest.approx(few[2].halfwidths[-1] / 100)
+    assert planned_job(job.having(epsilon=None, within=20, size=10_000)).numbers[0].what == "mean"
     groups = planned_job(whole("count", tmp_path, by="page", domain="home,shop"), size=10_000)
     assert groups.numbers[0].percent == pytest.approx(groups.numbers[0].halfwidths[-1] / 50)
 

@@ -71,11 +71,15 @@ def _print(found: PlannedFile, failed: Mapping[str, str], size: int | None) -> N
         print_table(console, _table([*found.jobs.values()], shares, size))
         levels = {f"{100 * job.level:g}%" for job in found.jobs.values()}
         print_line(console, f"±: half-width of the {' or '.join(sorted(levels))} interval")
+    several = [
+        name
+        for name, job in found.jobs.items()
+        if job.definition.domain and any(one.percent is not None for one in job.numbers)
+    ]
     if size is not None:
         print_line(console, f"of {size:,}: the last one, in per cent of that many rows")
-    several = [name for name, job in found.jobs.items() if job.definition.domain]
-    if size is not None and several:
-        print_line(console, f"of {', '.join(several)}: of an even share of them for each group")
+    if several:
+        print_line(console, f"of {', '.join(several)}: of an even share of the rows for each group")
     more = [name for name, job in found.jobs.items() if job.needs_size]
     if more:
         print_line(
@@ -128,8 +132,8 @@ def _table(jobs: Sequence[PlannedJob], shares: Mapping[str, float], size: int | 
     table.add_column("number", overflow="fold")
     for name in ("first", "middle", "last"):
         table.add_column(name, justify="right")
-    if size is not None:
-        table.add_column(f"of {size:,}", justify="right")
+    if parts := any(number.percent is not None for job in jobs for number in job.numbers):
+        table.add_column("of size" if size is None else f"of {size:,}", justify="right")
     table.add_column("budget", justify="right")
     for job in jobs:
         for place, number in enumerate(job.numbers):
@@ -138,7 +142,7 @@ def _table(jobs: Sequence[PlannedJob], shares: Mapping[str, float], size: int | 
             share = shares.get(job.name, math.nan) if not place else math.nan
             row = [job.name if not place else "", number.what or _only(job)]
             row += [first if last else "", *(middle or [""]), *(last or [first])]
-            if size is not None:
+            if parts:
                 row.append("" if number.percent is None else f"{figures(number.percent)}%")
             table.add_row(*row, "" if math.isnan(share) else f"{share:.0%}")
     return table

@@ -139,7 +139,8 @@ def planned_jobs(
         jobs: by name.
         limit: what each state may spend.
         level: probability with which intervals hold; None: as each job has it.
-        size: how many rows there will be by the last step, where that is public.
+        size: how many rows there will be by the last step, where that is public; None: as each job
+            has it.
 
     >>> job = Job("count", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01",
     ...           steps=52, epsilon=1)
@@ -185,6 +186,7 @@ def planned_job(
             read.
     """
     definition = _definition(job)
+    size = job.size if size is None else size
     level = float(job.level if level is None else level)
     last = last_step(definition, job.around) or job.steps or _AROUND
     steps = tuple(dict.fromkeys((1, (last + 1) // 2, last)))

@@ -122,7 +122,8 @@ def _together(found: dict[str, float]) -> dict[str, float]:
 def _labels(columns: Mapping[str, NDArray[Any]], count: int) -> list[str]:
     """What each row is called; rows that are called the same are of one kind."""
     if "name" in columns:
-        return [str(one) for one in columns["name"]]
+        parts = columns.get("statistic", np.full(count, ""))  # of a report
+        return [f"{part} {one}".strip() for part, one in zip(parts, columns["name"], strict=True)]
     if "level" in columns:
         return [str(one) for one in columns["level"]]
     if "share" in columns:
