@@ -46,7 +46,7 @@ PRIVATE = (
         ("tests/events/test_rows_alone.py", "tests/jobs/test_neighbours.py"),
     ),
     Room(
-        ("jobs/people.py", "store/marks.py", "jobs/private_domain.py"),
+        ("jobs/people.py", "jobs/forgetting.py", "store/marks.py", "jobs/private_domain.py"),
         "no more of a person's rows count than stated, in files of all events and of new ones",
         ("tests/jobs/test_people.py", "tests/jobs/test_neighbours.py"),
     ),

@@ -15,6 +15,7 @@ from counton.cli.options import (
     EndOptions,
     ExportOptions,
     FitOptions,
+    ForgetOptions,
     InspectOptions,
     LedgerOptions,
     LeftOutOptions,
@@ -217,6 +218,19 @@ def show(options: ShowOptions) -> None:
             f"a state, which is shown as a whole: leave it out"
         )
     print_state(options.state, options.json)
+
+
+@app.command()
+@takes(ForgetOptions)
+def forget(options: ForgetOptions) -> None:
+    """Delete what a state keeps of a person: digests of whose rows have counted, and which.
+
+    What was released stays, and what was added to sums stays in them. Nobody may write the state
+    meanwhile. The person's rows, and copies of the state, are yours to delete.
+    """
+    from counton.cli.forgetting import print_forgotten
+
+    print_forgotten(options)
 
 
 @app.command()

@@ -303,6 +303,18 @@ class EndOptions:
 
 
 @dataclass(frozen=True)
+class ForgetOptions:
+    """Options of ``forget``."""
+
+    person: str = argument("the user, as the rows have it")
+    state: str = option(..., "SQLite file or database URL that keeps the streams; secret")
+    name: str | None = option(None, "of one stream; default: all of the state")
+    key: str | None = option(
+        None, "where the key is kept: a file, env:NAME or command:...; default: STATE.key"
+    )
+
+
+@dataclass(frozen=True)
 class _OneState:
     place: str | None = optional_argument("SQLite file or database URL that keeps it all; secret")
     named: str | None = option(None, "the same, in an option as of other commands", "--state")

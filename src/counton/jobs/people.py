@@ -48,6 +48,10 @@ from counton.store import Stream, marks
 _DAY_US = 86_400_000_000
 _LENGTHS = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000}
 _CELL = ("step", "group", "total")
+#: The purpose of digests of users, and the kind of marks that refuse new ones of a bucket.
+USER, REFUSED = 1, "refused"
+#: Into so many parts all users fall, of which one is refused for each person who was forgotten.
+BUCKETS = 1024
 #: Fewer rows of users known in the same windows may be chance.
 _FEW = 3
 
@@ -72,7 +76,7 @@ class Held:
             wanted.append(pl.col("group").cast(pl.Enum(list(domain)), strict=False))
         if columns.parts:
             wanted.append(pl.col("total"))
-        for purpose, name in enumerate(("user", "id"), 1):
+        for purpose, name in enumerate(("user", "id"), USER):
             if getattr(columns, name) is not None:
                 digests = partial(_digests, self._secret, purpose)
                 column = pl.col(name).fill_null("")
@@ -99,6 +103,11 @@ class Held:
         if adds is not None and by_row(adds):
             inside &= total >= 0  # else it is of no cell that is known
         return frame.drop(PART, strict=False).filter(inside).with_columns(group=group, total=total)
+
+
+def bucket_of(digests: Any) -> Any:
+    """Which part of all users a digest, or each of several, falls into."""
+    return np.asarray(digests, np.uint64) % np.uint64(BUCKETS)
 
 
 def _digests(secret: marks.Secret, purpose: int, texts: pl.Series) -> pl.Series:
@@ -224,7 +233,7 @@ class Bounding:
             first = None
             if self._people.per is not None and target:
                 first = self._first_open(target)
-                forgotten.append(("user", first))
+                forgotten += [("user", first), (REFUSED, first)]
             added += [part for part in chosen.users if first is None or part.period >= first]
         former: dict[tuple[str, int], list[marks.MarkSet]] = {}
         for part in self._kept:
@@ -317,6 +326,9 @@ class Bounding:
         only the others are looked at row by row.
         """
         before = self._before()
+        looked_over = frame.height
+        frame = self._not_refused(frame, before)
+        refused = looked_over - frame.height
         rows = _Columns(frame)
         alone = 1 if people.distinct or people.first else people.most
         added: dict[int, marks.MarkSet] = {}
@@ -369,8 +381,25 @@ class Bounding:
             pl.concat([counted, chosen.select(counted.columns)]),
             list(added.values()),
             0 if self._append else known,
-            looked_at.height - chosen.height,
+            looked_at.height - chosen.height + refused,
         )
+
+    def _not_refused(self, frame: pl.DataFrame, before: dict[int, marks.MarkSet]) -> pl.DataFrame:
+        """Rows without those that might be of a person who was forgotten: see `forgetting`.
+
+        Whether a row stays depends on its own user's rows alone, and on who was asked to be
+        forgotten.
+        """
+        parts = [*self._parts_of(REFUSED)]
+        if not parts:
+            return frame
+        users, periods = frame["user"].to_numpy(), frame["period"].to_numpy()
+        refused = np.zeros(frame.height, np.bool_)
+        for part in parts:
+            refused |= np.isin(bucket_of(users), part.digests) & (periods <= part.period)
+        for period, part in before.items():
+            refused &= ~((periods == period) & np.isin(users, part.digests))
+        return frame.filter(pl.Series(~refused, dtype=pl.Boolean))
 
     def _before_named(self) -> NDArray[np.int64] | None:
         """In which group each was counted before it was named; None where that is its own."""

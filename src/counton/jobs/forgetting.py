@@ -1,0 +1,181 @@
+"""To forget a person: what a state keeps of one is deleted, and no bound is exceeded by that.
+
+Of people whose rows are bounded a state keeps keyed digests: whose rows count, and which. Without
+them the same person could count anew, twice as much as is promised. So one more thing is kept in
+their place, and it names nobody: a *refused* bucket, one of `BUCKETS` into which all digests fall.
+Who is new and falls into it does not count any more, in any period up to the one in which the
+person was forgotten; whoever is known already goes on. The bucket is a function of the name that
+was asked for, whether the state knew it or not. So with or without a person's rows, the same rows
+of all others count, and the person's own are at most as many as before.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+import sqlalchemy as sa
+
+from counton.errors import InvalidInput, field
+from counton.jobs.definition import Definition
+from counton.jobs.guards import LATE_DAYS
+from counton.jobs.people import BUCKETS, REFUSED, USER, bucket_of, period_of
+from counton.private import Private, open_private
+from counton.store import Store, Stream, marks
+from counton.store.compacting import compact
+from counton.store.inbox import left_out, waiting
+from counton.store.keyfile import Kept
+
+
+class Forgotten(NamedTuple):
+    """What was done for one stream.
+
+    Attributes:
+        name: of the stream.
+        keeps: what it keeps of people: "digests", or "sums" alone, of which nothing is deleted.
+        marks: how many rows of the person were known. Exact: only for the operator.
+    """
+
+    name: str
+    keeps: str
+    marks: Private[int]
+
+
+def forget(
+    state: str | os.PathLike[str],
+    person: str,
+    *,
+    name: str | None = None,
+    key: Kept = None,
+    now: datetime | None = None,
+) -> list[Forgotten]:
+    """Delete what a state keeps of a person, in all of its streams or in one.
+
+    What was released stays released, and what was added to sums stays in them. Nobody may write the
+    streams meanwhile.
+
+    Args:
+        state: path of a SQLite file, or a database URL.
+        person: as the column of users has it.
+        name: of one stream; None: all.
+        key: where the streams' key is kept, as of `Stream.open`.
+        now: what the clock says, aware; None: that of this machine.
+
+    Raises:
+        InvalidInput: a stream keeps rows or an exact table, rows wait in an inbox, or there are
+            rows of the person that are dated later than now; nothing is deleted.
+        StateError, WrongKey: as of `Stream.open`.
+    """
+    given: object = person
+    if not isinstance(given, str) or not given:
+        raise InvalidInput(f"{field('person')} is no text; give the user as the rows have it")
+    done = []
+    with Store(state) as store:
+        names = store.streams if name is None else (name,)
+        for one in names:
+            store.reader(one)  # it is there
+            _refuse_waiting(store, one)
+        kept = {one: _definition(store, one) for one in names}
+    for one, definition in kept.items():
+        if definition is None or definition.people is None:
+            done.append(Forgotten(one, "sums", Private(0)))
+            continue
+        done.append(Forgotten(one, "digests", _forgotten(state, one, person, key, definition, now)))
+    compact(state)
+    return done
+
+
+def _definition(store: Store, name: str) -> Definition | None:
+    found = store.find(name)
+    assert found is not None
+    if "every" not in found.details and "once" not in found.details:
+        return None  # of a program, which gives sums
+    definition = Definition.reopen(found.terms, found.details)
+    if definition.ordered:
+        raise InvalidInput(
+            f"stream {name!r} is of {definition.statistic!r}, which keeps exactly what was counted "
+            f"(users, edges, letters), and cannot forget one of them: end it, and delete the state "
+            f"when nothing in it is needed any more"
+        )
+    if definition.columns.id is not None and definition.people is None:
+        raise InvalidInput(
+            f"stream {name!r} keeps digests of ids, and does not know whose they are: they go by "
+            f"themselves {LATE_DAYS} days after their rows were counted"
+        )
+    return definition
+
+
+def _refuse_waiting(store: Store, name: str) -> None:
+    """Refuse while rows wait, as they were sent: whose they are is not known yet."""
+    with store.database.transaction(write=False) as connection:
+        inspect = sa.inspect(connection)
+        if not inspect.has_table(waiting.name):
+            return
+        from counton.store import schema
+
+        query = sa.select(schema.streams.c.id).where(schema.streams.c.name == name)
+        stream = connection.execute(query).scalar_one()
+        for table in (waiting, left_out):
+            count = sa.select(sa.func.count()).where(table.c.stream_id == stream)
+            if connection.execute(count).scalar_one():
+                raise InvalidInput(
+                    f"rows wait in the inbox of stream {name!r}, as they were sent, and whose they "
+                    f"are is not known before they are counted: let the service count them, or "
+                    f"drop those that were left out (counton serve-left-out), then forget"
+                )
+
+
+def _forgotten(
+    state: str | os.PathLike[str],
+    name: str,
+    person: str,
+    key: Kept,
+    definition: Definition,
+    now: datetime | None,
+) -> Private[int]:
+    people = definition.people
+    assert people is not None
+    moment = datetime.now(UTC) if now is None else now
+    clock = pl.DataFrame({"us": [int(moment.timestamp() * 1_000_000)]})
+    zone = definition.windows.timezone
+    last = int(clock.select(period_of(pl.col("us"), people.per, zone)).item())
+    with Store(state) as store:
+        known = store.secret(name, key)
+    secret = marks.Secret.fresh() if known is None else known
+    text = person.encode()
+    (digest,) = secret.digests(text, np.array([len(text)]), USER)
+    with Stream.open(state, name, key=key) as stream:
+        parts = [*open_private(stream.marks("user"))]
+        theirs = [part for part in parts if (part.digests == digest).any()]
+        if any(part.period > last for part in theirs):
+            raise InvalidInput(
+                f"stream {name!r} has counted rows of this person that are dated later than now: "
+                f"forget them when that time has come; nothing was deleted"
+            )
+        gone = sum(int((part.digests == digest).sum()) for part in theirs)
+        periods = {part.period for part in theirs}
+        rest = [_without(parts, period, digest) for period in sorted(periods)]
+        bucket = marks.MarkSet(REFUSED, last, np.array([bucket_of(digest)], np.uint64))
+        change = marks.Change(
+            secret,
+            [*(part for part in rest if len(part.digests)), bucket],
+            [("user", period) for period in sorted(periods)],
+        )
+        stream.observe({}, remembered=change)
+    return Private(gone)
+
+
+def _without(parts: Sequence[marks.MarkSet], period: int, digest: np.uint64) -> marks.MarkSet:
+    """All parts of a period as one, without a digest."""
+    whole = marks.merged([part for part in parts if part.period == period])
+    stays = whole.digests != digest
+    return marks.MarkSet(
+        whole.kind, period, whole.digests[stays], tuple(fact[stays] for fact in whole.facts)
+    )
+
+
+__all__ = ["BUCKETS", "Forgotten", "forget"]
