@@ -204,7 +204,7 @@ def test_the_rooms_of_rows_are_forbidden_where_they_open() -> None:
     forbidden = {module for one in contracts for module in one.get("forbidden_modules", ())}
     rooms = {f"counton.{file.removesuffix('.py').replace('/', '.')}" for file, _ in openings()}
     called = {  # what a command or a page calls, and what hands on what is closed
-        *("counton.jobs.released", "counton.jobs.succession"),
+        *("counton.jobs.released", "counton.jobs.succession", "counton.jobs.forgetting"),
         *("counton.serve.jobs", "counton.store.stream"),
     }
     assert rooms - called <= forbidden
@@ -256,10 +256,10 @@ from counton.jobs.runs import Outcome
 from counton.private import open_private
 from counton.serve.journaling import note
 from counton.store.inbox import Batch, Fold
-from counton.store.store import Reader
+from counton.store.store import JournalReader
 """
 HANDS = (
-    "outcome: Outcome, reader: Reader, table: Table, report: dict[str, int], file: io.StringIO, "
+    "outcome: Outcome, reader: JournalReader, table: Table, report: dict[str, int], file: io.StringIO, "
     "fold: Fold, batch: Batch, source: Source, reading: Reading, spread: Spread, "
     "definition: Definition, counted: Counted"
 )

@@ -171,7 +171,7 @@ def _forgotten(
 
 def _without(parts: Sequence[marks.MarkSet], period: int, digest: np.uint64) -> marks.MarkSet:
     """All parts of a period as one, without a digest."""
-    whole = marks.merged([part for part in parts if part.period == period])
+    whole = marks.merge([part for part in parts if part.period == period])
     stays = whole.digests != digest
     return marks.MarkSet(
         whole.kind, period, whole.digests[stays], tuple(fact[stays] for fact in whole.facts)
