@@ -259,8 +259,8 @@ from counton.store.inbox import Batch, Fold
 from counton.store.store import JournalReader
 """
 HANDS = (
-    "outcome: Outcome, reader: JournalReader, table: Table, report: dict[str, int], file: io.StringIO, "
-    "fold: Fold, batch: Batch, source: Source, reading: Reading, spread: Spread, "
+    "outcome: Outcome, reader: JournalReader, table: Table, report: dict[str, int], "
+    "file: io.StringIO, fold: Fold, batch: Batch, source: Source, reading: Reading, spread: Spread, "
     "definition: Definition, counted: Counted"
 )
 
