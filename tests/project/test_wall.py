@@ -260,8 +260,8 @@ from counton.store.store import JournalReader
 """
 HANDS = (
     "outcome: Outcome, reader: JournalReader, table: Table, report: dict[str, int], "
-    "file: io.StringIO, fold: Fold, batch: Batch, source: Source, reading: Reading, spread: Spread, "
-    "definition: Definition, counted: Counted"
+    "file: io.StringIO, fold: Fold, batch: Batch, source: Source, reading: Reading, "
+    "spread: Spread, definition: Definition, counted: Counted"
 )
 
 
