@@ -18,7 +18,6 @@ from typing import NamedTuple
 
 import numpy as np
 import polars as pl
-import sqlalchemy as sa
 
 from counton.errors import InvalidInput, field
 from counton.jobs.definition import Definition
@@ -27,7 +26,7 @@ from counton.jobs.people import BUCKETS, REFUSED, USER, bucket_of, period_of
 from counton.private import Private, open_private
 from counton.store import Store, Stream, marks
 from counton.store.compacting import compact
-from counton.store.inbox import left_out, waiting
+from counton.store.inbox import holds_rows
 from counton.store.keyfile import Kept
 
 
@@ -111,22 +110,12 @@ def _definition(store: Store, name: str) -> Definition | None:
 
 def _refuse_waiting(store: Store, name: str) -> None:
     """Refuse while rows wait, as they were sent: whose they are is not known yet."""
-    with store.database.transaction(write=False) as connection:
-        inspect = sa.inspect(connection)
-        if not inspect.has_table(waiting.name):
-            return
-        from counton.store import schema
-
-        query = sa.select(schema.streams.c.id).where(schema.streams.c.name == name)
-        stream = connection.execute(query).scalar_one()
-        for table in (waiting, left_out):
-            count = sa.select(sa.func.count()).where(table.c.stream_id == stream)
-            if connection.execute(count).scalar_one():
-                raise InvalidInput(
-                    f"rows wait in the inbox of stream {name!r}, as they were sent, and whose they "
-                    f"are is not known before they are counted: let the service count them, or "
-                    f"drop those that were left out (counton serve-left-out), then forget"
-                )
+    if holds_rows(store.database, name):
+        raise InvalidInput(
+            f"rows wait in the inbox of stream {name!r}, as they were sent, and whose they are is "
+            f"not known before they are counted: let the service count them, or drop those that "
+            f"were left out (counton serve-left-out), then forget"
+        )
 
 
 def _forgotten(

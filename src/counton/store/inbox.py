@@ -186,6 +186,19 @@ class Load(NamedTuple):
     bytes: int
 
 
+def holds_rows(database: Database, stream: str) -> bool:
+    """Whether an inbox holds rows of a stream, which wait or which no run could count."""
+    with database.transaction(write=False) as connection:
+        if not sa.inspect(connection).has_table(waiting.name):
+            return False
+        which = sa.select(schema.streams.c.id).where(schema.streams.c.name == stream)
+        number = connection.execute(which).scalar_one()
+        return any(
+            connection.execute(sa.select(table.c.id).where(table.c.stream_id == number)).first()
+            for table in (waiting, left_out)
+        )
+
+
 class Inbox(Closing):
     """The inbox of a state, of all its streams. Threads may share it.
 
