@@ -10,6 +10,7 @@ removed where they are counted, and cannot come again.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import cast
 
@@ -21,6 +22,7 @@ from counton.events.windows import ClockChange, moments
 from counton.jobs.definition import Definition
 from counton.jobs.intake import KNOWN_ROWS, KNOWN_SHARE
 from counton.jobs.job import Job
+from counton.private import Private, open_private
 
 #: By what a part is known again: its bytes, and its rows where they have no ids.
 Marks = tuple[str, ...]
@@ -28,6 +30,24 @@ Marks = tuple[str, ...]
 Sums = Sequence[str]
 #: Whether a stream has counted what a mark stands for.
 Counted = Callable[[str], bool]
+
+
+@dataclass(frozen=True, repr=False)
+class KnownBy:
+    """By what the files of a run are known again: digests of what is exact, hence secret.
+
+    Attributes:
+        source: the events.
+        marks: of each of its parts.
+        sums: of each part what its rows come to; nothing of rows that lie elsewhere.
+    """
+
+    source: Source
+    marks: Sequence[Marks]
+    sums: Sums
+
+    def __repr__(self) -> str:
+        return "KnownBy(secret)"
 
 
 def marks_of(part: Rows, definition: Definition) -> Marks:
@@ -80,7 +100,7 @@ def marks_of_all(source: Source, job: Job, definition: Definition, sums: Sums) -
     return found
 
 
-def refuse_alike(source: Source, marks: Sequence[Marks], sums: Sums, counted: Counted) -> None:
+def refuse_alike(files: Private[KnownBy], counted: Counted) -> None:
     """Refuse new events that come to what counted ones came to, until they are confirmed.
 
     The counted file is not there any more, and so cannot be compared row by row.
@@ -88,9 +108,10 @@ def refuse_alike(source: Source, marks: Sequence[Marks], sums: Sums, counted: Co
     Raises:
         ReplayMismatch: naming the first such file.
     """
-    if not sums:  # of rows that lie elsewhere
+    known = open_private(files)
+    if not known.sums:
         return
-    for part, of_part, look in zip(source.parts, marks, sums, strict=True):
+    for part, of_part, look in zip(known.source.parts, known.marks, known.sums, strict=True):
         if look and counted(mark_of_sums(look)) and not any(map(counted, of_part)):
             raise ReplayMismatch(
                 f"the rows of {part.name} come to what those of a file came to that has been "
@@ -118,18 +139,15 @@ def without_counted(source: Source, definition: Definition, counted: Counted) ->
     return source if len(known) == len(source.parts) else source.without(known)
 
 
-def is_counted(
-    source: Source, marks: Sequence[Marks], counted: Counted, released: int, ended: int
-) -> bool:
+def is_counted(files: Private[KnownBy], counted: Counted, released: int, ended: int) -> bool:
     """Whether new events are those of an earlier run, all of whose rows are in the state.
 
     That run came to its end, or it was killed after it had committed: then there is nothing to do
     but to write what it would have written, from the journal.
 
     Args:
-        source: the new events.
-        marks: of each of its parts.
-        counted: what it has counted.
+        files: the new events.
+        counted: what the stream has counted.
         released: steps released.
         ended: steps that have ended.
 
@@ -137,6 +155,8 @@ def is_counted(
         ReplayMismatch: one other file of the same rows; or they would release windows as if nothing
             more had happened in them.
     """
+    known = open_private(files)
+    source, marks = known.source, known.marks
     if not all(any(map(counted, of_part)) for of_part in marks):
         return False
     if len(marks) == 1 and not counted(marks[0][0]):
@@ -154,34 +174,30 @@ def is_counted(
     return True
 
 
-def new_marks(
-    source: Source, marks: Sequence[Marks], sums: Sums, counted: Counted, *, once: bool
-) -> tuple[str, ...]:
+def new_marks(files: Private[KnownBy], counted: Counted, *, once: bool) -> Private[tuple[str, ...]]:
     """Marks of parts that are new to the stream.
 
     A file of new events must not be counted twice, and neither as such after it was the file of all
     events; so the marks of both are kept.
 
     Args:
-        source: the events.
-        marks: of each of its parts.
-        sums: of each part what its rows come to.
+        files: the events.
         counted: what the stream has counted.
         once: each may come once.
 
     Raises:
         ReplayMismatch: new events that were counted before.
     """
-    new: list[str] = []
-    for part, of_part in zip(source.parts, marks, strict=True):
+    given, new = open_private(files), list[str]()
+    for part, of_part in zip(given.source.parts, given.marks, strict=True):
         known = [mark for mark in of_part if counted(mark)]
         if known and once:
             raise ReplayMismatch(
                 f"{part.name} has been counted already ({known[0][:18]}...); {part.again}"
             )
         new += [mark for mark in of_part if mark not in known]
-    new += [mark for look in sums if look and not counted(mark := mark_of_sums(look))]
-    return tuple(dict.fromkeys(new))  # the same file of all events again adds nothing
+    new += [mark for look in given.sums if look and not counted(mark := mark_of_sums(look))]
+    return Private(tuple(dict.fromkeys(new)))  # the same file of all events again adds nothing
 
 
 def refuse_late(source: Source, late: int, rows: int) -> None:

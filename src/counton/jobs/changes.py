@@ -17,7 +17,7 @@ from counton.errors import SumOverflow, field
 from counton.events.files import Source
 from counton.events.tally import Tally, by_row
 from counton.jobs import clock
-from counton.jobs.again import Sums, refuse_late
+from counton.jobs.again import KnownBy, Sums, refuse_late
 from counton.jobs.clock import Seen
 from counton.jobs.definition import Definition
 from counton.jobs.intake import Intake, Observed, compare, other_rows, refuse_known
@@ -175,7 +175,7 @@ def compared(
     *,
     ended: int,
     append: bool,
-    suspect: Source | None = None,
+    suspect: Private[KnownBy] | None = None,
 ) -> Private[Intake]:
     """What rows add to a stream at its step; chosen ones are new.
 
@@ -202,7 +202,7 @@ def compared(
             if rows.chosen is None:
                 known = open_private(stream.observed_blocks(touched))
                 refuse_known(known, tallied, definition.measures)
-            _refuse_late(suspect, definition, tallied, before)
+            _refuse_late(open_private(suspect).source, definition, tallied, before)
         kept = open_private(stream.observed_blocks(touched))
     adds, names = definition.adds, _places(definition)
     if rows.labels is not None:  # messages name no group that is not shown
@@ -297,7 +297,7 @@ def additions(
     definition: Definition,
     private: Private[Intake],
     *,
-    sources: tuple[str, ...],
+    sources: Private[tuple[str, ...]],
     append: bool,
     labels: Private[Found] | None,
     remembered: Private[Change] | None,
@@ -314,13 +314,13 @@ def additions(
         remembered: what becomes of the marks of users and ids.
         empty: also what changes nothing is a transaction.
     """
-    intake = open_private(private)
+    intake, marks = open_private(private), open_private(sources)
     found = None if labels is None else open_private(labels)
     new_labels = None if found is None else (len(found.known), found.new)
     change = None if remembered is None else open_private(remembered)
     if intake.target == intake.released:
-        if sources or empty or (append and intake.changed):
-            pending = Addition(None, intake.pending(), sources, change, new_labels)
+        if marks or empty or (append and intake.changed):
+            pending = Addition(None, intake.pending(), marks, change, new_labels)
             yield Step(0.0, Private(pending))
         return
     # New events come in one transaction, because their file can be given only once; chosen rows
@@ -336,7 +336,7 @@ def additions(
         # The file is known from the first transaction on: part of it is counted then.
         first = some.start == steps.start
         addition = Addition(
-            inputs, observed, sources if first else (), change, new_labels if first else None
+            inputs, observed, marks if first else (), change, new_labels if first else None
         )
         yield Step((some.start - steps.start) / new, Private(addition))
 

@@ -271,7 +271,8 @@ def rows_in_order(settled: Settled, now: datetime | None) -> OrderedRows:
         InvalidInput: a column is missing, or a row that is refused.
         HorizonExceeded: more rows than the stream has steps.
     """
-    job, definition, source = settled.job, settled.definition, settled.source
+    job, definition = settled.job, settled.definition
+    source = None if settled.source is None else open_private(settled.source)
     refuse_of_ordered(job, definition.statistic, each_row=definition.each_row)
     if source is None:
         rows = read_letters(job, definition.statistic)

@@ -32,6 +32,7 @@ from counton.jobs.statements import (
 )
 from counton.options import ROWS, OwnColumns, listed
 from counton.privacy.contribution import checked_unit
+from counton.private import Private
 from counton.store import Store
 from counton.store.keyfile import state_files
 from counton.store.shared import known_units
@@ -57,7 +58,7 @@ class Settled:
     job: Job
     asked: Asked
     definition: Definition
-    source: Source | None
+    source: Private[Source] | None
     policies: Policies
     store: Store | None
     saved: StoredStream | None
@@ -145,7 +146,8 @@ def _settled(job: Job, store: Store | None, saved: StoredStream | None) -> Settl
     if definition.statistic.on_demand:  # what is asked of it is asked anew
         kept = {name: value for name, value in kept.items() if name in POLICIES}
     definition = replace(definition, remembered=kept)
-    return Settled(job, asked, definition, source, policies, store, saved, dropped)
+    rows = None if source is None else Private(source)
+    return Settled(job, asked, definition, rows, policies, store, saved, dropped)
 
 
 def _as_kept(job: Job, saved: StoredStream) -> Definition:

@@ -12,8 +12,7 @@ from counton.events.files import Source, UnreadableRow
 from counton.events.policies import Policies
 from counton.events.tally import Reading, changed, tally
 from counton.jobs.again import (
-    Marks,
-    Sums,
+    KnownBy,
     is_counted,
     marks_of_all,
     new_marks,
@@ -35,7 +34,7 @@ from counton.jobs.intake import Intake
 from counton.jobs.job import Job
 from counton.jobs.progress import Progress, silent
 from counton.jobs.settling import Settled
-from counton.private import Private
+from counton.private import Private, open_private
 from counton.store import Stream
 from counton.store.database import Within
 from counton.store.marks import Change
@@ -50,21 +49,17 @@ class TalliedRows:
 
     Attributes:
         settled: the job, and what its stream remembers.
-        source: of the rows.
         rows: sums of them all.
         bounding: the choice of rows, where users are bounded or rows have ids.
-        marks: by which the state knows each file again.
-        sums: digests of what the rows of each file come to.
+        files: by what the state knows each of them again.
         until: microseconds up to which windows are released; None of a table released once.
         ended: how many windows have ended by then.
     """
 
     settled: Settled
-    source: Source
     rows: Counted
     bounding: Bounding | None
-    marks: list[Marks]
-    sums: Sums
+    files: Private[KnownBy]
     until: int | None
     ended: int
 
@@ -87,7 +82,7 @@ class TalliedRows:
         before = 0 if stream is None else stream.step
         has = _nothing if stream is None else stream.has_source
         once = job.append and definition.columns.id is None
-        again = once and is_counted(self.source, self.marks, has, before, self.ended)
+        again = once and is_counted(self.files, has, before, self.ended)
         bounding, whole = None if again else self.bounding, None
         if definition.once and before and bounding is not None:
             # All rows are given again, and those that count are chosen as they were then.
@@ -101,14 +96,14 @@ class TalliedRows:
             rows,
             ended=self.ended,
             append=job.append,
-            suspect=self.source if suspect else None,
+            suspect=self.files if suspect else None,
         )
         if suspect:
-            refuse_alike(self.source, self.marks, self.sums, has)
+            refuse_alike(self.files, has)
         # Whether anything in a file counts must not decide whether it may come again.
-        sources: tuple[str, ...] = ()
+        sources: Private[tuple[str, ...]] = Private(())
         if not rows.empty and not again:
-            sources = new_marks(self.source, self.marks, self.sums, has, once=once)
+            sources = new_marks(self.files, has, once=once)
         remembered = None
         if bounding is not None and rows.chosen is not None:
             remembered = bounding.change(rows.chosen, max(self.ended, before))
@@ -131,7 +126,7 @@ class TalliedChanges:
     settled: Settled
     rows: Counted
     intake: Private[Intake]
-    sources: tuple[str, ...]
+    sources: Private[tuple[str, ...]]
     remembered: Private[Change] | None
     again: bool
 
@@ -164,8 +159,9 @@ def tallied_rows(settled: Settled, progress: Progress, now: datetime | None) -> 
     Raises:
         InvalidInput: a column is missing, or a row that is refused.
     """
-    job, definition, source = settled.job, settled.definition, settled.source
-    assert source is not None
+    job, definition = settled.job, settled.definition
+    assert settled.source is not None
+    source = open_private(settled.source)
     if settled.kept is not None and job.append:
         store, _ = settled.kept
         source = without_counted(source, definition, partial(store.has_source, job.name))
@@ -181,7 +177,8 @@ def tallied_rows(settled: Settled, progress: Progress, now: datetime | None) -> 
     if (part := source.changed()) is not None:
         raise changed(part)
     until, ended = ended_windows(job, definition, source, rows.found, settled.released, now)
-    return TalliedRows(settled, source, rows, bounding, marks, sums, until, ended)
+    files = Private(KnownBy(source, marks, sums))
+    return TalliedRows(settled, rows, bounding, files, until, ended)
 
 
 def _read(settled: Settled, source: Source, progress: Progress) -> tuple[Counted, Bounding | None]:
