@@ -33,6 +33,7 @@ class Option:
         argument: it has no name in a command, and stands by itself.
         several: a list of texts will do, too.
         by_name: a table of values by name will do, too.
+        nested: what a table has by name are tables.
         exact: any exact number, also one written as a text.
         column: it names a column of the rows, or several, which hold numbers, labels, or true and
             false; "": it names none.
@@ -51,6 +52,7 @@ class Option:
     argument: bool = False
     several: bool = False
     by_name: bool = False
+    nested: bool = False
     exact: bool = False
     column: Literal["", "number", "label", "flag"] = ""
     needed: bool = False
@@ -147,6 +149,16 @@ class Statement(ABC):
         """Names in an option that must be stated, with commas between them or in a list."""
         (given,) = self.needed(name)
         return listed(given)
+
+    @abstractmethod
+    def of_part(self, statistic: str, options: Mapping[str, Any], domain: Any) -> Statement:
+        """What a job states of one statistic of several.
+
+        Args:
+            statistic: its name.
+            options: of its own.
+            domain: as of the class.
+        """
 
     @abstractmethod
     def groups(self, column: str) -> tuple[str, ...]:

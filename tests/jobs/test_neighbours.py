@@ -61,6 +61,16 @@ TALLIED: dict[str, tuple[Any, dict[str, Any]]] = {
     "haar": ("quantiles", {"value": "value", "edges": "0,2,4,8", "line": "haar"}),
     "hierarchy": ("quantiles", {"value": "value", "edges": "0,2,4,6,8", "line": "hierarchy"}),
     "top-k": ("top-k", {"by": "group", "domain": "1,2"}),
+    "report": (
+        "report",
+        {
+            "statistics": {
+                "n": {"statistic": "count"},
+                "paid": {"statistic": "average", **OF_VALUES},
+                "cells": {"statistic": "quantiles", "value": "value", "edges": "0,2,4,8"},
+            }
+        },
+    ),
     "moments": (
         Moments({"value": (0, 10), "group": (0, 4)}, grid=4), {"columns": ["value", "group"]},
     ),

@@ -8,6 +8,7 @@ name that stands nowhere fails.
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -44,10 +45,24 @@ from above import (
 )
 
 from counton import Contribution
-from counton.statistics import Count, Cuts, Grouped, Tallied
+from counton.statistics import Average, Count, Cuts, Grouped, Tallied
 from counton.statistics.base import ErrorOf, Statistic
 from counton.statistics.tallied import Part
 from counton.testing import LawBroken, check_statistic
+
+
+class Wrongly(Average):
+    """An average that says something else of itself."""
+
+    def __new__(cls, *bounds: Any, resolution: int = 1, unit: Any = None, **claims: Any) -> Any:
+        wrong = type("Average", (Average,), claims)
+        return wrong(*bounds, resolution=resolution)
+
+
+def counts_the_sum(self: Any, place: int | None) -> dict[str, str]:
+    """Another name's number."""
+    return {"count": "sum"}
+
 
 #: For each name of `Statistic` and `Tallied`, wrong statistics.
 WRONG: dict[str, list[Statistic]] = {
@@ -56,11 +71,13 @@ WRONG: dict[str, list[Statistic]] = {
         grouped(allows=lambda self, other: False),
     ],
     "asked": [ShowsCuts(["a", "b", "c"]), SaysCuts(["a", "b", "c"])],
+    "asks": [Wrongly(0, 50, resolution=1, asks=("sum", "count", "mean"), gives=counts_the_sum)],
     "begin": [
         claiming(begin=lambda self: Forgetful(self, restored=True)),
         grouped(begin=lambda self: InTheFirstGroup(self)),
         grouped(begin=lambda self: OfAllGroups(self)),
     ],
+    "bounds_of": [Wrongly(0, 50, resolution=1, bounds_of=lambda self, place: (0, 5, 1))],
     "cell": [claiming(cell=lambda self, name: 0)],
     "cells": [claiming(measured=lambda self, sums: sums.reshape(-1)), claiming(cells=(3,))],
     "columns_of": [claiming(columns_of=lambda self, events: (events, events))],
@@ -87,7 +104,9 @@ WRONG: dict[str, list[Statistic]] = {
         claiming(read=lambda self, release: WiderReading(self, release)),
     ],
     "event": [claiming(event="edge")],
+    "for_people": [claiming(for_people=lambda self, most: Half())],
     "from_dict": [claiming(from_dict=classmethod(lambda cls, saved: Count()))],
+    "gives": [Wrongly(0, 50, resolution=1, gives=counts_the_sum)],
     "inner": [claiming(inner=Above(3))],
     "joined": [Joins()],
     "largest_entry": [
@@ -95,7 +114,9 @@ WRONG: dict[str, list[Statistic]] = {
         claiming(counts_rows=False, measured=lambda self, sums: 5 * sums),
         grouped(largest_entry=0),
     ],
+    "largest_measured": [claiming(largest_measured=lambda self, sums: 0.5)],
     "least_errors": [ProvesTooMuch(["a", "b", "c"])],
+    "may_be_none": [claiming(may_be_none=False)],
     "measured": [claiming(measured=lambda self, sums: sums**2), grouped(measured=turned)],
     "name_of": [claiming(name_of=lambda self, cell: "below")],
     "neighbours_differ": [LettersThatGo("ab", 2), Replaces()],
@@ -128,18 +149,24 @@ WRONG: dict[str, list[Statistic]] = {
         Short(),
         grouped(said=lambda self, values: np.zeros(len(values), np.int64)),
     ],
+    "said_bounds": [claiming(said_bounds=lambda self: (0, 0))],
     "sensitivity": [claiming(sensitivity=lambda self, strategy, p, batched=False: 0.5)],
     "settled": [claiming(settled=lambda self, guarantee, horizon=None: Above(self.threshold + 1))],
     "shift": [claiming(shift=one)],
     "sources": [claiming(sources=("nobody",))],
+    "spans": [claiming(spans=(range(1),)), claiming(spans=())],
     "tallied": [claiming(said=lambda self, values: np.arange(len(values)) // 2)],
+    "value_bounds": [Wrongly(0, 50, resolution=1, value_bounds=None)],
     "to_dict": [claiming(to_dict=lambda self: {"statistic": "Above", "threshold": 3})],
 }
 
 #: Names whose wrong value takes neither privacy nor a right number from anybody.
 NO_LAW: dict[str, str] = {
     **dict.fromkeys(
-        ("check_events", "counted", "most_counted", "refuse_unreadable", "refuse_unreadable_cells"),
+        (
+            *("check_events", "counted", "most_counted", "refuse_unreadable"),
+            *("refuse_unreadable_cells", "whole_of"),
+        ),
         "asked before a step is counted, to refuse it: what is let through is refused by the "
         "counter or the reading whose numbers it does not fit",
     ),
@@ -162,9 +189,11 @@ NO_LAW: dict[str, str] = {
     **dict.fromkeys(
         (
             *("by_groups", "columns_of_job", "declares", "domain", "finds", "from_job"),
-            *("is_table", "options", "ranks", "reads", "settles", "windowed"),
+            *("is_table", "options", "own_columns", "ranks", "reads", "settles", "statistics"),
+            *("typical", "windowed"),
         ),
-        "how a job asks for it: counted is the statistic that comes of it, whose own laws hold",
+        "how a job asks for it, and what it plans: counted is the statistic that comes of it, "
+        "whose own laws hold",
     ),
     **dict.fromkeys(
         ("asked_cells", "check_asked"),

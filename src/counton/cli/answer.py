@@ -35,6 +35,8 @@ def perform(options: AnswerOptions) -> None:
         CountonError: see `counton.read` and `Released`.
     """
     released = _released(options, options.source, options.name)
+    if options.part is not None:
+        released = released.part(options.part)
     steps = _steps(options.steps, released)
     if options.start is not None or options.until is not None:
         steps = steps_within(released.definition, steps, options.start, options.until)

@@ -431,6 +431,7 @@ class AnswerOptions:
         "state, or a stream of a service: https://counts.example/v1/streams/visits"
     )
     name: str | None = option(None, "of the stream, where a database has several")
+    part: str | None = option(None, "of a report: the statistic that is asked")
     token: str | None = option(
         None, "that the service asks for, or env:NAME; default: what COUNTON_TOKEN holds"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as attribute
@@ -59,6 +60,10 @@ class Adds(Protocol):
     @property
     def counts_rows(self) -> bool:
         """Whether every row adds 1 to one place."""
+
+    @property
+    def spans(self) -> Sequence[range]:
+        """Places among which a row chooses, once for each choice that it makes."""
 
     def said(self, *parts: Any) -> NDArray[np.int64]:
         """What rows say, one integer each."""
@@ -538,12 +543,17 @@ def _across(adds: Adds | None) -> int:
     """Cells into which a group is cut: its places, and one for rows of none that is known."""
     if adds is None or not by_row(adds):
         return 1
-    return adds.places + 1
+    return math.prod(map(len, adds.spans)) + 1
 
 
 def by_row(adds: Adds) -> bool:
     """Whether what a row says decides in which place it counts; then it may be of none."""
-    return not isinstance(adds.entries(pl.col("total"))[0][0], int)
+    return any(not isinstance(place, int) for place, _ in adds.entries(pl.col("total")))
+
+
+def times_counted(adds: Adds | None) -> int:
+    """In how many places each row is counted."""
+    return 1 if adds is None else len(adds.entries(pl.col("total")))
 
 
 def _added(
@@ -568,9 +578,13 @@ def _added(
     if adds is not None:
         entries = adds.entries(pl.col("total"))
         if by_row(adds):
-            place, known = entries[0][0], pl.col("total") >= 0
-            known &= (place >= 0) & (place < adds.places)
-            cell = cell * (adds.places + 1) + pl.when(known).then(place).otherwise(adds.places)
+            known, choice = pl.col("total") >= 0, pl.lit(0, pl.Int64)
+            places = [place for place, _ in entries if not isinstance(place, int)]
+            for place, span in zip(places, adds.spans, strict=True):
+                known &= (place >= span.start) & (place < span.stop)
+                choice = choice * len(span) + (place - span.start)
+            none = _across(adds) - 1
+            cell = cell * (none + 1) + pl.when(known).then(choice).otherwise(none)
         if not adds.counts_rows:
             for place, (_, amount) in enumerate(entries):
                 if isinstance(amount, int):  # of each row as much
@@ -588,17 +602,23 @@ def _by_place(found: pl.DataFrame, adds: Adds | None) -> pl.DataFrame:
     group, names = pl.col("group"), ("step", "group", "rows", "total")
     if adds is None:
         return found.select("step", "group", "rows", total="rows")
-    if by_row(adds):
-        group = group * adds.places + pl.col("cell") % (adds.places + 1)
-        total = "rows" if adds.counts_rows else "total 0"
-        return found.select("step", group.alias("group"), "rows", total=total)
-    if adds.counts_rows:
-        return found.select("step", "group", "rows", total="rows")
-    parts = []
+    across = _across(adds)
+    parts, radix, spans = [], across - 1, iter(adds.spans if across > 1 else ())
     for number, (place, _) in enumerate(adds.entries(pl.col("total"))):
-        at = group * adds.places + place
-        parts.append(found.select("step", at.alias("group"), "rows", total=f"total {number}"))
-    return parts[0] if len(parts) == 1 else pl.concat(parts).sort("step", "group").select(names)
+        at: Any = place
+        if not isinstance(place, int):
+            span = next(spans)
+            radix //= len(span)
+            at = span.start + pl.col("cell") % across // radix % len(span)
+        at = (group * adds.places + at).alias("group")
+        total = "rows" if adds.counts_rows else f"total {number}"
+        parts.append(found.select("step", at, "rows", total=total))
+    if len(parts) == 1:
+        return parts[0]
+    together = pl.concat(parts)
+    if by_row(adds):  # rows of one place may have chosen others elsewhere
+        together = together.group_by("step", "group").agg(pl.col("rows", "total").sum())
+    return together.sort("step", "group").select(names)
 
 
 def collected(source: Source, frame: pl.LazyFrame) -> pl.DataFrame:

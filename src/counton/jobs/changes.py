@@ -11,11 +11,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from counton.errors import SumOverflow, field
 from counton.events.files import Source
-from counton.events.tally import Tally, by_row
+from counton.events.tally import Tally, times_counted
 from counton.jobs import clock
 from counton.jobs.again import KnownBy, Sums, refuse_late
 from counton.jobs.clock import Seen
@@ -221,7 +223,8 @@ def compared(
     if stream is not None and definition.once and before and intake.late_rows:
         raise other_rows(f"has {intake.late_rows:,} rows more than it had")
     taken = (0, 0.0) if stream is None else open_private(stream.amounts)
-    refuse_overflow(definition, intake.largest_sum, intake.whole_sum, *taken)
+    sums = intake.place_sums(definition.places)
+    refuse_overflow(definition, intake.largest_sum, sums, *taken)
     return Private(intake)
 
 
@@ -230,7 +233,7 @@ def _refuse_late(
 ) -> None:
     cells = cells.filter(pl.col("step").is_between(1, definition.windows.steps))
     late = int(cells.filter(pl.col("step") <= released)["rows"].sum())
-    each = definition.places if definition.adds is None or not by_row(definition.adds) else 1
+    each = times_counted(definition.adds)
     refuse_late(source, late // each, int(cells["rows"].sum()) // each)
 
 
@@ -242,7 +245,11 @@ def _places(definition: Definition) -> Sequence[str]:
 
 
 def refuse_overflow(
-    definition: Definition, largest: int, whole: float, taken: int = 0, before: float = 0.0
+    definition: Definition,
+    largest: int,
+    sums: NDArray[np.float64],
+    taken: int = 0,
+    before: float = 0.0,
 ) -> None:
     """Refuse values whose sums would not be exact, at whichever step they are released.
 
@@ -251,7 +258,7 @@ def refuse_overflow(
     Args:
         definition: of the stream.
         largest: a bound on what is added to any total, in grid units.
-        whole: a bound on what is added to all totals together.
+        sums: bounds on what is added to each place of all groups together.
         taken: the largest running total that there is.
         before: how much all places of a statistic have together.
 
@@ -259,6 +266,9 @@ def refuse_overflow(
         SumOverflow: naming the sum, the bound and the remedy.
     """
     bound, statistic = largest_sum(definition.strategy), definition.statistic
+    whole, inner = float(sums.sum()), statistic.inner
+    if isinstance(inner, Tallied):
+        whole = inner.whole_of(sums)
     if isinstance(statistic, Tallied) and before + whole > statistic.most_counted(0.0, 0.0):
         from counton.mechanisms.calibration import law_for
 
@@ -267,12 +277,13 @@ def refuse_overflow(
         ).law
         statistic.refuse_unreadable(definition.strategy, law, before + whole)
     most, also = bound - taken, ", with what is counted already," if taken else ""
-    if isinstance(statistic, Tallied) and statistic.largest_entry > 1:  # of what is measured
-        if whole > most // statistic.largest_entry:
+    if isinstance(inner, Tallied) and inner.largest_entry > 1:  # of what is measured
+        measured = inner.largest_measured(sums)
+        if measured > most:
             raise SumOverflow(
-                f"the counts add up to {whole:,.0f}{also}; the bound is "
-                f"{bound // statistic.largest_entry:,} for what is measured of {statistic!r}: "
-                f"count in larger units"
+                f"the counts add up to {sums.sum():,.0f}{also}; the bound is "
+                f"{int(bound * (float(sums.sum()) / measured)):,} for what is measured of "
+                f"{statistic!r}: count in larger units"
             )
     elif largest > most:
         raise SumOverflow(
@@ -365,8 +376,7 @@ def counts(
         dropped: that waited in the stream that this one continues.
     """
     late = open_private(intake).late_rows
-    if definition.adds is not None and not by_row(definition.adds):
-        late //= definition.places  # a row is in all of them
+    late //= times_counted(definition.adds)
     chosen = None if rows.chosen is None else open_private(rows.chosen)
     over = 0 if rows.over is None else open_private(rows.over)
     again = append and chosen is not None  # of a file of all events nearly all rows are known

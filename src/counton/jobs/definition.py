@@ -829,6 +829,7 @@ def define(asked: Asked) -> Definition:
             steps = 1
         elif request.around is None:
             steps = cut.steps if cut is not None else _needed(request.steps, "steps")
+        statistic = statistic.for_people(1 if people is None else people.most)
         statistic = statistic.settled(promised, steps)
         contribution = replace(
             _contribution_of(statistic, asked, ordered=ordered, steps=steps), unit=unit

@@ -62,10 +62,13 @@ class Intake:
         waiting = self._waiting().group_by("group").agg(pl.col("due").cast(pl.Float64).abs().sum())
         return int(waiting["due"].max() or 0)  # type: ignore[arg-type]
 
-    @property
-    def whole_sum(self) -> float:
-        """A bound on what this run and later ones can add to all totals, in grid units."""
-        return float(self._waiting()["due"].cast(pl.Float64).abs().sum())
+    def place_sums(self, places: int) -> NDArray[np.float64]:
+        """A bound on what this run and later ones can add to each place of all groups together.
+
+        Args:
+            places: of a group.
+        """
+        return place_sums(self._waiting(), "due", places)
 
     def _waiting(self) -> pl.DataFrame:
         """What each cell still has to contribute, at the step where it will be counted."""
@@ -180,6 +183,24 @@ def compare(
         measures=measures,
         changed=tuple(moved.select(pl.col("step").unique()).collect()["step"].sort().to_list()),
     )
+
+
+def place_sums(cells: pl.DataFrame, column: str, places: int) -> NDArray[np.float64]:
+    """Sums of the sizes of a column by place, over all windows and groups.
+
+    Args:
+        cells: with a column ``group``, of groups and their places.
+        column: which.
+        places: of a group.
+
+    >>> place_sums(pl.DataFrame({"group": [0, 3, 2], "total": [1, 5, -2]}), "total", 2).tolist()
+    [3.0, 5.0]
+    """
+    sizes = pl.col(column).cast(pl.Float64).abs().sum()
+    found = cells.group_by(pl.col("group") % places).agg(sizes)
+    by_place = np.zeros(places)
+    by_place[found["group"].to_numpy()] = found[column].to_numpy()
+    return by_place
 
 
 #: Rows of windows seen before are taken for the same rows if so many, or so many windows, and this

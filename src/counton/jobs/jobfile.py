@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 STATISTIC = "statistic"
 #: The table of a job file for what a service needs besides its jobs.
 SERVICE = "serve"
+#: The table of reports: jobs of several statistics, each a table of its own.
+REPORT = "report"
 #: The tables of what holds for all jobs: what their states may spend, and where they publish.
 LIMIT, PUBLISH = "limit", "publish"
 #: Fields that name files; of a domain only where there is such a file.
@@ -82,14 +84,41 @@ def load(path: str | os.PathLike[str], events: Events | None = None) -> dict[str
     'count'
     """
     file, read = Path(path), read_file(path)
-    unknown = [name for name in read if name not in ("defaults", "jobs", SERVICE, LIMIT, PUBLISH)]
-    if unknown or not isinstance(read.get("jobs"), dict) or not read["jobs"]:
+    taken = ("defaults", "jobs", REPORT, SERVICE, LIMIT, PUBLISH)
+    unknown = [name for name in read if name not in taken]
+    jobs, reports = read.get("jobs", {}), read.get(REPORT, {})
+    if unknown or not (isinstance(jobs, dict) and isinstance(reports, dict) and (jobs or reports)):
         raise InvalidInput(
             f"job file {str(file)!r} has {', '.join(map(repr, unknown)) or 'no jobs'}; it takes "
-            f"[defaults], which may be left out, and a table [jobs.NAME] for each job"
+            f"[defaults], which may be left out, a table [jobs.NAME] for each job, and "
+            f"[{REPORT}.NAME] for each report"
         )
+    for name in jobs:
+        if name in reports:
+            raise InvalidInput(
+                f"job file {str(file)!r} has a job and a report called {name!r}; give each its own "
+                f"name"
+            )
     defaults = read.get("defaults", {})
-    return {name: _job(name, own, defaults, file, events) for name, own in read["jobs"].items()}
+    all_jobs = {**jobs, **{name: _report(name, own, file) for name, own in reports.items()}}
+    return {name: _job(name, own, defaults, file, events) for name, own in all_jobs.items()}
+
+
+def _report(name: str, own: Any, file: Path) -> dict[str, Any]:
+    """A report as a job: its statistics are the tables in it."""
+    if not isinstance(own, dict):
+        raise InvalidInput(f"report {name!r} of {str(file)!r} is no table: write [{REPORT}.{name}]")
+    by_name = {key for key, item in _keys(()).items() if item.by_name}
+    statistics = {
+        key: one for key, one in own.items() if isinstance(one, dict) and key not in by_name
+    }
+    if not statistics:
+        raise InvalidInput(
+            f"report {name!r} of {str(file)!r} has no statistics: write [{REPORT}.{name}.visits] "
+            f"for example, and its options below"
+        )
+    rest = {key: one for key, one in own.items() if key not in statistics}
+    return {**rest, STATISTIC: REPORT, "statistics": statistics}
 
 
 class ForAll(NamedTuple):
@@ -205,6 +234,8 @@ def _job(name: str, own: Any, defaults: Any, file: Path, events: Events | None) 
 def _value(item: Option, value: Any, where: str, folder: Path) -> Any:
     """A value as the option takes it; paths as seen from the folder of the file."""
     kind, key, several = item.kind, item.key, item.several
+    if item.nested and isinstance(value, dict):
+        return {name: _nested(name, one, where, folder) for name, one in value.items()}
     if item.by_name and isinstance(value, dict):
         return _mapping(item, value, where)
     fits = isinstance(value, _TYPES[kind]) or (several and isinstance(value, list))
@@ -222,6 +253,15 @@ def _value(item: Option, value: Any, where: str, folder: Path) -> Any:
     if kind == "text" and not isinstance(value, str):
         value = repr(value)
     return _seen_from(item.name, value, folder) if isinstance(value, str) else value
+
+
+def _nested(name: str, own: Any, where: str, folder: Path) -> dict[str, Any]:
+    """What is said of one statistic of several; it reads its own options."""
+    if not isinstance(own, dict):
+        raise InvalidInput(f"{where}: {name!r} is {own!r}; it must be a table of options")
+    if isinstance(domain := own.get("domain"), str):
+        return {**own, "domain": _seen_from("domain", domain, folder)}
+    return own
 
 
 def _mapping(item: Option, value: dict[str, Any], where: str) -> dict[str, Any]:
@@ -341,6 +381,8 @@ def said(job: Job, folder: Path | None = None) -> dict[str, Any]:
             value = [str(one) for one in value]
         elif isinstance(value, datetime):
             value = value.isoformat()
+        elif isinstance(value, Mapping) and item.nested:
+            value = {str(key): dict(one) for key, one in value.items()}
         elif isinstance(value, Mapping):
             value = {
                 str(key): [*map(str, one)] if isinstance(one, list | tuple) else one

@@ -7,7 +7,9 @@ files (`counton.statistics`).
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from counton.errors import InvalidInput, field
@@ -27,11 +29,16 @@ class OfJob(Statement):
     """
 
     def __init__(self, job: Job) -> None:
+        self._job = job
         self.statistic, self.options = str(job.what), job.options
         self.time, self.by, self.user, self.id = job.time, job.by, job.user, job.id
         self.other, self.spare = job.other, job.spare
         self.most, self.first, self.unknown = job.most, job.first, job.unknown
         self.domain = job.domain
+
+    def of_part(self, statistic: str, options: Mapping[str, Any], domain: Any) -> OfJob:
+        """See `Statement.of_part`."""
+        return OfJob(replace(self._job, what=statistic, options=dict(options), domain=domain))
 
     def groups(self, column: str) -> tuple[str, ...]:
         """See `Statement.groups`."""
@@ -115,7 +122,9 @@ def stated(job: Job) -> dict[str, Any]:
         value = job.options.get(option.name)
         if value is None or value is False:  # 0 is a bound as any other
             continue
-        if isinstance(value, Mapping):
+        if option.nested:
+            found[option.name] = value if isinstance(value, str) else json.dumps(value)
+        elif isinstance(value, Mapping):
             found[option.name] = ",".join(f"{key}={one}" for key, one in value.items())
         elif isinstance(value, list | tuple):
             found[option.name] = [str(one) for one in value]
@@ -195,6 +204,8 @@ def _columns_of(statistic: Statistic, job: Job) -> OwnColumns:
             f"{statistic.inner!r}, with {field('by')} and {field('domain')}"
         )
     _check(job, own_options(job.what))
+    if statistic.own_columns is not None:
+        return statistic.own_columns
     columns, value = job.options.get("columns"), job.options.get("value")
     named = () if columns is None else listed(columns)
     if isinstance(statistic, Tallied) and (job.time is not None or is_once(job)):

@@ -94,6 +94,11 @@ class StreamTerms:
         return _SEEN if apart and not self.strategy.causal else FORMAT
 
     @property
+    def whole(self) -> bool:
+        """Whether these are all terms of a stream, and not those of a part of it."""
+        return True
+
+    @property
     def beginning(self) -> tuple[int, ...]:
         """Shape of one step before anything was counted: no cells where they come as needed."""
         return self.shape if self.counters is None else (0,)

@@ -327,6 +327,13 @@ class Contribution:
         return self.pattern is not None or self.resolution is not None
 
     @property
+    def value_bounds(self) -> tuple[Fraction, Fraction, Fraction] | None:
+        """Lower and upper bound, and resolution, of values; None where there are none."""
+        if self.lower is None or self.upper is None or self.resolution is None:
+            return None
+        return self.lower, self.upper, self.resolution
+
+    @property
     def neighbours(self) -> str:
         """The neighbouring relation, in words."""
         return "added or removed" if self.relation == "add_remove" else "replaced by another"

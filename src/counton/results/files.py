@@ -165,7 +165,7 @@ def promise_of(released: Release) -> dict[str, Any]:
 def facts_of(released: Release) -> dict[str, Any]:
     """What a file of these numbers carries, as JSON values: what it promises, and all to answer."""
     facts, own = promise_of(released) | released.facts(), released.described()
-    if own is None:
+    if own is None or not released.terms.whole:
         return facts
     described = description_of(released.terms, released.definition, released.level, own)
     return facts | {"description": described}

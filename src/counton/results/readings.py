@@ -19,6 +19,7 @@ from counton.mechanisms import StreamTerms
 from counton.mechanisms.formulas import Asked, Formula, Part, Sum
 from counton.mechanisms.intervals import window_halfwidths
 from counton.privacy.guarantees import plural
+from counton.results.cells import ReleasedCells
 from counton.results.description import Description
 from counton.results.packing import MOST_CELLS, packed
 from counton.results.release import Groups, Release, Steps
@@ -31,6 +32,8 @@ from counton.windows import Windows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from counton.statistics.report import Report
 
 
 #: Columns that are numbers of a row, and no name of it.
@@ -148,6 +151,38 @@ class ReleasedReadings(Release):
     def _readings(self) -> Readings:
         """All steps, by their journal or on demand."""
         return self.source.readings(1, self.steps.stop, self.statistic)
+
+    def part(self, name: str) -> Release:
+        """See `Release.part`.
+
+        Counts and sums that are measured by themselves answer all that counts and sums answer; what
+        follows from another statistic is what that says of it.
+        """
+        if not self.statistic.inner.statistics:
+            return super().part(name)
+        report: Report = cast("Report", self.statistic.inner)
+        one, groups = report.statistic(name), self.definition.domain
+        measured = report.followed.get(name, name)
+        terms = report.terms_of(measured, self.terms, () if groups is None else (len(groups),))
+        own = one.by_groups(groups) if groups is not None and measured == name else None
+        statistic = own or (one if groups is None else Grouped(one, groups))
+        columns = report.columns[name]
+        definition = replace(
+            self.definition,
+            what=one.keyword or type(one).__name__,
+            statistic=statistic,
+            value=columns[0] if len(columns) == 1 else None,
+        )
+        if one.additive and measured == name:
+            releases = self._readings.releases
+            assert releases is not None
+            values = report.values_of(name, releases.values, terms)
+            cells = ReleasedCells.of(definition, terms, values.reshape(len(values), -1), self.level)
+            return cells.only(range(self.first, self.steps.stop), self.chosen)
+        from counton.results.reports import PartSource
+
+        source = PartSource(self._readings, statistic, name, terms)
+        return replace(self, definition=definition, terms=terms, source=source)
 
     def at_hand(self) -> ReleasedReadings:
         """The same, with its steps read, so that its state may be closed before it is shown."""
@@ -295,8 +330,8 @@ class ReleasedReadings(Release):
             by_level = rows.group_by("level", maintain_order=True).agg("std")
             parts = [f"{name} {figures(max(stds))}" for name, stds in by_level.iter_rows()]
             return f"standard deviation at step {after:,}: {', '.join(parts)}"
-        if "std" not in rows.columns:
-            return ""
+        if "std" not in rows.columns or self.statistic.inner.statistics:
+            return ""  # or each statistic has its own
         if statistic.stream == self.definition.what:
             most = float(rows["std"].max())  # type: ignore[arg-type]
             return f"standard deviation up to {figures(most)} at step {after:,}"
@@ -654,4 +689,7 @@ def _framed(
         values = np.concatenate([part[name] for part in parts])
         texts = values.dtype == object
         columns[name] = pl.Series(values.tolist(), dtype=pl.String) if texts else values
-    return pl.DataFrame(columns)
+    found = pl.DataFrame(columns)
+    if "std" in found.columns:  # of what has none
+        found = found.with_columns(pl.col("std").fill_nan(None))
+    return found

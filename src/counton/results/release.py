@@ -74,6 +74,17 @@ class Release(ABC):
             InvalidInput: groups that are not among them.
         """
 
+    def part(self, name: str) -> Release:
+        """What was released of one statistic of a report, as if it were released alone.
+
+        Raises:
+            InvalidInput: it is no report, or has no statistic of this name.
+        """
+        raise InvalidInput(
+            f"{field('part', name)} names a statistic of a report, and {self.terms.name!r} is of "
+            f"{self.definition.what}; leave it out"
+        )
+
     @abstractmethod
     def table(self, steps: range | None = None) -> pl.DataFrame:
         """A row for each step, and for each group or number of it, with intervals.

@@ -115,6 +115,7 @@ def statistic_in_words(definition: Description) -> str:
         "first": _plain(edges[0]),
         "last": _plain(edges[-1]),
         "columns": listed(names),
+        "statistics": listed([*inner.statistics]),
         "levels": listed([] if tree is None else list(tree.levels)),
     }
     return inner.phrase.format_map(given) if inner.phrase else f"statistic {type(inner).__name__}"

@@ -19,6 +19,7 @@ from counton.events.policies import MOST
 from counton.events.tally import Problem, collected, marked, tally, texts_of
 from counton.jobs.changes import refuse_overflow
 from counton.jobs.discovery import labels_in
+from counton.jobs.intake import place_sums
 from counton.private import Private, open_private
 from counton.serve.bodies import Body, no_column, read_rows
 from counton.serve.jobs import InboxRows, Served, packed
@@ -84,7 +85,8 @@ def checked_batch(
     found = open_private(tally(source, reading, domain))
     sums = found.cells.group_by("group").agg(pl.col("total").cast(pl.Float64).abs().sum())
     totals: list[float] = sums["total"].to_list()
-    refuse_overflow(definition, int(max(totals, default=0.0)), sum(totals))
+    places = place_sums(found.cells, "total", definition.places)
+    refuse_overflow(definition, int(max(totals, default=0.0)), places)
     left = {
         "before_first_window": found.before,
         "after_last_window": found.beyond,

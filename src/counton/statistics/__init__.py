@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from counton.statistics.ranges import Ranges as Ranges
     from counton.statistics.ranking import Ranking as Ranking
     from counton.statistics.ranking import ranked as ranked
+    from counton.statistics.report import Report as Report
     from counton.statistics.running import Running as Running
     from counton.statistics.stars import Stars as Stars
     from counton.statistics.substrings import Substrings as Substrings
@@ -69,6 +70,7 @@ __all__ = [
     "Ranges",
     "Ranking",
     "Reading",
+    "Report",
     "Running",
     "Stars",
     "Statistic",

@@ -24,7 +24,7 @@ law of the same variance. The interval is then conservative.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -94,6 +94,7 @@ class Average(Tallied):
 
     event = "value"
     parts = (Part("value"),)
+    asks = _NAMES
 
     def __init__(
         self,
@@ -161,6 +162,19 @@ class Average(Tallied):
             f"whose value, clipped to {ends}, counts in a sum and in the number of values",
             unit=self.bounds.unit,
         )
+
+    @property
+    def value_bounds(self) -> tuple[Fraction, Fraction, Fraction] | None:
+        """See `Tallied.value_bounds`."""
+        return self.bounds.value_bounds
+
+    def gives(self, place: int | None) -> Mapping[str, Any]:
+        """See `Tallied.gives`."""
+        return {name: name for name in (("count",) if place is None else _NAMES)}
+
+    def typical(self, rows: int) -> Integers:
+        """See `Tallied.typical`: half of the values at either bound."""
+        return np.full(self.cells, rows * self.width // 2, np.int64)
 
     @property
     def reading_bounds(self) -> tuple[float, float]:
@@ -251,6 +265,13 @@ class AverageReading(Reading):
     """
 
     statistic: Average
+
+    hangs_on_rows = True
+
+    def largest_halfwidth(self, level: float = 0.95) -> float:
+        """See `Reading.largest_halfwidth`: of the mean."""
+        low, high = self.interval("mean", level)
+        return (high - low) / 2
 
     @property
     def mean(self) -> float:

@@ -250,6 +250,24 @@ class Statistic(ABC):
         return self
 
     @property
+    def statistics(self) -> Mapping[str, Statistic]:
+        """The statistics that it holds, by name; none, unless it is a report of several."""
+        return {}
+
+    @property
+    def own_columns(self) -> OwnColumns | None:
+        """The columns that it reads, where it knows them by itself; None: a job names them."""
+        return None
+
+    def for_people(self, most: int) -> Statistic:
+        """This statistic in a stream in which so many rows of a person count.
+
+        Args:
+            most: what one row changes, a person changes so many times.
+        """
+        return self
+
+    @property
     def declares(self) -> Sequence[str] | None:
         """The groups of rows by which its cells are called; None: its cells are others."""
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,7 @@ class Count(Tallied):
     also_called = ("number", "events", "rows", "histogram")
     shows = ("sums",)
     counts_rows = True
+    asks = ("count",)
     additive, in_terms = True, False
 
     def __init__(self, *, unit: str | None = None) -> None:
@@ -117,6 +119,7 @@ class Sum(Tallied):
     shows = ("sums",)
     event = "value"
     parts = (Part("value"),)
+    asks = ("sum",)
     additive, in_terms = True, False
 
     def __init__(
@@ -161,6 +164,11 @@ class Sum(Tallied):
     def cells(self) -> tuple[int, ...]:
         """See `Statistic.cells`."""
         return ()
+
+    @property
+    def value_bounds(self) -> tuple[Fraction, Fraction, Fraction] | None:
+        """See `Tallied.value_bounds`."""
+        return self.bounds.value_bounds
 
     def by_groups(self, groups: Sequence[str]) -> Statistic:
         """See `Statistic.by_groups`: a cell each."""

@@ -103,6 +103,10 @@ class Grouped(Tallied):
         """See `Statistic.inner`."""
         return self._inner
 
+    def for_people(self, most: int) -> Statistic:
+        """See `Statistic.for_people`."""
+        return Grouped(self.inner.for_people(most), self.groups)
+
     def settled(self, guarantee: Guarantee, horizon: int | None = None) -> Grouped:
         """See `Statistic.settled`."""
         return Grouped(self.inner.settled(guarantee, horizon), self.groups)

@@ -454,6 +454,10 @@ class Hierarchy(TableStatistic):
         """See `Tallied.row_bounds`."""
         return (0, 2**32) if self.counts else (1, 1)
 
+    def gives(self, place: int | None) -> Mapping[str, Any]:
+        """See `Tallied.gives`: the total."""
+        return {"count": ()} if place is None else {}
+
     def measured(self, sums: Integers) -> Integers:
         """See `Tallied.measured`: rows of the tree's strategy.
 

@@ -42,6 +42,7 @@ _OWN = {
     "degrees": "counton.statistics.degrees:Degrees",
     "cuts": "counton.statistics.cuts:Cuts",
     "forest": "counton.statistics.forest:Forest",
+    "report": "counton.statistics.report:Report",
 }
 #: Those whose commands stand beside ``statistic``, with a line for the list of commands, which
 #: loads none of them.

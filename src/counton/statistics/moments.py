@@ -55,7 +55,7 @@ _MOST_COLUMNS, _MOST_GRID = 8, 2**16
 #: Of columns: products of two, and their quotients, are floating-point numbers.
 _LARGEST_BOUND = 10**100
 _LARGEST_SUM, _LARGEST_ROW = 2**62, 2**62
-_KINDS = ("mean", "variance", "covariance", "slope")
+_KINDS = ("sum", "mean", "variance", "covariance", "slope")
 
 
 class Moments(Tallied):
@@ -294,6 +294,33 @@ class Moments(Tallied):
         """See `Tallied.row_bounds`."""
         return 0, self.grid**2
 
+    def largest_measured(self, sums: Floats) -> float:
+        """See `Tallied.largest_measured`: no cell of a row is larger than its number's."""
+        return float(sums[0]) * self.grid**2
+
+    def said_bounds(self) -> tuple[int, int]:
+        """See `Tallied.said_bounds`."""
+        return 0, (self.grid + 1) ** len(self.names) - 1
+
+    def gives(self, place: int | None) -> Mapping[str, Any]:
+        """See `Tallied.gives`."""
+        if place is None:
+            return {"count": "count"}
+        name = self.names[place]
+        return {"mean": ("mean", name), "sum": ("sum", name), "count": "count"}
+
+    def bounds_of(self, place: int) -> tuple[Fraction, Fraction, Fraction]:
+        """See `Tallied.bounds_of`: values are rounded to points of the grid."""
+        lower, upper = self.columns[self.names[place]]
+        return lower, upper, (upper - lower) / self.grid
+
+    def typical(self, rows: int) -> Integers:
+        """See `Tallied.typical`: all in the middle of their bounds."""
+        found = np.zeros(self.cells, np.int64)
+        squares = slice(1 + len(self.names), 1 + 2 * len(self.names))
+        found[0], found[squares] = rows * self.grid**2, rows * self.grid**2
+        return found
+
     def measured(self, sums: Integers) -> Integers:
         """See `Tallied.measured`: moments about the middle, and what squares lack of 1."""
         grid, count = self.grid, len(self.names)
@@ -453,6 +480,13 @@ class MomentsReading(Reading):
         self._slope(*self._two(of, on))
         return Line(self, of, on)
 
+    hangs_on_rows = True
+
+    def largest_halfwidth(self, level: float = 0.95) -> float:
+        """See `Reading.largest_halfwidth`: of the means."""
+        ends = [self.interval(("mean", name), level) for name in self.statistic.names]
+        return max(high - low for low, high in ends) / 2
+
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
         """See `Reading.table_columns`; rows are all that has a name."""
         asked = self._all()
@@ -475,6 +509,8 @@ class MomentsReading(Reading):
             return self._count
         if isinstance(name, (tuple, list)) and name and name[0] in _KINDS:
             kind, *columns = name
+            if kind == "sum" and len(columns) == 1:
+                return self._sum_of(self.statistic.place(columns[0]))
             if kind in ("mean", "variance") and len(columns) == 1:
                 place = self.statistic.place(columns[0])
                 return self._mean(place) if kind == "mean" else self._covariance(place, place)
@@ -482,8 +518,8 @@ class MomentsReading(Reading):
                 two = self._two(*columns)
                 return self._covariance(*two) if kind == "covariance" else self._slope(*two)
         raise InvalidInput(
-            f"name is {quoted(name)}; it must be 'count', or one of ('mean', column), ('variance', "
-            f"column), ('covariance', one, other) and ('slope', of, on)"
+            f"name is {quoted(name)}; it must be 'count', or one of ('mean', column), ('sum', "
+            f"column), ('variance', column), ('covariance', one, other) and ('slope', of, on)"
         )
 
     def _two(self, one: object, other: object) -> tuple[int, int]:
@@ -506,6 +542,14 @@ class MomentsReading(Reading):
     @property
     def _count(self) -> _Smooth:
         return _Smooth(float(self._sums[0]), self._unit(0), _none, lambda _: 1.0, 0.0, math.inf)
+
+    def _sum_of(self, column: int) -> _Smooth:
+        """What a column adds up to."""
+        middle, half = self.statistic.middle[column], self.statistic.half[column]
+        slopes = middle * self._unit(0) + half * self._unit(1 + column)
+        return _Smooth(
+            float(slopes @ self._sums), slopes, _none, lambda _: 1.0, -math.inf, math.inf
+        )
 
     def _over(self, level: float) -> float:
         """By which factor a ratio may be further off, since the number of rows is not known."""

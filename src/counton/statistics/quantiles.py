@@ -305,6 +305,10 @@ class Quantiles(Fitted):
             self.measured(np.full((1, self.places), rows // self.places, np.int64))[0]
         )
 
+    def gives(self, place: int | None) -> Mapping[str, Any]:
+        """See `Tallied.gives`: how many values there are."""
+        return {"count": (None, None)} if place is None else {}
+
     def measured(self, sums: Integers) -> Integers:
         """See `Tallied.measured`: rows of the cells' strategy."""
         rows: Integers = self.line.measure(np.ascontiguousarray(sums.T))
@@ -356,6 +360,11 @@ class QuantilesReading(Reading):
     """How values are distributed at one step, or between two."""
 
     statistic: Quantiles
+    hangs_on_rows = True
+
+    def largest_halfwidth(self, level: float = 0.95) -> float:
+        """See `Reading.largest_halfwidth`: it hangs on where values lie."""
+        return math.inf
 
     @cached_property
     def _below(self) -> Floats:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
@@ -50,18 +50,67 @@ class Tallied(Statistic):
     Attributes:
         parts: of what an event consists besides its time, group and user.
         counts_rows: every row changes one place by 1, so that totals are numbers of rows.
+        asks: all that it reads, where that is "count", "sum" or "mean" of one column's values; then
+            another statistic that `gives` these says it too.
         counts_units: a row counts as often as it says, and what is protected is one of these times.
     """
 
     tallied: bool = True
     parts: tuple[Part, ...] = ()
     counts_rows: ClassVar[bool] = False
+    asks: ClassVar[tuple[str, ...]] = ()
     counts_units: bool = False
+
+    @property
+    def value_bounds(self) -> tuple[Fraction, Fraction, Fraction] | None:
+        """Lower and upper bound, and resolution, of the values that it reads; None: it has none."""
+        return None
+
+    def gives(self, place: int | None) -> Mapping[str, Any]:
+        """What its reading calls "count", "sum" and "mean", of those that it tells.
+
+        Args:
+            place: of the column among its own; None: of rows alone.
+        """
+        return {}
+
+    def bounds_of(self, place: int) -> tuple[Fraction, Fraction, Fraction] | None:
+        """As `value_bounds`, of one of its columns."""
+        return self.value_bounds
+
+    @property
+    def may_be_none(self) -> bool:
+        """Whether what a row says decides in which place it counts; then it may be of none."""
+        return not isinstance(self.entries(np.zeros(1, np.int64))[0][0], int)
+
+    def said_bounds(self) -> tuple[int, int]:
+        """The least and the most that rows say which are of some place."""
+        return (0, self.places - 1) if self.may_be_none else self.row_bounds()
+
+    def typical(self, rows: int) -> Integers:
+        """Cells of so many rows, none of them special: errors may hang on how many there are."""
+        return np.zeros(self.cells, np.int64)
 
     @property
     def largest_entry(self) -> int:
         """No row changes a measured cell by more than this times the larger of `row_bounds`."""
         return 1
+
+    def whole_of(self, sums: Floats) -> float:
+        """How much all places have together, to be set against `most_counted`.
+
+        Args:
+            sums: as of `largest_measured`.
+        """
+        return float(sums.sum())
+
+    def largest_measured(self, sums: Floats) -> float:
+        """A bound on every measured cell, from bounds on the sums of its places.
+
+        Args:
+            sums: shape ``(places,)``, none below 0.
+        """
+        return float(sums.sum()) * self.largest_entry
 
     @abstractmethod
     def said(self, *parts: Any) -> Integers:
@@ -93,6 +142,11 @@ class Tallied(Statistic):
         Returns:
             Pairs of a place and an amount: several pairs only of places that are numbers.
         """
+
+    @property
+    def spans(self) -> tuple[range, ...]:
+        """Places among which a row chooses: one range for each of `entries` whose place it says."""
+        return (range(self.places),)
 
     def row_bounds(self) -> tuple[int, int]:
         """The least and the most that one row adds to any place, in grid units."""

@@ -347,6 +347,7 @@ def _rows_added(statistic: Any, batches: Batches, whole: Integers) -> None:
         require(within.all(), statistic, told)
         one = not statistic.counts_rows or (len(pairs) == 1 and bool((amounts == 1).all()))
         require(one, statistic, "says counts_rows, and a row adds more than 1 to one place")
+    _choices(statistic, said, [place for place, _ in pairs if not isinstance(place, int)])
     units = np.eye(statistic.places, dtype=np.int64)
     measured = statistic.measured(units).reshape(statistic.places, -1)
     additive = not statistic.additive or np.array_equal(measured, units)
@@ -356,6 +357,11 @@ def _rows_added(statistic: Any, batches: Batches, whole: Integers) -> None:
     bound = entry * max(abs(end) for end in statistic.row_bounds())
     told = f"largest_entry {entry} allows {bound}, and a cell of one row has {largest}"
     require(largest <= bound, statistic, told)
+    rows_alone = [(one, np.abs(one).astype(np.float64)) for one in (*adds, adds.sum(axis=0))]
+    for own, sizes in rows_alone:
+        cells, most_told = statistic.measured(own[None]), statistic.largest_measured(sizes)
+        told = f"largest_measured is {most_told:g}, and a cell of these rows has more"
+        require(int(np.abs(cells).max(initial=0)) <= most_told, statistic, told)
     told = "says that a row counts as often as it says, and that every row counts once"
     require(not (statistic.counts_units and statistic.counts_rows), statistic, told)
     require(
@@ -467,6 +473,69 @@ def _beyond(contribution: Contribution, change: Integers) -> str | None:
     return f"changes a cell by {size}" if size > contribution.per_cell else None
 
 
+def _choices(statistic: Any, said: Integers, places: Sequence[Any]) -> None:
+    """What rows say lies where it is said to, and so do the places among which they choose."""
+    told = f"may_be_none is {statistic.may_be_none}, and rows choose {len(places)} places"
+    require(statistic.may_be_none == bool(places), statistic, told)
+    low, high = statistic.said_bounds()
+    within = (said >= low) & (said <= high)
+    require(within.all(), statistic, f"rows say {said[~within][:1]}, outside of said_bounds")
+    if not places:
+        return
+    spans = statistic.spans
+    require(len(spans) == len(places), statistic, f"rows choose {len(places)} times, in {spans}")
+    for place, span in zip(places, spans, strict=True):
+        chosen = (place >= span.start) & (place < span.stop)
+        require(bool(np.all(chosen)), statistic, f"rows choose places outside of the span {span}")
+
+
+def _told(statistic: Any, terms: Any, batches: Batches) -> None:
+    """Numbers, sums and means that it tells for others are those of the rows.
+
+    Rows that it counts: those of no place that is known are none. Exact cells stand for released
+    ones.
+    """
+    if not hasattr(statistic, "gives") or not (statistic.asks or statistic.gives(None)):
+        return
+    events = [event for batch in batches for event in batch]
+    columns = [np.asarray(one) for one in statistic.columns_of(events)]
+    if statistic.parts:
+        columns = [
+            np.asarray(_column(*each)) for each in zip(columns, statistic.parts, strict=True)
+        ]
+        said = np.asarray(statistic.said(*columns))
+        counted = said >= 0 if statistic.may_be_none else np.ones(len(events), np.bool_)
+    else:
+        counted = np.ones(len(events), np.bool_)
+    number = int(counted.sum())
+    value = _changes(statistic, batches).sum(axis=0) * float(terms.resolution)
+    release = Release(len(batches), value if statistic.cells else float(value), 1.0, terms)
+    reading = statistic.read(release)
+
+    def compare(name: str, found: float, bounds: Any, column: Any) -> None:
+        expected, room = float(number), 1e-6 * (1 + number)
+        if name != "count":
+            require(bounds is not None, statistic, f"tells {name}, and of values no bounds")
+            low, high, step = map(float, bounds)
+            values = np.clip(np.asarray(column, np.float64)[counted], low, high)
+            expected = float(np.rint(values / step).sum() * step)
+            room = 1e-6 * (1 + abs(expected)) + number * step
+            if name == "mean":
+                expected, room = expected / max(number, 1), room / max(number, 1)
+        said = f"tells {name} {found:g}, and the rows have {expected:g}"
+        require(abs(found - expected) <= room, statistic, said)
+
+    for place in (None, *range(len(statistic.parts))):
+        for name, called in statistic.gives(place).items():
+            bounds = None if place is None else statistic.bounds_of(place)
+            compare(name, float(reading[called]), bounds, None if place is None else columns[place])
+    for name in statistic.asks:
+        table = reading.table_columns()
+        at = 0 if len(statistic.asks) == 1 else table["name"].tolist().index(name)
+        own = columns[0] if statistic.parts else None
+        compare(name, float(table["estimate"][at]), statistic.value_bounds, own)
+
+
 def check_statistic_reading(statistic: AnyStatistic, batches: Batches) -> None:
     """What is read is a function of what is released, and of nothing that was counted.
 
@@ -514,6 +583,10 @@ def check_statistic_reading(statistic: AnyStatistic, batches: Batches) -> None:
     require(named, statistic, "says that terms need not name it, as those of counts and sums alone")
     additive = not this.additive or np.array_equal(expected.get("estimate", ()), np.ravel(value))
     require(additive, statistic, "says additive, and shows other numbers than were released")
+    people = this.for_people(2).contribution_within(last, batched=True)
+    same_row = people == this.contribution_within(last, batched=True)
+    require(same_row, statistic, "says of people that one row changes something else")
+    _told(fresh, counter.terms, batches)
     if tuple(this.error_of) == _OF_ONE_CELL:
         _errors_of_cells(fresh, release)
     half = [batch[: len(batch) // 2] for batch in batches]

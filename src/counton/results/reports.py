@@ -1,0 +1,87 @@
+"""Readings of one statistic of a report, as if it were released alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.mechanisms import StreamTerms
+from counton.statistics import Reading, Statistic
+from counton.statistics.readings import Readings
+
+if TYPE_CHECKING:
+    from counton.statistics.report import ReportReading
+
+
+class PartSource:
+    """Readings of one statistic, from those of the report."""
+
+    def __init__(
+        self, readings: Readings, statistic: Statistic, name: str, terms: StreamTerms
+    ) -> None:
+        self._readings, self._statistic, self._name = readings, statistic, name
+        self.terms, self.step = terms, len(readings)
+
+    def readings(
+        self, start: int = 1, stop: int | None = None, read_as: Statistic | None = None
+    ) -> Readings:
+        """See `Source.readings`."""
+        some = self._readings[start - 1 : None if stop is None else stop - 1]
+        return _PartReadings(some, self._statistic, self._name)
+
+    def history(self, cells: NDArray[np.int64], steps: range) -> NDArray[Any]:
+        """See `Source.history`: no statistic of a report is read on demand."""
+        raise NotImplementedError
+
+
+class _PartReadings(Readings):
+    """See `Readings`."""
+
+    def __init__(self, whole: Readings, statistic: Statistic, name: str) -> None:
+        super().__init__(statistic, whole.steps, None)
+        self._whole, self._name = whole, name
+
+    def __getitem__(self, place: Any) -> Any:
+        """See `Readings.__getitem__`."""
+        if isinstance(place, slice):
+            return _PartReadings(self._whole[place], self._statistic, self._name)
+        return _part(self._whole[place], self._statistic, self._name)
+
+
+def _part(reading: Reading, statistic: Statistic, name: str) -> Reading:
+    groups = reading.by_group(None)
+    if groups is None:
+        return cast("ReportReading", reading).of(name)
+    return _PartByGroup(reading, statistic, name)
+
+
+class _PartByGroup(Reading):
+    """One statistic of a report, by group."""
+
+    def __init__(self, reading: Reading, statistic: Statistic, name: str) -> None:
+        super().__init__(statistic, reading.release)
+        self._reading, self._name = reading, name
+
+    def by_group(self, groups: Sequence[str] | None) -> dict[str, Reading]:
+        """See `Reading.by_group`."""
+        found = self._reading.by_group(groups)
+        assert found is not None
+        return {group: cast("ReportReading", one).of(self._name) for group, one in found.items()}
+
+    def since(self, earlier: Reading) -> Any:
+        """See `Reading.since`."""
+        assert isinstance(earlier, _PartByGroup)
+        whole = self._reading.since(earlier._reading)
+        return _PartByGroup(whole, self.statistic, self._name)
+
+    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
+        """See `Reading.table_columns`: those of each group, with its name."""
+        parts = {group: one.table_columns(level) for group, one in self.by_group(None).items()}
+        rows = [len(next(iter(part.values()))) for part in parts.values()]
+        found: dict[str, NDArray[Any]] = {"group": np.repeat(np.array([*parts]), rows)}
+        for column in next(iter(parts.values())):
+            found[column] = np.concatenate([part[column] for part in parts.values()])
+        return found

@@ -1,0 +1,523 @@
+"""A report: several statistics of the same rows under one guarantee."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from counton import ZCDP, ApproxDP, Key, PureDP, read, release
+from counton.errors import InvalidInput
+from counton.jobs import Job, jobfile, run
+from counton.laws import Bounded
+from counton.plans.splits import last_halfwidth
+from counton.privacy import Contribution
+from counton.results.release import Release
+from counton.statistics import (
+    Average,
+    Contingency,
+    Count,
+    Distinct,
+    Grouped,
+    Hierarchy,
+    Moments,
+    Quantiles,
+    Ranges,
+    Report,
+    Sum,
+    TopK,
+)
+from counton.strategies.trees import Tree
+from counton.testing import LawBroken, check_statistic
+
+TREE = Tree.from_leaves({"region": ["N", "N", "S"], "city": ["a", "b", "c"]}, ["region", "city"])
+PLACES = [("N", "a"), ("N", "b"), ("S", "c")]
+ROWS = [
+    {"paid": paid, "region": region, "city": city} for paid in (0, 3, 10) for region, city in PLACES
+]
+
+
+def daily(**more: Any) -> Report:
+    return Report(
+        {
+            "visits": Count(),
+            "paid": Average(0, 10, resolution=1),
+            "spread": Quantiles(lower=0, upper=10, cells=5),
+            "places": Hierarchy(TREE),
+        },
+        columns={"paid": "paid", "spread": "paid"},
+        **more,
+    )
+
+
+def several() -> dict[str, Report]:
+    """Reports of three to six statistics, none of them settled."""
+    value: dict[str, Any] = {
+        "columns": {"paid": "paid", "total": "paid", "spread": "paid", "low": "paid"}
+    }
+    return {
+        "daily": daily(),
+        "sums": Report(
+            {"total": Sum(-3, 7, resolution=1), "low": Sum(0, 2, resolution=1), "n": Count()},
+            columns={"total": "paid", "low": "paid"},
+        ),
+        "one column": Report(
+            {
+                "n": Count(),
+                "paid": Average(0, 10, resolution=1),
+                "total": Sum(0, 10, resolution=1),
+                "all": Moments({"paid": (0, 10)}, grid=10),
+            },
+            columns={"paid": "paid", "total": "paid"},
+        ),
+        "tables": Report(
+            {
+                "n": Count(),
+                "cities": Ranges(["a", "b", "c"]),
+                "table": Contingency({"region": ["N", "S"], "city": ["a", "b", "c"]}),
+                "places": Hierarchy(TREE),
+            },
+            columns={"cities": "city"},
+        ),
+        "six": Report(
+            {
+                "n": Count(),
+                "paid": Average(0, 10, resolution=1),
+                "total": Sum(0, 10, resolution=1),
+                "spread": Quantiles(lower=0, upper=10, cells=5),
+                "low": Sum(0, 2, resolution=1),
+                "places": Hierarchy(TREE),
+            },
+            **value,
+        ),
+    }
+
+
+@pytest.mark.parametrize("name", [*several()])
+def test_the_laws_hold(name: str) -> None:
+    report = several()[name]
+    for one in (report, report.settled(PureDP(1), 4), report.settled(ZCDP(1), 4)):
+        rows = [{column: row[column] for column in one.column_names} for row in ROWS]
+        check_statistic(one, [rows[:4], rows[4:], []])
+
+
+@pytest.mark.parametrize("name", [*several()])
+@pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP(1), ApproxDP(1, 1e-6)], ids=str)
+def test_one_row_moves_all_cells_by_what_is_stated(name: str, guarantee: Any) -> None:
+    report = several()[name].settled(guarantee, 4)
+    stated = report.contribution(batched=True).pattern
+    assert isinstance(stated, Bounded)
+    rows = [{column: row[column] for column in report.column_names} for row in ROWS]
+    moved = report.begin().take(rows, np.arange(1, len(rows) + 1))
+    l1 = np.abs(moved).sum(axis=1)
+    l2 = (moved.astype(object) ** 2).sum(axis=1)
+    assert l1.max() <= stated.l1
+    assert max(l2) <= stated.l2_squared
+    cells = zip(report.measured_ones.items(), report.cell_ranges.values(), strict=True)
+    for (part, one), where in cells:  # by themselves: their rows, times their weight
+        own = one.contribution(batched=True)
+        most = own.pattern.l1 if isinstance(own.pattern, Bounded) else own.per_cell
+        assert np.abs(moved[:, where]).sum(axis=1).max() <= report.weight(part) * most
+
+
+class Forgetful(Report):
+    """Forgets what a row changes in all statistics but the first."""
+
+    def contribution(self, *, batched: bool = False) -> Contribution:
+        first = next(iter(self.measured_ones))
+        l1, l2 = self.norms(first)
+        weight = self.weight(first)
+        moved = Bounded(weight * l1, weight**2 * l2, once=True)
+        return Contribution.patterned(moved, "which counts in all", unit=self.unit)
+
+
+def test_the_laws_catch_a_report_that_forgets_a_statistic() -> None:
+    told = daily().settled(PureDP(1), 4).parameters
+    check_statistic(Report(**told), [ROWS[:4], ROWS[4:]])
+    with pytest.raises(LawBroken, match="moves"):
+        check_statistic(Forgetful(**told), [ROWS[:4], ROWS[4:]])
+
+
+def test_what_follows_from_another_is_measured_once() -> None:
+    reports = several()
+    assert reports["daily"].followed == {"visits": "paid"}
+    assert reports["one column"].followed == {"n": "all", "paid": "all", "total": "all"}
+    assert reports["tables"].followed == {"n": "places"}
+    assert reports["sums"].followed == {}
+    finer = Report(
+        {"paid": Average(0, 10, resolution="0.1"), "all": Moments({"paid": (0, 10)}, grid=10)},
+        columns={"paid": "paid"},
+    )
+    assert finer.followed == {}  # whose values the moments round further than wanted
+    others = Report(
+        {"paid": Average(0, 20, resolution=1), "all": Moments({"paid": (0, 10)}, grid=10)},
+        columns={"paid": "paid"},
+    )
+    assert others.followed == {}
+    columns = Report(
+        {"paid": Average(0, 10, resolution=1), "all": Moments({"age": (0, 10)}, grid=10)},
+        columns={"paid": "paid"},
+    )
+    assert columns.followed == {}
+
+
+def exact(report: Report, rows: list[dict[str, Any]]) -> Any:
+    """What is read where there is next to no noise."""
+    guarantee = PureDP(4000)
+    counter = report.counter(1, guarantee, key=Key.generate(), name="exact", batched=True)
+    return counter.release_batch(rows)
+
+
+def test_each_statistic_reads_what_it_reads_alone() -> None:
+    rows = [ROWS[place % len(ROWS)] for place in range(501)]
+    for report in several().values():
+        own = [{column: row[column] for column in report.column_names} for row in rows]
+        reading = exact(report, own)
+        for name, one in report.statistics.items():
+            columns = report.columns[name]
+            events: Any = [tuple(row[column] for column in columns) for row in own]
+            if len(columns) == 1 and not isinstance(one, Moments | Hierarchy | Contingency):
+                events = [event[0] for event in events]
+            counter = one.counter(1, PureDP(4000), key=Key.generate(), name=name, batched=True)
+            alone = counter.release_batch(events or own).table_columns()
+            together = reading.of(name).table_columns()
+            column = "value" if "value" in alone else "estimate"
+            assert np.allclose(
+                np.asarray(alone[column], float), np.asarray(together[column], float), atol=0.3
+            ), (name, report)
+
+
+@pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP(Fraction(1, 2))], ids=str)
+def test_what_is_wanted_is_what_is_planned_and_read(guarantee: Any) -> None:
+    steps, wanted = 12, {"visits": 60.0, "paid": 0.5, "places": 400.0}
+    report = daily(within=wanted, rows=2000).settled(guarantee, steps)
+    counter = report.counter(steps, guarantee, key=Key.generate(), name="d", batched=True)
+    for _ in range(steps - 1):
+        counter.release_batch([])
+    last: Any = counter.release_batch([{**ROWS[0], "paid": 5}] * 2000)
+    found = {}
+    for name, column in (("visits", 0), ("places", 0), ("paid", 0)):
+        table = last.of(name).table_columns()
+        found[name] = float(table["upper"][column] - table["lower"][column]) / 2
+    assert found["visits"] <= wanted["visits"]
+    assert found["places"] <= wanted["places"]
+    assert found["paid"] <= wanted["paid"] * 1.02  # about as many rows as were planned for
+    # One of them at least is just as accurate as wanted, or all are better by one factor.
+    assert report.weights is not None
+
+
+def test_a_bound_is_met_and_not_more_where_others_share_the_rest() -> None:
+    steps, guarantee = 12, PureDP(2)
+    report = daily(within={"places": 60.0}).settled(guarantee, steps)
+    counter = report.counter(steps, guarantee, key=Key.generate(), name="d", batched=True)
+    last: Any = [counter.release_batch([]) for _ in range(steps)][-1]
+    table = last.of("places").table_columns()
+    half = float(np.max(table["upper"] - table["lower"])) / 2
+    assert 59.4 <= half <= 60.0
+
+
+def test_the_budget_is_shared_by_shares() -> None:
+    report = Report(
+        {"a": Sum(0, 7, resolution=1), "b": Sum(0, 50, resolution=1)},
+        columns={"a": "x", "b": "x"},
+        shares={"b": 3},
+    ).settled(PureDP(1), 4)
+    l1 = {name: report.weight(name) * report.norms(name)[0] for name in ("a", "b")}
+    assert l1["b"] / sum(l1.values()) == pytest.approx(0.75, rel=2e-3)
+
+
+def test_measured_once_is_better_than_twice() -> None:
+    """A count beside an average: half-widths with and without what follows."""
+    guarantee, steps = PureDP(1), 12
+
+    def halves(**more: Any) -> tuple[float, float]:
+        report = Report(
+            {"n": Count(), "paid": Average(0, 10, resolution=1)}, columns={"paid": "paid"}, **more
+        ).settled(guarantee, steps)
+        noise = last_halfwidth(steps)
+        contribution = report.contribution().pattern
+        assert isinstance(contribution, Bounded)
+        cell = noise(guarantee, contribution.l1, contribution.l2_squared)
+        number = cell / report.weight("paid") * math.sqrt(2) / 10
+        return (cell / report.weight("n") if "n" in report.measured_ones else number), number
+
+    once, twice = halves(), halves(apart=["n"])
+    assert once[0] < 0.75 * twice[0]
+    assert once[1] < 0.51 * twice[1]
+
+
+def test_what_cannot_be_in_a_report_is_refused() -> None:
+    for one in (
+        Distinct(),
+        TopK(["a", "b"]),
+        Hierarchy(TREE, counts=True),
+        Average(0, 1, 1, number=3),
+    ):
+        with pytest.raises(InvalidInput, match="beside the report"):
+            Report({"n": Count(), "x": one})
+    with pytest.raises(InvalidInput, match="no statistic of the report reads a column"):
+        Report({"n": Count(), "m": Count()})
+    with pytest.raises(InvalidInput, match="62 bits"):
+        Report(
+            {f"s{number}": Sum(0, 1, resolution="1e-9") for number in range(3)},
+            columns={f"s{number}": f"x{number}" for number in range(3)},
+        )
+    with pytest.raises(InvalidInput, match="hangs on how many rows"):
+        daily(within={"paid": 1}).settled(PureDP(1), 4)
+    with pytest.raises(InvalidInput, match="too little for places within 1"):
+        daily(within={"places": 1}).settled(PureDP(1), 4)
+    with pytest.raises(InvalidInput, match="is no statistic of the report"):
+        Report({"x": Sum(0, 7, resolution=1)}, columns={"x": "x", "nobody": "x"})
+
+
+# Through whole jobs.
+
+FRAME = pl.DataFrame(
+    [
+        {
+            "at": f"2024-03-{1 + number % 9:02}T12:00",
+            "who": f"u{number % 40}",
+            "page": ("home", "shop")[number % 3 == 0],
+            **ROWS[(5 * number) % len(ROWS)],
+        }
+        for number in range(400)
+    ]
+)
+STREAM: dict[str, Any] = {
+    "time": "at",
+    "every": "1d",
+    "start": "2024-03-01",
+    "steps": 20,
+    "until": "2024-03-10",
+}
+
+
+def released(report: Report, folder: Path, frame: pl.DataFrame = FRAME, **more: Any) -> Release:
+    state = str(folder / f"{len(list(folder.iterdir()))}.db")
+    with run(Job(report, frame, state, **{**STREAM, **more})) as outcome:
+        return outcome.released().at_hand()
+
+
+def test_a_job_counts_what_the_rows_say(tmp_path: Path) -> None:
+    found = released(daily(), tmp_path, epsilon=4000)
+    last = found.table().filter(pl.col("step") == 9)
+
+    def number(statistic: str, name: str) -> float:
+        own = last.filter((pl.col("statistic") == statistic) & (pl.col("name") == name))
+        return float(own["estimate"][0])
+
+    assert number("visits", "all") == pytest.approx(400, abs=0.3)
+    assert number("paid", "mean") == pytest.approx(sum(FRAME["paid"]) / FRAME.height, abs=0.01)
+    assert number("paid", "sum") == pytest.approx(sum(FRAME["paid"]), abs=1)
+    for region, rows in FRAME.group_by("region"):
+        assert number("places", f"region {region[0]}") == pytest.approx(rows.height, abs=0.5)
+    assert 0 < number("spread", "0.5") < 6
+
+
+def test_groups_people_and_late_rows_go_through(tmp_path: Path) -> None:
+    more: dict[str, Any] = {"by": "page", "domain": ["home", "shop"], "epsilon": 4000}
+    found = released(daily(), tmp_path, **more)
+    last = found.table().filter((pl.col("step") == 9) & (pl.col("statistic") == "visits"))
+    numbers = dict(last.select("group", "estimate").rows())
+    pages = dict(FRAME["page"].value_counts().rows())
+    assert {group: round(number) for group, number in numbers.items()} == pages
+    bounded = released(daily(), tmp_path, user="who", most=2, per="1d", epsilon=4000)
+    kept = FRAME.with_columns(day=pl.col("at").str.slice(0, 10))
+    counted = int(kept.group_by("who", "day").len()["len"].clip(upper_bound=2).sum())
+    one = bounded.part("visits").table().filter(pl.col("step") == 9)
+    assert float(one["estimate"][0]) == pytest.approx(counted, abs=0.3)
+    parts = [FRAME.filter(pl.col("at") < "2024-03-05"), FRAME.filter(pl.col("at") >= "2024-03-05")]
+    state = str(tmp_path / "late.db")
+    for until, rows in (("2024-03-09", parts[1]), ("2024-03-10", parts[0])):
+        again = release(
+            daily(), rows, state=state, append=True, epsilon=4000, confirmed=True,
+            **{**STREAM, "until": until},
+        )  # fmt: skip
+    late = again.table().filter((pl.col("step") == 9) & (pl.col("statistic") == "visits"))
+    assert float(late["estimate"][0]) == pytest.approx(400, abs=0.3)
+
+
+def test_the_bound_on_people_holds_for_all_statistics_together(tmp_path: Path) -> None:
+    """All a person's rows move all cells, times their weights, by no more than is stated."""
+    report = Report(
+        {"n": Sum(0, 1, resolution=1), "paid": Average(0, 10, resolution=1)},
+        columns={"n": "region", "paid": "paid"},
+    )
+    rows = [{"region": 1, "paid": paid} for paid in (0, 10)]
+    for most, several_rows in ((1, 3), (2, 5)):
+        definition = None
+        with run(
+            Job(
+                report,
+                pl.DataFrame(
+                    [
+                        {"at": "2024-03-01T10:00", "who": "x", **rows[place % 2]}
+                        for place in range(several_rows)
+                    ]
+                ),
+                str(tmp_path / f"p{most}.db"),
+                **STREAM,
+                user="who",
+                most=most,
+                epsilon=1,
+            )
+        ) as outcome:
+            definition = outcome.definition
+        settled = definition.statistic
+        assert isinstance(settled, Report)
+        stated = definition.contribution.pattern
+        assert isinstance(stated, Bounded)
+        combos = itertools.combinations_with_replacement(rows, most)
+        moved = [settled.begin().take([*some], np.array([most]))[0] for some in combos]
+        assert max(int(np.abs(one).sum()) for one in moved) <= stated.l1
+        assert stated.l1 == most * settled.contribution().pattern.l1  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".csv", ".json", ".arrow"])
+def test_a_file_answers_for_the_report_and_each_statistic(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"daily{ending}"
+    done = release(
+        daily(), FRAME, state=tmp_path / "s.db", epsilon=2, out=path, user="who", most=3, **STREAM
+    )
+    own, found = done.released(), read(path)
+    assert found.table().equals(own.table())
+    assert found.methods() == own.methods()
+    for name in daily().statistics:
+        assert found.part(name).table().equals(own.part(name).table())
+    places = found.part("places").table()
+    assert set(places["level"]) == {"total", "region", "city"}
+    if ending == ".parquet":
+        with pytest.raises(InvalidInput, match="is no statistic of the report"):
+            found.part("nobody")
+
+
+def test_a_measured_count_answers_what_counts_answer(tmp_path: Path) -> None:
+    report = Report(
+        {"n": Sum(0, 1, resolution=1), "spread": Quantiles(lower=0, upper=10, cells=5)},
+        columns={"n": "one", "spread": "paid"},
+    )
+    frame = FRAME.with_columns(one=pl.lit(1))
+    found = released(report, tmp_path, frame, epsilon=4000)
+    counts = found.part("n")
+    week = counts.sums("1w")
+    assert week.height
+    assert counts.table()["estimate"][-1] == pytest.approx(400, abs=0.3)
+    apart = counts.difference("all", "all", steps="1:4", other_steps="5:8")
+    exact_apart = [
+        FRAME.filter(pl.col("at").str.slice(8, 2).cast(int).is_between(*ends)).height
+        for ends in ((1, 4), (5, 8))
+    ]
+    assert apart.value == pytest.approx(exact_apart[0] - exact_apart[1], abs=0.5)
+
+
+def test_a_report_answers_differences_and_ratios(tmp_path: Path) -> None:
+    found = released(daily(), tmp_path, epsilon=4000)
+    number = found.difference("visits", "places region N")
+    north = FRAME.filter(pl.col("region") == "N").height
+    assert number.value == pytest.approx(400 - north, abs=0.5)
+    assert number.lower <= 400 - north <= number.upper
+    means = found.difference("paid mean", "paid mean", steps="1:4", other_steps="5:8")
+    exact_means = [
+        FRAME.filter(pl.col("at").str.slice(8, 2).cast(int).is_between(*ends))["paid"]
+        for ends in ((1, 4), (5, 8))
+    ]
+    apart = [sum(values) / len(values) for values in exact_means]
+    assert means.value == pytest.approx(apart[0] - apart[1], abs=0.02)
+    alone = found.part("paid").difference("mean", "mean", steps="1:4", other_steps="5:8")
+    assert (alone.value, alone.lower, alone.upper) == (means.value, means.lower, means.upper)
+    visits = found.part("visits").ratio("all", "all", steps="1:4", other_steps="5:8")
+    assert visits.value == pytest.approx(len(exact_means[0]) / len(exact_means[1]), abs=0.02)
+
+
+FILE = """
+[defaults]
+state = "{folder}/v.db"
+epsilon = 2
+
+[report.daily]
+events = "{folder}/visits.csv"
+time = "at"
+every = "1d"
+from = "2024-03-01"
+steps = 20
+until = "2024-03-10"
+user = "who"
+most = 3
+
+[report.daily.visits]
+statistic = "count"
+within = 60
+
+[report.daily.paid]
+statistic = "average"
+value = "paid"
+lower = 0
+upper = 10
+resolution = 1
+share = 2
+
+[report.daily.places]
+statistic = "hierarchy"
+levels = "region,city"
+domain = "places.csv"
+"""
+
+
+def test_a_job_file_has_reports(tmp_path: Path) -> None:
+    FRAME.write_csv(tmp_path / "visits.csv")
+    (tmp_path / "places.csv").write_text("region,city\nN,a\nN,b\nS,c\n")
+    file = tmp_path / "nightly.toml"
+    file.write_text(FILE.format(folder=tmp_path))
+    (job,) = jobfile.load(file).values()
+    assert job.name == "daily"
+    for _ in range(2):  # the second night changes nothing, and is no other report
+        with run(job) as outcome:
+            report = outcome.definition.statistic
+            table = outcome.released().table()
+    assert isinstance(report, Report)
+    assert [*report.statistics] == ["visits", "paid", "places"]
+    assert report.within == {"visits": 60}
+    assert set(table["statistic"]) == {"visits", "paid", "places"}
+    half = table.filter((pl.col("statistic") == "visits") & (pl.col("step") == 9))
+    assert float((half["upper"] - half["lower"])[0]) / 2 <= 60
+    saved = tmp_path / "saved.toml"
+    jobfile.save(job, saved)
+    (again,) = jobfile.load(saved).values()
+    with run(again) as outcome:
+        assert outcome.released().table().equals(table)
+
+
+def test_a_job_file_says_what_is_wrong_with_a_report(tmp_path: Path) -> None:
+    file = tmp_path / "nightly.toml"
+    file.write_text('[report.daily]\nevents = "x.csv"\nstate = "v.db"\n')
+    with pytest.raises(InvalidInput, match="has no statistics"):
+        jobfile.load(file)
+    wrong = FILE.format(folder=tmp_path).replace("lower = 0", "lowest = 0")
+    file.write_text(wrong)
+    FRAME.write_csv(tmp_path / "visits.csv")
+    (tmp_path / "places.csv").write_text("region,city\nN,a\nN,b\nS,c\n")
+    with pytest.raises(InvalidInput, match="says 'lowest', which is no option of average"):
+        run(next(iter(jobfile.load(file).values())))
+    file.write_text(FILE.format(folder=tmp_path) + '\n[jobs.daily]\nevents = "x.csv"\n')
+    with pytest.raises(InvalidInput, match="job and a report called 'daily'"):
+        jobfile.load(file)
+
+
+def test_a_report_is_what_it_was_made_of() -> None:
+    for report in several().values():
+        settled = report.settled(ZCDP(1), 4)
+        for one in (report, settled):
+            again = Report.from_dict(json.loads(json.dumps(one.to_dict())))
+            assert again == one
+            assert again.cells == one.cells
+        assert report.allows(settled)
+        assert not settled.allows(several()["sums"]) or report.column_names == ("paid",)
+    grouped = Grouped(daily(), ["n", "s"]).settled(PureDP(1), 4)
+    assert grouped.cells == (2, *daily().cells)
