@@ -190,7 +190,7 @@ NO_LAW: dict[str, str] = {
         (
             *("by_groups", "columns_of_job", "declares", "domain", "finds", "from_job"),
             *("is_table", "options", "own_columns", "ranks", "reads", "settles", "statistics"),
-            *("typical", "windowed"),
+            "windowed",
         ),
         "how a job asks for it, and what it plans: counted is the statistic that comes of it, "
         "whose own laws hold",

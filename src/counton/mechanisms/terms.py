@@ -234,6 +234,10 @@ class StreamTerms:
         deviation: NDArray[np.float64] = np.sqrt(variance) * float(self.resolution)
         return deviation
 
+    def of_exact(self, cells: NDArray[np.int64]) -> Any:
+        """Exact cells, in grid units, in data units."""
+        return self.contribution.from_grid(cells)
+
     def to_data(self, released: NDArray[np.int64]) -> NDArray[Any]:
         """Released integers in data units: the same integers for counts, else float64.
 

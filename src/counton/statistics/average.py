@@ -172,10 +172,6 @@ class Average(Tallied):
         """See `Tallied.gives`."""
         return {name: name for name in (("count",) if place is None else _NAMES)}
 
-    def typical(self, rows: int) -> Integers:
-        """See `Tallied.typical`: half of the values at either bound."""
-        return np.full(self.cells, rows * self.width // 2, np.int64)
-
     @property
     def reading_bounds(self) -> tuple[float, float]:
         """See `Statistic.reading_bounds`."""
@@ -265,13 +261,6 @@ class AverageReading(Reading):
     """
 
     statistic: Average
-
-    hangs_on_rows = True
-
-    def largest_halfwidth(self, level: float = 0.95) -> float:
-        """See `Reading.largest_halfwidth`: of the mean."""
-        low, high = self.interval("mean", level)
-        return (high - low) / 2
 
     @property
     def mean(self) -> float:

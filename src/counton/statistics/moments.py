@@ -314,13 +314,6 @@ class Moments(Tallied):
         lower, upper = self.columns[self.names[place]]
         return lower, upper, (upper - lower) / self.grid
 
-    def typical(self, rows: int) -> Integers:
-        """See `Tallied.typical`: all in the middle of their bounds."""
-        found = np.zeros(self.cells, np.int64)
-        squares = slice(1 + len(self.names), 1 + 2 * len(self.names))
-        found[0], found[squares] = rows * self.grid**2, rows * self.grid**2
-        return found
-
     def measured(self, sums: Integers) -> Integers:
         """See `Tallied.measured`: moments about the middle, and what squares lack of 1."""
         grid, count = self.grid, len(self.names)
@@ -479,13 +472,6 @@ class MomentsReading(Reading):
         """
         self._slope(*self._two(of, on))
         return Line(self, of, on)
-
-    hangs_on_rows = True
-
-    def largest_halfwidth(self, level: float = 0.95) -> float:
-        """See `Reading.largest_halfwidth`: of the means."""
-        ends = [self.interval(("mean", name), level) for name in self.statistic.names]
-        return max(high - low for low, high in ends) / 2
 
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
         """See `Reading.table_columns`; rows are all that has a name."""

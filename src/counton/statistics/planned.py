@@ -63,6 +63,10 @@ def planned_halfwidths(
     {'mean': 0.27, 'sum': 1050.3, 'count': 24.77}
     """
     inner = statistic.inner
+    if statistic.statistics:
+        report: Any = statistic
+        found: dict[str, float] = report.halfwidths_of_parts(terms, step, level, rows, over)
+        return found
     if inner is not statistic:
         # A row is of one group, and all groups are alike.
         groups = getattr(statistic, "groups", ("",))
@@ -93,7 +97,7 @@ def _reading(
 ) -> Reading:
     """A release of exact cells whose noise was 0; None: of nothing."""
     value: Any = np.zeros(terms.shape) if cells is None else cells
-    value = terms.contribution.from_grid(np.asarray(value, np.int64))
+    value = terms.of_exact(np.asarray(value, np.int64))
     value = value if terms.shape else np.asarray(value).item()
     std = float(terms.window_std(start, step))
     if start:
@@ -101,6 +105,25 @@ def _reading(
     if terms.strategy.workload == "windows":
         std = float(terms.std(step))
     return statistic.read(Release(step, value, std, terms))
+
+
+def planned_reading(
+    statistic: Statistic, terms: StreamTerms, step: int, rows: int | None, over: int | None = None
+) -> Reading:
+    """What would be read at a step if there were so many rows, and no noise.
+
+    Args:
+        statistic, terms, step, over: as of `planned_halfwidths`.
+        rows: how many; None: so many that nothing is cut off at 0.
+    """
+    start = 0 if over is None else max(step - over, 0)
+    many = _MANY if rows is None else rows
+    return _reading(statistic, terms, start, step, statistic.typical_cells(many, step - start))
+
+
+def halfwidths_of(reading: Reading, level: float) -> dict[str, float]:
+    """Half-widths of a reading's intervals by what they are of; "" where all are of one kind."""
+    return _together(_halfwidths(reading, level, None))
 
 
 def _halfwidths(reading: Reading, level: float, ask: Sequence[Any] | None) -> dict[str, float]:

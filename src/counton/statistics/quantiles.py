@@ -360,11 +360,6 @@ class QuantilesReading(Reading):
     """How values are distributed at one step, or between two."""
 
     statistic: Quantiles
-    hangs_on_rows = True
-
-    def largest_halfwidth(self, level: float = 0.95) -> float:
-        """See `Reading.largest_halfwidth`: it hangs on where values lie."""
-        return math.inf
 
     @cached_property
     def _below(self) -> Floats:

@@ -246,18 +246,6 @@ class Reading(ABC):
             self.statistic, Difference(self.step, value, std, terms, start=earlier.step)
         )
 
-    #: Whether how far off it is hangs on how many rows there are.
-    hangs_on_rows = False
-
-    def largest_halfwidth(self, level: float = 0.95) -> float:
-        """Half of the widest interval that it has; infinite where that hangs on the rows.
-
-        Args:
-            level: probability with which each interval holds.
-        """
-        found = self.table_columns(level)
-        return float(np.max(np.asarray(found["upper"] - found["lower"], np.float64))) / 2
-
     def screen(self, ask: Sequence[Any] | None, fit: Fit | None, level: float) -> list[TextTable]:
         """How a screen shows a table that was released once; none: the rows of its table.
 

@@ -67,9 +67,11 @@ class PartTerms(StreamTerms):
 
     Attributes:
         one: what one unit of its exact sums is, in data units, over the weight of its cells.
+        weight: by which its cells are multiplied.
     """
 
     one: Fraction
+    weight: int = 1
 
     @classmethod
     def of(
@@ -79,7 +81,13 @@ class PartTerms(StreamTerms):
         kept = {item.name: getattr(terms, item.name) for item in fields(StreamTerms)}
         own = statistic.contribution(batched=True).resolution
         unit = (Fraction(1) if own is None else own) / weight
-        return cls(**{**kept, "shape": shape, "statistic": statistic.to_dict()}, one=unit)
+        return cls(
+            **{**kept, "shape": shape, "statistic": statistic.to_dict()}, one=unit, weight=weight
+        )
+
+    def of_exact(self, cells: NDArray[np.int64]) -> Any:
+        """See `StreamTerms.of_exact`: of cells that are not multiplied."""
+        return np.asarray(cells, np.float64) * float(self.one * self.weight)
 
     @property
     def whole(self) -> bool:
@@ -184,6 +192,8 @@ class Report(Tallied):
             )
         named = [source for one in self.statistics.values() for source in one.sources]
         self.sources = tuple(dict.fromkeys(named))
+        if any(one.known_beforehand is not None for one in self.statistics.values()):
+            self.known_beforehand = ()
         self.within = _by_name("within", within, self.statistics)
         self.shares = _by_name("share", shares, self.statistics)
         self.rows = None if rows is None else check_integer("rows", rows, 1)
@@ -495,33 +505,56 @@ class Report(Tallied):
     def _error(self, name: str, guarantee: Guarantee, horizon: int | None) -> float:
         """How far off what is read of a statistic is, in what one of its cells is off."""
         from counton.mechanisms.calibration import law_for
+        from counton.statistics.planned import planned_reading
 
         of = self.followed.get(name, name)
-        source = self.statistics[of]
-        best = source.plan(horizon, guarantee, batched=True).best
-        contribution = source.contribution(batched=True)
-        law = law_for(best.strategy, guarantee, contribution, source.cells).law
-        terms = StreamTerms(
-            name=name, guarantee=guarantee, contribution=contribution, shape=source.cells, law=law,
-            strategy=best.strategy,
-        )  # fmt: skip
-        terms = PartTerms.of(terms, source, 1, source.cells)
-        last = horizon or best.strategy.longest or 1
-        rows = 0 if self.rows is None else self.rows
-        cells = np.asarray(source.typical(rows), np.float64) * float(terms.one)
-        value = cells if source.cells else float(cells)
-        release = Release(last, value, float(terms.std(range(last, last + 1))[0]), terms)
-        reading = source.read(release)
-        if of != name:
-            reading = self.reading_of(name, reading)
-        half = reading.largest_halfwidth()
-        if not math.isfinite(half) or (self.rows is None and reading.hangs_on_rows):
+        source, one = self.statistics[of], self.statistics[name]
+        if one.known_beforehand is not None and self.rows is None:
             raise InvalidInput(
                 f"{field(WITHIN, figures(self.within[name]))} of {name!r} hangs on how many rows "
                 f"there are; say how many there will be, about, where that is public "
                 f"({field('rows', 10_000)}), or give it a share"
             )
-        return half / halfwidth(release)
+        best = source.plan(horizon, guarantee, batched=True).best
+        contribution = source.contribution(batched=True)
+        terms = StreamTerms(
+            name=name,
+            guarantee=guarantee,
+            contribution=contribution,
+            shape=source.cells,
+            law=law_for(best.strategy, guarantee, contribution, source.cells).law,
+            strategy=best.strategy,
+        )
+        terms = PartTerms.of(terms, source, 1, source.cells)
+        last = horizon or best.strategy.longest or 1
+        reading = planned_reading(source, terms, last, self.rows)
+        own = reading if of == name else self.reading_of(name, reading)
+        return _widest(own) / halfwidth(reading.release)
+
+    def halfwidths_of_parts(
+        self, terms: StreamTerms, step: int, level: float, rows: int | None, over: int | None
+    ) -> dict[str, float]:
+        """As `planned_halfwidths`, of all statistics: their names stand before those of numbers."""
+        from counton.statistics.planned import halfwidths_of, planned_halfwidths, planned_reading
+
+        found: dict[str, float] = {}
+        for name, one in self.statistics.items():
+            if name not in self.followed:
+                own = planned_halfwidths(
+                    one, self.terms_of(name, terms), step, level, rows=rows, over=over
+                )
+            elif rows is None and one.known_beforehand == ():
+                continue
+            else:
+                of = self.followed[name]
+                reading = planned_reading(
+                    self.statistics[of], self.terms_of(of, terms), step, rows, over
+                )
+                own = halfwidths_of(self.reading_of(name, reading), level)
+                if rows is None and one.known_beforehand is not None:
+                    own = {key: own[key] for key in own if key in one.known_beforehand}
+            found |= {f"{name} {key}".strip(): half for key, half in own.items()}
+        return found
 
     def allows(self, other: Statistic) -> bool:
         """See `Statistic.allows`."""
@@ -863,6 +896,12 @@ class FollowedReading(Reading):
             raise InvalidInput(f"{quoted(name)} is none of {', '.join(map(str, self._rows))}")
         return self._rows[name]
 
+    def since(self, earlier: Reading) -> Self:
+        """See `Reading.since`: rows of what was counted."""
+        assert isinstance(earlier, FollowedReading)
+        since = self._reading.since(earlier._reading)
+        return type(self)(self.statistic, since, self._rows)
+
     def formula(self, name: str | None = None) -> Asked:
         """See `Reading.formula`: that of the reading from which it follows."""
         there = self._there(name)
@@ -884,16 +923,6 @@ class FollowedReading(Reading):
         """See `Reading.interval`."""
         return self._reading.interval(self._there(name), level)
 
-    @property
-    def hangs_on_rows(self) -> bool:  # type: ignore[override]
-        """See `Reading`: a mean, and not a number or a sum."""
-        return "mean" in self._rows
-
-    def largest_halfwidth(self, level: float = 0.95) -> float:
-        """See `Reading.largest_halfwidth`: of the mean, or of the one number."""
-        low, high = self.interval(next(iter(self._rows)), level)
-        return float(high - low) / 2
-
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
         """See `Reading.table_columns`."""
         names = [*self._rows]
@@ -906,6 +935,14 @@ class FollowedReading(Reading):
             "lower": np.array([float(low) for low, _ in ends]),
             "upper": np.array([float(high) for _, high in ends]),
         }
+
+
+def _widest(reading: Reading) -> float:
+    """Half of the widest interval of a reading; of its means, where it has such."""
+    columns = reading.table_columns()
+    half = (np.asarray(columns["upper"], float) - np.asarray(columns["lower"], float)) / 2
+    means = np.array([str(name).startswith("mean") for name in columns.get("name", ())])
+    return float(half[means].max() if means.any() else half.max())
 
 
 def norms_of(statistic: Tallied) -> tuple[int, int]:

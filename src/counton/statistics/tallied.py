@@ -87,10 +87,6 @@ class Tallied(Statistic):
         """The least and the most that rows say which are of some place."""
         return (0, self.places - 1) if self.may_be_none else self.row_bounds()
 
-    def typical(self, rows: int) -> Integers:
-        """Cells of so many rows, none of them special: errors may hang on how many there are."""
-        return np.zeros(self.cells, np.int64)
-
     @property
     def largest_entry(self) -> int:
         """No row changes a measured cell by more than this times the larger of `row_bounds`."""
