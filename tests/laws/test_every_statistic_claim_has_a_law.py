@@ -179,6 +179,7 @@ NO_LAW: dict[str, str] = {
                 "cells_in_words",
                 "charted",
                 "drawing",
+                "help",
                 "keyword",
                 "label",
             ),
@@ -194,6 +195,10 @@ NO_LAW: dict[str, str] = {
         ),
         "how a job asks for it, and what it plans: counted is the statistic that comes of it, "
         "whose own laws hold",
+    ),
+    **dict.fromkeys(
+        ("halfwidths", "known_beforehand", "of_contribution", "typical_cells"),
+        "what a plan tells of errors: a release tells its own, whatever was planned",
     ),
     **dict.fromkeys(
         ("asked_cells", "check_asked"),
