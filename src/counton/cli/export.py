@@ -24,8 +24,8 @@ from counton.cli.printing import (
     print_words,
     table_of_texts,
 )
-from counton.errors import InvalidInput
-from counton.jobs.exports import NAMED, export, export_all, methods, publish
+from counton.errors import InvalidInput, field
+from counton.jobs.exports import NAMED, export, export_all, methods, publish, registry
 from counton.jobs.outputs import PICTURES
 from counton.jobs.released import fit_of
 from counton.results.files import facts_of
@@ -160,6 +160,9 @@ def print_methods(options: MethodsOptions) -> None:
     Raises:
         CountonError: see `counton.jobs.methods`.
     """
+    if options.registry:
+        _print_registry(options)
+        return
     found = methods(options.state, options.name, level=options.level)
     if options.json:
         print_json({"state": options.state, "methods": found})
@@ -171,6 +174,23 @@ def print_methods(options: MethodsOptions) -> None:
         if len(found) > 1:
             print_line(console, f"{name}", bold=True)
         print_line(console, paragraph)
+
+
+def _print_registry(options: MethodsOptions) -> None:
+    """Records in YAML, each a document; what has to be filled in says so."""
+    from counton.results.registry import TO_WRITE, as_yaml
+
+    if options.level is not None:
+        raise InvalidInput(
+            f"{field('level', options.level)} is of intervals, and a record has none; leave it out"
+        )
+    found = registry(options.state, options.name)
+    if options.json:
+        print_json({"state": options.state, "registry": found})
+        return
+    for place, one in enumerate(found.values()):
+        head = "---\n" if place else ""
+        sys.stdout.write(f"{head}# Write what begins with {TO_WRITE!r}.\n{as_yaml(one)}\n")
 
 
 def print_published(options: PublishOptions) -> None:

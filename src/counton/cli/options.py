@@ -387,6 +387,9 @@ class MethodsOptions(_OneState):
     level: float | None = option(
         None, "probability that an interval holds the true number; default: as the files have it"
     )
+    registry: bool = option(
+        False, "a record for the public register of deployments instead, in YAML", "--registry"
+    )
     json: bool = _json()
 
 

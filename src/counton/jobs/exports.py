@@ -258,16 +258,69 @@ def methods(
     """
     level = None if level is None else check_level(level)
     with Store(state) as store:
-        if name is None:
-            names = [one for one in store.streams if store.reader(one).step]
-            if not names:
-                raise StateError(f"the state {state} has released nothing yet: release first")
-        else:
-            names = [name]
         return {
             one: _of_stream(store.reader(one), None, None, None, None, level).methods()
-            for one in names
+            for one in _released_names(store, name)
         }
+
+
+def registry(state: str | os.PathLike[str], name: str | None = None) -> dict[str, dict[str, Any]]:
+    """A record for the public register of deployments, of each release of a state.
+
+    Args:
+        state: path of a SQLite file, or a database URL.
+        name: of one stream; None: all that have released something.
+
+    Returns:
+        Records by the names of releases, JSON values: see `counton.results.registry`.
+
+    Raises:
+        StateError: the state cannot be read, or has released nothing.
+
+    >>> import tempfile
+    >>> from counton import PureDP, Stream
+    >>> from counton.strategies import Binary
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> with Stream.create(folder.name + "/s.db", "visits", Binary(9), PureDP(1)) as stream:
+    ...     _ = stream.release_many([3, 0, 5])
+    >>> record = registry(folder.name + "/s.db")["visits"]["deployment"]
+    >>> record["privacy_loss"]["privacy_parameters"]
+    {'epsilon': 1.0}
+    >>> folder.cleanup()
+    """
+    from counton.results.registry import record
+
+    with Store(state) as store:
+        whole = store.summary()
+        began = {one["name"]: str(one["created"])[:10] for one in whole["streams"]}
+        spent = "; ".join(f"{entry.name!r} {entry.guarantee}" for entry in store.spends)
+        limit = "no limit is set" if store.ledger is None else f"the limit is {store.ledger.limit}"
+        shared = store.shared_ledger is not None or bool(store.shared_entries)
+        ledger = f"Releases of the same state add up in its ledger: {spent}; {limit}."
+        if shared:
+            ledger += " Other states share a ledger with it, in which what all spend adds up."
+        found = {}
+        for one in _released_names(store, name):
+            reader = store.reader(one)
+            said = _of_stream(reader, None, None, None, None, None).methods()
+            found[one] = record(
+                reader.terms,
+                said,
+                unit=str(reader.details.get("unit") or reader.terms.contribution.unit),
+                began=began[one],
+                ledger=ledger,
+                once=bool(reader.details.get("once")),
+            )
+        return found
+
+
+def _released_names(store: Store, name: str | None) -> list[str]:
+    if name is not None:
+        return [name]
+    names = [one for one in store.streams if store.reader(one).step]
+    if not names:
+        raise StateError(f"state {store.database.label} has released nothing yet: release first")
+    return names
 
 
 def _checked_file(out: str | os.PathLike[str], state: str | os.PathLike[str]) -> Path:
