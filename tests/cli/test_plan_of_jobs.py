@@ -83,6 +83,12 @@ def test_public_sizes_say_how_much_that_is(place: Workplace, file: Path) -> None
     assert max(map(len, shown.out.splitlines()[:9])) <= 80
 
 
+def test_what_hides_next_to_nothing_is_said(place: Workplace, file: Path) -> None:
+    file.write_text(FILE.replace('name = "visits"', 'name = "visits"\nepsilon = 30'))
+    done = place.plain("plan", str(file))
+    assert "job visits: warning: a loss of 30 for one event is above 20" in done.err
+
+
 def test_what_cannot_be_planned_fails_alone(place: Workplace, file: Path) -> None:
     file.write_text(FILE + '[jobs.more]\nname = "more"\nepsilon = 3\n[jobs.none]\nevery = "1x"\n')
     done = place.plain("plan", str(file))

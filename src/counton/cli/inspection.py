@@ -21,6 +21,7 @@ from counton.cli.printing import (
     print_table,
     print_words,
     warn_of_no_witness,
+    warn_of_weak,
 )
 from counton.errors import InvalidInput, field
 from counton.exact import figures
@@ -71,6 +72,7 @@ def print_plan(options: PlanOptions) -> None:
         _refuse_of_within(options)
     else:
         reached, guarantee = _enough(options, unit, chosen, release)
+        warn_of_weak(Console(stderr=True), guarantee, unit.unit, options.within)
     if options.statistic is not None:
         from counton.cli.statistic import planned
 

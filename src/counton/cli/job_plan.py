@@ -11,7 +11,7 @@ from rich.table import Table
 
 from counton.cli.exits import exit_code
 from counton.cli.options import PlanOptions, option_names
-from counton.cli.printing import print_json, print_line, print_table
+from counton.cli.printing import print_json, print_line, print_table, warn_of_weak
 from counton.errors import InvalidInput, field
 from counton.exact import figures
 from counton.jobs.jobfile import for_all, load
@@ -52,6 +52,9 @@ def print_job_plan(options: PlanOptions) -> None:
         print_json(_as_json(found, failed))
     else:
         _print(found, failed, options.size)
+    for name, job in found.jobs.items():
+        guarantee, unit = job.definition.guarantee, job.definition.unit
+        warn_of_weak(Console(stderr=True), guarantee, unit, guarantee, f"job {name}: ")
     errors = [*found.failed.values(), *found.beyond.values()]
     if errors:
         raise SystemExit(int(exit_code(errors[0])))
