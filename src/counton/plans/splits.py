@@ -336,6 +336,7 @@ def _beyond(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise) -> Invali
 
     delta = guarantee.delta if isinstance(guarantee, ApproxDP) else None
     least = loss_of(least_guarantee(taken, 1.0, name, delta, loss * exact(taken(guarantee), "")))[1]
+    least = max(least, next_loss(loss * Fraction(1001, 1000)))
     while not _reaches(costs, with_loss(guarantee, least), noise):
         least = next_loss(least * Fraction(1001, 1000))
     wanted = " and ".join(
