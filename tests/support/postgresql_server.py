@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from patience import HANGS
 
 
 def server_programs() -> Path | None:
@@ -137,7 +138,7 @@ def _exists(user: str) -> bool:
 
 def _wait(url: str) -> None:
     engine = sa.create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
-    for _ in range(200):
+    for _ in range(round(20 * HANGS)):
         try:
             engine.connect().close()
         except sa.exc.OperationalError:
@@ -145,7 +146,7 @@ def _wait(url: str) -> None:
         else:
             engine.dispose()
             return
-    raise RuntimeError("the PostgreSQL server did not start within 10 seconds")
+    raise RuntimeError("the PostgreSQL server did not start")
 
 
 @pytest.fixture

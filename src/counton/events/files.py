@@ -769,8 +769,9 @@ class EventFrame(Rows):
     def _digests(self, columns: tuple[str, ...]) -> tuple[str, str | None]:
         if columns not in self._hashed:
             hashed = _Digests()
-            made = self._made(columns, self._frame.collect_schema())
-            _write_lines(self._frame.with_columns(made).select(columns), hashed)
+            frame = self.frame(self.of_file(columns))
+            made = self._made(columns, frame.collect_schema())
+            _write_lines(frame.with_columns(made).select(columns), hashed)
             lines = hashed.sums
             self._hashed[columns] = (
                 hashed.sha256.hexdigest(),
@@ -913,6 +914,14 @@ class Source:
         """
         return False
 
+    def delegate(self, reading: Any) -> Source:
+        """The source that counts these rows: itself, or one that does so where they lie.
+
+        Args:
+            reading: how they are read, a `counton.events.tally.Reading`.
+        """
+        return self
+
     def digests(self, columns: Sequence[str]) -> tuple[str, ...]:
         """SHA-256 of each part: see `Rows.digest`."""
         return tuple(part.digest(columns) for part in self.parts)
@@ -980,6 +989,22 @@ def joined(source: Source, column: str | None) -> Source:
     return source.of(tuple(found))
 
 
+def is_database(events: object) -> bool:
+    """Whether events are the address of a database, or a relation of DuckDB; or one is among them.
+
+    >>> is_database("duckdb:///visits.duckdb"), is_database(["visits.csv"])
+    (True, False)
+    """
+    if isinstance(events, list | tuple):
+        return any(map(is_database, events))
+    if isinstance(events, str):
+        return events.partition("://")[0].partition("+")[0] in _DATABASES and "://" in events
+    return type(events).__module__.partition(".")[0].lstrip("_") == "duckdb"
+
+
+_DATABASES = ("duckdb", "postgresql")
+
+
 def open_source(events: object, stated: str | None = None) -> Source:
     """The rows of a path, of several, of a folder or pattern, or of a data frame.
 
@@ -998,6 +1023,11 @@ def open_source(events: object, stated: str | None = None) -> Source:
     if not isinstance(events, str | os.PathLike | list | tuple):
         frame = EventFrame(events)
         return Source((frame,), frame.name)
+    if is_database(events):
+        raise InvalidInput(
+            f"{field('events')} are the address of a database, which only jobs ask; write its rows "
+            f"into a file, or give them as a frame"
+        )
     if stated is not None:
         format_of("", stated)
     paths = event_paths(events, stated)
@@ -1012,7 +1042,7 @@ def event_paths(events: object, stated: str | None = None) -> list[str]:
     Raises:
         InvalidInput: a folder or pattern without event files, or a file twice.
     """
-    if not isinstance(events, str | os.PathLike | list | tuple):
+    if not isinstance(events, str | os.PathLike | list | tuple) or is_database(events):
         return []
     given = [events] if isinstance(events, str | os.PathLike) else list(events)
     if not given:
@@ -1033,7 +1063,7 @@ def names_tell_format(events: object) -> bool:
     >>> names_tell_format(["a.csv", "b.jsonl.gz"]), names_tell_format("a.log")
     (True, False)
     """
-    if not isinstance(events, str | os.PathLike | list | tuple):
+    if not isinstance(events, str | os.PathLike | list | tuple) or is_database(events):
         return True
     given = [events] if isinstance(events, str | os.PathLike) else list(events)
     names = list[str]()

@@ -34,12 +34,13 @@ class Spread(Source):
     def labels(self, reading: Reading) -> Private[pl.DataFrame]:
         """Labels of rows within the windows: ``group``, and the first ``step`` of each."""
 
-    @abstractmethod
     def marked(self, reading: Reading, domain: Sequence[str] | None) -> Private[pl.LazyFrame]:
         """Marked rows within the windows, of groups of the domain, as far as they could count.
 
-        Columns as of `counton.events.tally.marked`.
+        Columns as of `counton.events.tally.marked`. A source that is never asked for them, since
+        its rows are not told from each other, has none.
         """
+        raise NotImplementedError
 
     @abstractmethod
     def some(self, reading: Reading, which: pl.Expr, most: int) -> Private[pl.DataFrame]:

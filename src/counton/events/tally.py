@@ -427,7 +427,7 @@ def cells_of(
         reading: how they are read; where it discovers groups, sums are by label.
         domain: the declared groups.
         alike: where each row stands for several in its window that say the same: how many
-            (``number``), and the microsecond of the newest (``newest``).
+            (``number``), and where their times differ the microsecond of the newest (``newest``).
 
     Returns:
         Columns ``cell`` (window, group and place), ``group`` (a label where they are discovered,
@@ -436,9 +436,10 @@ def cells_of(
     """
     marked, number = _mark(rows, reading), None
     if alike is not None:
-        us = pl.when(pl.col("us") > NO_MOMENT).then("newest").otherwise("us")
-        marked = marked.collect().hstack(alike.select("number", "newest")).lazy()
-        marked, number = marked.with_columns(us=us), pl.col("number")
+        marked, number = marked.collect().hstack(alike).lazy(), pl.col("number")
+        if "newest" in alike.columns:
+            us = pl.when(pl.col("us") > NO_MOMENT).then("newest").otherwise("us")
+            marked = marked.with_columns(us=us)
     if reading.unknown == "discover":
         found = _added(marked, _window(), reading.adds, newest=True, by=["group"], number=number)
     else:

@@ -423,6 +423,7 @@ class Rows(JobPart):
     Attributes:
         rename: columns that are called otherwise from now on, ``old=new``, commas between several.
         id: column that says which event a row is; it counts once, in whatever files it comes.
+        query: of a database, which rows: one SELECT.
         file_format, time_format, clock_change: how the events are read.
         bad_rows: whether rows that cannot be read end the run ("refuse"), or are written into a
             file, anew in each run ("quarantine:FILE"), at most ``bad_rows_most`` of them.
@@ -441,6 +442,11 @@ class Rows(JobPart):
     )
     id: str | None = asked(
         None, "column of ids: a row counts once, in whatever file it comes", group="Rows"
+    )
+    query: str | None = asked(
+        None,
+        "which rows of a database (duckdb:///FILE, postgresql://...): one SELECT",
+        group="Rows",
     )
     file_format: str | None = asked(
         None, "csv, parquet or jsonl, where the name does not say", "format", group="Rows"

@@ -11,7 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, field
-from counton.events.files import EventFile, is_file, open_source, table_columns
+from counton.events.files import EventFile, is_database, is_file, open_source, table_columns
 from counton.events.tally import collected
 from counton.jobs.job import Job
 from counton.options import ROWS
@@ -74,6 +74,11 @@ def numbered(job: Job) -> Job:
     value = job.given("value")
     if value is None:
         raise InvalidInput(f"a line of rows without names needs {field('value')}; give it")
+    if is_database(job.events):
+        raise InvalidInput(
+            f"a database answers with rows in no order, and without {field('label')} each row is a "
+            f"cell of a line; give {field('label')}, the column that names the cells"
+        )
     source = open_source(job.events, job.file_format)
     if len(source.parts) != 1:
         raise InvalidInput(

@@ -14,6 +14,7 @@ from counton.errors import InvalidInput, field
 from counton.events.files import (
     Source,
     event_paths,
+    is_database,
     joined,
     open_source,
     refuse_among_events,
@@ -140,6 +141,7 @@ def _settled(job: Job, store: Store | None, saved: StoredStream | None) -> Settl
         if job.continues is not None:
             definition = succession.continued(definition, job.continues, predecessor, end.step)
     if source is not None:
+        _refuse_no_order(definition, source)
         source = joined(source if saved is None else source.settled(), definition.columns.group)
     _check_fit(job, definition)
     kept = remembered_of(job, definition.remembered)
@@ -172,9 +174,29 @@ def _with_numbered_rows(job: Job, before: Definition | None) -> Job:
 
 
 def _opened(job: Job, before: Definition | None) -> Source:
-    source = open_source(job.events, job.file_format)
+    if is_database(job.events):
+        from counton.events.databases import open_question
+
+        source = open_question(job.events, job.query)
+    else:
+        if job.query is not None:
+            raise InvalidInput(
+                f"{field('query', job.query[:40])} asks a database, and {field('events')} are "
+                f"none; give duckdb:///FILE or postgresql://USER@HOST/DATABASE, or leave it out"
+            )
+        source = open_source(job.events, job.file_format)
     _refuse_events_as_domain(job, before, source)
     return source
+
+
+def _refuse_no_order(definition: Definition, source: Source) -> None:
+    """Refuse rows that have no order where it says how they count."""
+    for part in source.parts:
+        if definition.ordered and not part.numbered:
+            raise InvalidInput(
+                f"{definition.what} takes rows in their order, one after the other, which "
+                f"{part.name} does not have; write them into a file, sorted by their time"
+            )
 
 
 def _check_fit(job: Job, definition: Definition) -> None:

@@ -185,6 +185,7 @@ def _read(settled: Settled, source: Source, progress: Progress) -> tuple[Counted
     """Sums of all rows, and the choice of those that count."""
     job, definition = settled.job, settled.definition
     reading = reading_of(job, settled.asked, definition, settled.policies)
+    source = source.delegate(reading)
     labels, by = None, definition
     if definition.discovery is not None:
         from counton.jobs import discovery

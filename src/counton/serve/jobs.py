@@ -29,7 +29,7 @@ from counton.store import Store, state_file
 from counton.store.store import StoredStream
 
 #: Fields of a job that say what a service does by itself.
-_NOT_SERVED = ("append", "confirmed", "out", "plot", "sums", "file_format")
+_NOT_SERVED = ("append", "confirmed", "out", "plot", "sums", "file_format", "query")
 
 
 class InboxRows(EventFrame):

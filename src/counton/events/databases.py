@@ -1,0 +1,475 @@
+"""Rows that a database has: a question in SQL, answered where the rows lie as far as can be.
+
+Where rows differ in nothing but a time within a window and in few labels, the database counts those
+that are alike, and only their numbers travel; else the columns that a run reads do. Nothing is ever
+written there, and keys never leave this process. What it logs of a question is its text, which
+names columns and the widths of windows, and no value.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+from weakref import finalize
+
+import numpy as np
+import polars as pl
+
+from counton.errors import InvalidInput, field
+from counton.events.files import EventFrame, Source
+from counton.events.spread import Spread
+from counton.events.tally import (
+    Reading,
+    by_place,
+    cells_of,
+    changed,
+    labels_of,
+    picked,
+)
+from counton.lazy import require
+from counton.private import Private
+
+if TYPE_CHECKING:
+    from counton.events.files import Rows
+
+#: A window is cut into so many pieces at most, of which each is in no other window.
+_PIECES: Final = 31
+
+
+def open_question(events: Any, query: str | None) -> Source:
+    """The rows that a database answers with.
+
+    Args:
+        events: ``duckdb:///FILE``, ``duckdb://`` for a database in memory, which may ask files;
+            ``postgresql://USER@HOST/DATABASE``; or a relation of DuckDB.
+        query: one SELECT; None of a relation, which is one.
+
+    Raises:
+        InvalidInput: no question, or one that the database refuses.
+        MissingExtra: its driver is not installed.
+    """
+    if isinstance(events, list | tuple):
+        if len(events) > 1:
+            raise InvalidInput(
+                f"{field('events')} are {len(events)}, and a question to a database stands alone; "
+                f"count the others in a run of their own ({field('append', True)}), or ask for all "
+                f"rows in one question"
+            )
+        events = events[0]
+    if not isinstance(events, str):
+        if query is not None:
+            raise InvalidInput(
+                f"{field('events')} are a relation, which is a question by itself; leave "
+                f"{field('query', query[:40])} out"
+            )
+        rows = QuestionRows(DuckRelation(events))
+        return Question((rows,), rows.name)
+    if query is None or not query.strip().rstrip(";").strip():
+        raise InvalidInput(
+            f"{field('events')} is a database, and no question says which rows of it are meant; "
+            f"give {field('query', 'select ...')}"
+        )
+    question = query.strip().rstrip(";").strip()
+    kind = DuckFile if events.startswith("duckdb") else PostgreSQL
+    rows = QuestionRows(kind(events, question))
+    return Question((rows,), rows.name)
+
+
+class SqlDatabase(ABC):
+    """What answers questions; nothing is ever changed in it.
+
+    Attributes:
+        name: for messages, without user and password.
+        large: its type of whole numbers beyond 64 bits.
+    """
+
+    name: str
+    large: str
+
+    @cached_property
+    @abstractmethod
+    def empty(self) -> pl.DataFrame:
+        """The columns of the question, without rows."""
+
+    @abstractmethod
+    def rows(self, select: str) -> pl.DataFrame:
+        """The answer to a SELECT from ``events``, the rows of the question."""
+
+    @abstractmethod
+    def plain(self, place: int) -> str:
+        """A column by its number, of a type that is read; texts are told apart by their bytes."""
+
+    @abstractmethod
+    def microseconds(self, column: str) -> str:
+        """Microseconds since 1970 of a column of times."""
+
+    def _refusal(self, error: BaseException) -> InvalidInput:
+        reason = " ".join(str(error).strip().split("\n")[:1])
+        return InvalidInput(
+            f"{self.name} does not answer ({reason}); correct {field('events')} or "
+            f"{field('query', 'select ...')}"
+        )
+
+
+class _Arrow:
+    """Rows as Arrow for polars, which keeps types that it has seen: those of DuckDB would then
+    outlive their module, and its complaint of that would be the last that a program prints."""
+
+    def __init__(self, relation: Any) -> None:
+        self._stream = relation.__arrow_c_stream__()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._stream
+
+
+class DuckRelation(SqlDatabase):
+    """A relation of DuckDB, on the connection that it belongs to."""
+
+    name = "the relation"
+    large = "HUGEINT"
+
+    def __init__(self, relation: Any) -> None:
+        self._relation = relation
+
+    @cached_property
+    def empty(self) -> pl.DataFrame:
+        """See `SqlDatabase.empty`."""
+        columns = [
+            f"CAST(c{place} AS VARCHAR) AS c{place}"
+            if str(kind).startswith("ENUM")
+            else f"c{place}"
+            for place, kind in enumerate(self._relation.types)
+        ]
+        found = self.rows(f"SELECT {', '.join(columns)} FROM events LIMIT 0")  # noqa: S608 - numbers
+        return found.rename(dict(zip(found.columns, _apart(self._relation.columns), strict=True)))
+
+    def rows(self, select: str) -> pl.DataFrame:
+        """See `SqlDatabase.rows`."""
+        names = ", ".join(f"c{place}" for place in range(len(self._relation.columns)))
+        numbered = f"WITH events ({names}) AS (SELECT * FROM asked) {select}"  # noqa: S608 - numbers
+        import duckdb
+
+        try:
+            found = pl.DataFrame(_Arrow(self._relation.query("asked", numbered)))
+        except duckdb.Error as error:
+            raise self._refusal(error) from error
+        zoned = [
+            pl.col(name).dt.convert_time_zone("UTC")
+            for name, dtype in found.schema.items()
+            if isinstance(dtype, pl.Datetime) and dtype.time_zone is not None
+        ]
+        return found.with_columns(zoned)
+
+    def plain(self, place: int) -> str:
+        """See `SqlDatabase.plain`: a text without its collation."""
+        text = self.empty.dtypes[place] == pl.String
+        return f"CAST(c{place} AS VARCHAR) COLLATE C" if text else f"c{place}"
+
+    def microseconds(self, column: str) -> str:
+        """See `SqlDatabase.microseconds`."""
+        known = f"{column} IS NULL OR isfinite({column})"
+        return f"CASE WHEN {known} THEN epoch_us({column}) ELSE error('a time is infinite') END"
+
+
+class DuckFile(DuckRelation):
+    """A file of DuckDB, opened for reading only, or a database in memory."""
+
+    def __init__(self, url: str, query: str) -> None:
+        require("duckdb")
+        import duckdb
+
+        path = url.partition("://")[2].removeprefix("/")
+        self.name = f"the question to duckdb:///{path}" if path else "the question to duckdb://"
+        try:
+            connection = duckdb.connect(path or ":memory:", read_only=bool(path))
+            finalize(self, connection.close)
+            connection.execute("SET TimeZone = 'UTC'")
+            # A name that the database lacks is no variable of this program.
+            connection.execute("SET python_enable_replacements = false")
+            relation = connection.sql(query)
+        except duckdb.Error as error:
+            raise self._refusal(error) from error
+        if relation is None:
+            raise InvalidInput(f"{self.name} is no SELECT, so it has no rows; ask for some")
+        super().__init__(relation)
+
+
+class PostgreSQL(SqlDatabase):
+    """A PostgreSQL server, asked in one transaction that may only read and sees one moment."""
+
+    large = "numeric"
+
+    def __init__(self, url: str, query: str) -> None:
+        require("psycopg")
+        import psycopg
+
+        parts = urlsplit(url)
+        place = f"{parts.hostname or ''}{f':{parts.port}' if parts.port else ''}{parts.path}"
+        self.name = f"the question to postgresql://{place}"
+        self._query = query
+        try:
+            self._connection = psycopg.connect(
+                url.replace("postgresql+psycopg://", "postgresql://", 1), client_encoding="UTF8"
+            )
+            finalize(self, self._connection.close)
+            self._connection.read_only = True
+            self._connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+            self._connection.execute("SET TIME ZONE 'UTC'")
+        except psycopg.Error as error:
+            raise InvalidInput(
+                f"{self.name} has no answer ({type(error).__name__}): its server cannot be "
+                f"reached, or refuses the user; correct {field('events')}"
+            ) from None  # the words may hold the password
+
+    @cached_property
+    def empty(self) -> pl.DataFrame:
+        """See `SqlDatabase.empty`."""
+        found = self._answer(f"SELECT * FROM ({self._query}\n) AS asked LIMIT 0")  # noqa: S608
+        names = _apart([name for name, _ in found[0]])
+        self._exact = [kind == "numeric" for _, kind in found[0]]
+        kinds = [_KINDS.get(kind, pl.Object()) for _, kind in found[0]]
+        return pl.DataFrame(schema=dict(zip(names, kinds, strict=True)))
+
+    def rows(self, select: str) -> pl.DataFrame:
+        """See `SqlDatabase.rows`."""
+        names = ", ".join(f"c{place}" for place in range(len(self.empty.columns)))
+        head, rows = self._answer(f"WITH events ({names}) AS ({self._query}\n) {select}")
+        schema = {name: _KINDS.get(kind, pl.String()) for name, kind in head}
+        return pl.DataFrame(rows, schema=schema, orient="row")
+
+    def _answer(self, select: str) -> tuple[list[tuple[str, str]], list[tuple[Any, ...]]]:
+        import psycopg
+
+        try:
+            with self._connection.cursor() as cursor:
+                cursor.execute(select)
+                names = [
+                    (column.name, self._connection.adapters.types[column.type_code].name)
+                    if self._connection.adapters.types.get(column.type_code)
+                    else (column.name, "")
+                    for column in cursor.description or ()
+                ]
+                return names, cursor.fetchall()
+        except psycopg.Error as error:
+            raise self._refusal(error) from error
+
+    def plain(self, place: int) -> str:
+        """See `SqlDatabase.plain`."""
+        if self.empty.dtypes[place] == pl.String:
+            return f'CAST(c{place} AS text) COLLATE "C"'
+        # A number without a bound on its digits is read as files have it.
+        return f"CAST(c{place} AS float8)" if self._exact[place] else f"c{place}"
+
+    def microseconds(self, column: str) -> str:
+        """See `SqlDatabase.microseconds`."""
+        return f"CAST(extract(epoch FROM {column}) * 1000000 AS bigint)"
+
+
+_KINDS: Final[dict[str, pl.DataType]] = {
+    **dict.fromkeys(("text", "varchar", "bpchar", "name", "uuid"), pl.String()),
+    **dict.fromkeys(("int2", "int4", "int8"), pl.Int64()),
+    **dict.fromkeys(("float4", "float8", "numeric"), pl.Float64()),
+    "bool": pl.Boolean(),
+    "date": pl.Date(),
+    "timestamp": pl.Datetime("us"),
+    "timestamptz": pl.Datetime("us", "UTC"),
+}
+
+
+def _apart(names: Sequence[str]) -> list[str]:
+    """Names of columns, a second one of the same name told apart as polars does."""
+    found = list[str]()
+    for place, name in enumerate(names):
+        number = list(names[:place]).count(name)
+        found.append(f"{name}_duplicated_{number - 1}" if number else name)
+    return found
+
+
+class QuestionRows(EventFrame):
+    """The rows of a question: only the columns that are read, when they are read.
+
+    Args:
+        database: that answers.
+    """
+
+    kind = "a question to a database"
+    numbered = False
+    still = "ask for rows that stay as they are"
+    again = (
+        f"ask for the new rows alone, or drop {field('append', True)} if the question is about "
+        f"everything since the first window"
+    )
+
+    def __init__(self, database: SqlDatabase) -> None:
+        self.database, self.name = database, database.name
+        super().__init__(database.empty)
+        self._held = pl.DataFrame()
+        self.alike_digest: dict[tuple[str, ...], str] = {}
+
+    def frame(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
+        """See `counton.events.files.Rows.frame`."""
+        if columns is None:
+            return self._frame
+        wanted = list(dict.fromkeys((*self._held.columns, *columns)))
+        if len(wanted) > len(self._held.columns):
+            parts = ", ".join(self.expression(name) for name in wanted)
+            found = self.database.rows(f"SELECT {parts} FROM events")  # noqa: S608 - numbers
+            self._held = found.rename(dict(zip(found.columns, wanted, strict=True)))
+        return self._held.lazy().select(columns)
+
+    def expression(self, name: str) -> str:
+        """A column as it is read, under its number."""
+        place = self.database.empty.columns.index(name)
+        return f"{self.database.plain(place)} AS c{place}"
+
+    def digest(self, columns: Sequence[str] = ()) -> str:
+        """SHA-256 of what the rows come to in any order, here or where they were added up."""
+        known = self.alike_digest.get(tuple(columns))
+        if known is not None:
+            return known
+        found = super().row_digest(columns)
+        return hashlib.sha256(f"counton/question {found}".encode()).hexdigest()
+
+    def row_digest(self, columns: Sequence[str] = ()) -> str | None:
+        """See `counton.events.files.Rows.row_digest`: none of rows that stayed where they are."""
+        return None if tuple(columns) in self.alike_digest else super().row_digest(columns)
+
+
+class Question(Source):
+    """A source whose rows a database has."""
+
+    def delegate(self, reading: Reading) -> Source:
+        """See `Source.delegate`: where rows are alike their database counts them."""
+        rows = self.parts[0]
+        if not isinstance(rows, QuestionRows) or _grain(rows, reading) is None:
+            return self
+        return AlikeRows(rows)
+
+
+def _grain(rows: Rows, reading: Reading) -> tuple[int, int] | None:
+    """Where times may be cut so that each piece is in one window: a microsecond, and a length.
+
+    (0, 0): rows are alike only with the same date, or have no time. None: each row is needed.
+    """
+    columns = reading.columns
+    parts = () if reading.adds is None else reading.adds.parts
+    if reading.time_format or columns.user or columns.id:
+        return None
+    if any(part.kind != "label" for part in parts):
+        return None
+    if not columns.time:
+        return 0, 0
+    dtype, windows = rows.frame().collect_schema().get(columns.time), reading.windows
+    if dtype == pl.Date:
+        return 0, 0
+    if not isinstance(dtype, pl.Datetime) or dtype.time_unit != "us":
+        return None
+    if dtype.time_zone is None and windows.timezone != "UTC":
+        return None
+    if windows.length is not None:
+        return int(windows.ends(range(1))[0]), windows.length
+    edges = windows.ends(range(windows.steps + 1))
+    length, most = int(np.gcd.reduce(edges)), int(np.diff(edges).max())
+    return (0, length) if most <= _PIECES * length else None
+
+
+class AlikeRows(Spread):
+    """Rows of a question that their database counts: alike but for times within a window.
+
+    Args:
+        rows: of the question.
+    """
+
+    def __init__(self, rows: QuestionRows) -> None:
+        super().__init__((rows,), rows.name)
+
+    @property
+    def _rows(self) -> QuestionRows:
+        rows = self.parts[0]
+        assert isinstance(rows, QuestionRows)
+        return rows
+
+    def cells(self, reading: Reading, domain: Sequence[str] | None) -> Private[pl.DataFrame]:
+        """See `Spread.cells`."""
+        if reading.unknown == "discover":
+            return Private(by_place(self._sums(reading, None), domain or (), reading.adds))
+        return Private(self._sums(reading, domain))
+
+    def labels(self, reading: Reading) -> Private[pl.DataFrame]:
+        """See `Spread.labels`."""
+        return Private(labels_of(self._sums(reading, None), reading))
+
+    def some(self, reading: Reading, which: pl.Expr, most: int) -> Private[pl.DataFrame]:
+        """See `Spread.some`."""
+        return Private(picked(self._rows, reading, which).head(most))
+
+    def _sums(self, reading: Reading, domain: Sequence[str] | None) -> pl.DataFrame:
+        rows, names = self._rows, reading.columns.names
+        looked_at = EventFrame(rows.database.empty)
+        looked_at.name, looked_at.together = rows.name, rows.together
+        looked_at.scan(names, [name for name in names if name != reading.columns.time])
+        found = _alike(rows, names, reading)
+        counted = found.select(~pl.selectors.starts_with("counton "))
+        hashed = hashlib.sha256(b"counton/alike 1")
+        for text in (*names, *map(str, counted.schema.values())):
+            hashed.update(len(text.encode()).to_bytes(8, "little") + text.encode())
+        texts = found.select(pl.all().cast(pl.String))
+        for line in sorted(map(repr, texts.rows())):
+            hashed.update(line.encode() + b"\n")
+        digest = hashed.hexdigest()
+        if rows.alike_digest.setdefault(tuple(names), digest) != digest:
+            raise changed(rows)
+        one = EventFrame(counted)
+        one.together = rows.together
+        many = [name for name in ("number", "newest") if f"counton {name}" in found.columns]
+        return cells_of(
+            one,
+            reading,
+            domain,
+            found.select(pl.col(f"counton {name}").alias(name) for name in many),
+        )
+
+
+def _alike(rows: QuestionRows, names: Sequence[str], reading: Reading) -> pl.DataFrame:
+    """The columns of the question, a row for all that are alike, and what these come to.
+
+    Columns: as given, of times where each piece begins; ``counton number``, and where times are cut
+    ``counton newest`` (microseconds) and sums of times within their pieces, and of their squares.
+    """
+    given, grain = rows.of_file(names), _grain(rows, reading)
+    assert grain is not None
+    begin, length = grain
+    time = reading.columns.time if length else ""
+    inner = [rows.expression(name) for name in given if name != time]
+    keys = [f"c{rows.database.empty.columns.index(name)}" for name in given if name != time]
+    sums = ["count(*) AS number"]
+    if time:
+        us = rows.database.microseconds(f"c{rows.database.empty.columns.index(time)}")
+        inner.append(f"{us} AS us")
+        keys.append("piece")
+        within = f"CAST(us - piece AS {rows.database.large})"
+        sums += ["max(us) AS newest", f"CAST(sum({within}) AS varchar) AS first"]
+        sums.append(f"CAST(sum({within} * {within}) AS varchar) AS second")
+    of = f"(SELECT {', '.join(inner)} FROM events) AS given"  # noqa: S608 - numbers
+    if time:
+        cut = f"us - ((us - ({begin})) % {length} + {length}) % {length}"
+        of = f"(SELECT *, {cut} AS piece FROM {of}) AS cut"  # noqa: S608 - numbers
+    select = f"SELECT {', '.join([*keys, *sums])} FROM {of} GROUP BY {', '.join(keys)}"  # noqa: S608
+    found = rows.database.rows(select)
+    plain = [name for name in given if name != time]
+    called = dict(zip(found.columns, plain, strict=False))
+    dtype = rows.database.empty.schema
+    if time:
+        called |= {"piece": time}
+        found = found.with_columns(
+            pl.col("piece").cast(pl.Int64).cast(pl.Datetime("us")), pl.col("newest").cast(pl.Int64)
+        )
+        if dtype[time].time_zone is not None:  # type: ignore[attr-defined]
+            found = found.with_columns(pl.col("piece").dt.replace_time_zone("UTC"))
+    found = found.with_columns(pl.col("number").cast(pl.Int64))
+    own = {name: f"counton {name}" for name in ("number", "newest", "first", "second")}
+    return found.rename(called | {name: new for name, new in own.items() if name in found.columns})
