@@ -190,6 +190,7 @@ NO_LAW: dict[str, str] = {
     **dict.fromkeys(
         (
             *("by_groups", "columns_of_job", "declares", "domain", "finds", "from_job"),
+            *("of_contribution",),
             *("is_table", "options", "own_columns", "ranks", "reads", "settles", "statistics"),
             "windowed",
         ),
@@ -197,7 +198,7 @@ NO_LAW: dict[str, str] = {
         "whose own laws hold",
     ),
     **dict.fromkeys(
-        ("halfwidths", "known_beforehand", "of_contribution", "typical_cells"),
+        ("halfwidths", "known_beforehand", "typical_cells"),
         "what a plan tells of errors: a release tells its own, whatever was planned",
     ),
     **dict.fromkeys(

@@ -246,8 +246,8 @@ class Report(Tallied):
         """See `Statistic.statistics`."""
         return self._statistics
 
-    def charted(self, table: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
-        """See `Statistic.charted`: of each statistic the number that says most."""
+    def worded(self, table: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
+        """See `Statistic.worded`: of each statistic the number that says most."""
         names = table["name"].astype(str)
         kept, called = np.zeros(len(names), np.bool_), names.astype(object)
         for one in self.statistics:
