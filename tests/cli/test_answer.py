@@ -139,6 +139,21 @@ def test_a_statistic_answers_of_its_numbers(place: Workplace) -> None:
     assert len(answers) == 2
 
 
+def test_questions_with_rows_for_an_answer(place: Workplace, table: str) -> None:
+    words = ("--largest-change", "--steps", "3:3", "--other-steps", "1:1")
+    rows = asked(place, table, *words)["rows"]
+    assert isinstance(rows, list)
+    assert sorted(row["group"] for row in rows) == ["a", "b"]
+    done = place.plain("answer", table, "--band", "--steps", "2:")
+    assert "All intervals hold together with probability 95%." in done.out
+    done = place.plain("answer", table, "--largest-change")
+    assert "--other-steps" in done.err
+    done = place.plain("answer", table, "--hidden")
+    assert "shows all of its groups" in done.err
+    done = place.plain("answer", table, "--hidden", "--band")
+    assert "two questions" in done.err
+
+
 def test_no_such_source_is_said(place: Workplace) -> None:
     done = place.plain("answer", str(place.folder / "none.parquet"))
     assert done.code == 2

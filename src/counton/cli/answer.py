@@ -24,6 +24,8 @@ from counton.results.release import Release
 
 #: Questions with one number for an answer.
 _QUESTIONS = ("difference", "ratio", "change", "share")
+#: Questions with rows for an answer, and one of groups that nobody declared.
+_TABLES = ("sums", "changes", "band", "hidden")
 #: Rows that the screen shows.
 _ROWS = 40
 
@@ -41,30 +43,49 @@ def perform(options: AnswerOptions) -> None:
     if options.start is not None or options.until is not None:
         steps = steps_within(released.definition, steps, options.start, options.until)
     asked = [(name, words) for name in _QUESTIONS for words in getattr(options, name) or ()]
-    if asked and options.sums is not None:
+    tables = [name for name in _TABLES if getattr(options, name)]
+    if len(tables) + bool(asked) > 1:
+        one, other = [*dict(asked), *tables][0], tables[-1]
         raise InvalidInput(
-            f"{field(asked[0][0], asked[0][1])} and {field('sums', options.sums)} are two "
-            f"questions: ask one at a time"
+            f"{field(one, getattr(options, one))} and {field(other, getattr(options, other))} are "
+            f"two questions: ask one at a time"
         )
-    if not asked:
-        chosen = options.steps or options.start or options.until
-        found = released.only(steps) if chosen and options.sums is None else released
-        table = found.table() if options.sums is None else found.sums(options.sums)
-        _print_table(table, released, options)
+    if not asked and tables != ["hidden"]:
+        _print_table(_table(released, options, steps), released, options)
         return
-    answers = [_answer(released, options, name, words, steps, len(asked)) for name, words in asked]
+    many = len(asked)
+    answers = [_answer(released, options, name, words, steps, many) for name, words in asked]
+    if not asked:
+        answers = [released.most_of_hidden()]
     if options.json:
         about = {"about": promise_of(released)}
         numbers = [_numbers(one) for one in answers]
         print_json({**numbers[0], **about} if len(answers) == 1 else {"answers": numbers, **about})
         return
     print_line(Console(), released.describe().split("\n")[0], bold=True)
-    for one in answers:
-        print_line(Console(), one.describe())
+    for each in answers:
+        print_line(Console(), each.describe())
     if len(answers) > 1:
         level = f"{100 * released.level:g}%"
         text = f"All {len(answers)} intervals hold together with probability {level}."
         print_line(Console(), text)
+
+
+def _table(released: Release, options: AnswerOptions, steps: range) -> pl.DataFrame:
+    """The rows that are asked for."""
+    if options.sums is not None:
+        return released.sums(options.sums)
+    if options.changes:
+        if options.other_steps is None:
+            raise InvalidInput(
+                f"{field('changes', True)} is from some steps to others: give "
+                f"{field('other_steps')}, the earlier ones, too"
+            )
+        earlier = _steps(options.other_steps, released)
+        return released.changes(steps, earlier, of=options.of)
+    chosen = options.steps or options.start or options.until
+    found = released.only(steps) if chosen else released
+    return found.band() if options.band else found.table()
 
 
 def _numbers(one: Answer) -> dict[str, Any]:
@@ -158,6 +179,11 @@ def _print_table(table: pl.DataFrame, released: Release, options: AnswerOptions)
     console = Console()
     print_line(console, released.describe())
     print_line(console, "")
-    print_table(console, table_of(table.tail(_ROWS)))
+    shown = table.head(_ROWS) if options.changes else table.tail(_ROWS)
+    print_table(console, table_of(shown))
     if table.height > _ROWS:
-        print_line(console, f"the last {_ROWS} of {table.height:,} rows; all of them: --json")
+        which = "first" if options.changes else "last"
+        print_line(console, f"the {which} {_ROWS} of {table.height:,} rows; all of them: --json")
+    if options.changes or options.band:
+        level = f"{100 * released.level:g}%"
+        print_line(console, f"All intervals hold together with probability {level}.")

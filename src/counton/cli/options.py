@@ -467,6 +467,18 @@ class AnswerOptions:
         None, "steps of the second group, where they are others: compares two periods"
     )
     sums: str | None = option(None, "what happened in each 1d, 1w or 1mo")
+    changes: bool = option(
+        False,
+        "by how much each group changed from --other-steps to --steps, the largest first; "
+        "intervals hold for all groups at once",
+        "--largest-change",
+    )
+    band: bool = option(
+        False, "all rows, with intervals that hold for all steps and groups at once", "--band"
+    )
+    hidden: bool = option(
+        False, "what the number of a group that is not shown is at most", "--hidden"
+    )
     level: float | None = option(
         None, "probability that an interval holds the true number; default: as it was written"
     )

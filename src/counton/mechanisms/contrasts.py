@@ -22,7 +22,7 @@ class Answer:
     """A number computed from what was released, and its interval.
 
     Attributes:
-        value: the estimate.
+        value: the estimate; NaN where only an upper end is known.
         std: standard deviation of its noise; of a ratio by linear approximation; NaN where that
             does not say how far it may be off, as of a quantile.
         lower, upper: ends of the interval, infinite where a ratio's divisor may be 0.
@@ -75,6 +75,9 @@ class Answer:
             quantity(one, error) if math.isfinite(one) and math.isfinite(error) else f"{one:g}"
             for one in (self.value, self.lower, self.upper)
         )
+        if math.isnan(self.value) and math.isfinite(self.upper):
+            most = quantity(self.upper, error, self.upper == math.floor(self.upper))
+            return f"{self.what}: at most {most}, with probability {100 * self.level:g}%"
         if math.isinf(self.lower) and math.isinf(self.upper):
             return (
                 f"{self.what}: {value}, and what is released does not bound it: what it is divided "

@@ -240,6 +240,13 @@ class Counter:
         )
         self._begin(terms, key, Progress.start(terms))
 
+    @classmethod
+    def of(cls, terms: StreamTerms, key: Key) -> Counter:
+        """The counter of a new stream whose law is known, such as one that is simulated."""
+        counter = cls.__new__(cls)
+        counter._begin(terms, key, Progress.start(terms))
+        return counter
+
     def _begin(self, terms: StreamTerms, key: Key, done: Progress) -> None:
         check_key(key)
         self.terms = terms

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,9 +14,14 @@ from numpy.typing import NDArray
 
 from counton.columns import ADDED, WHEN, TextTable
 from counton.errors import InvalidInput, field
-from counton.exact import figures, quantity
+from counton.exact import check_integer, figures, quantity
 from counton.mechanisms import StreamTerms
-from counton.mechanisms.intervals import halfwidths, joint_halfwidths, window_halfwidths
+from counton.mechanisms.intervals import (
+    check_level,
+    halfwidths,
+    joint_halfwidths,
+    window_halfwidths,
+)
 from counton.results.description import Carried, Description
 from counton.results.release import Groups, Release, Steps
 from counton.results.screen import MOST, Screen
@@ -24,6 +30,7 @@ from counton.results.series import Numbers, Series, local_times, some_of
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from counton.mechanisms.contrasts import Answer
     from counton.mechanisms.formulas import Formula, Part
     from counton.plots import Curves
     from counton.windows import Windows
@@ -319,6 +326,116 @@ class ReleasedCells(Release):
     def whole(self, steps: Steps = None, of: str | None = None) -> Formula:
         """See `Release.whole`: all declared groups."""
         return self.asked(self.definition.groups, steps, of)
+
+    def at(self, level: float) -> ReleasedCells:
+        """See `Release.at`."""
+        half = halfwidths(self.terms.strategy, self.terms.law, self.steps, check_level(level))
+        own = replace(self.published, half=half * float(self.terms.resolution))
+        return replace(self, published=own, level=level)
+
+    def band(self) -> pl.DataFrame:
+        """See `Release.band`: by the joint law of all steps, where that is narrower.
+
+        Groups have independent noise, so each is to hold with ``level ** (1 / groups)``.
+
+        Raises:
+            InvalidInput: groups that nobody declared, which are chosen by their size.
+        """
+        from counton.mechanisms.bands import narrower
+
+        if self.since is not None:
+            raise InvalidInput(
+                "groups that nobody declared are shown because they are large, and a band holds "
+                "for groups chosen beforehand; take the table, or declare the groups"
+            )
+        one = float(self.level ** (1 / len(self.groups)))
+        wide = self.at(min(1 - (1 - one) / len(self.shown_steps), 1 - 1e-9))
+        table, windows = wide.numbers(), self.totals is None
+        series = wide.windows if windows else wide.totals
+        assert series is not None
+        half = series.half[self.first - 1 :]
+        if self.carried is None:
+            unit = float(self.terms.resolution)
+            factor = narrower(self.terms, half, self.first, one, windows=windows)
+            half = half * factor
+            if not self.terms.strategy.fraction_bits:  # whole numbers are within, or are not
+                half = np.floor(half / unit * (1 + 1e-12)) * unit
+        each = half[table["step"].to_numpy() - self.first]
+        estimate = table["estimate"].to_numpy()
+        return table.with_columns(lower=estimate - each, upper=estimate + each)
+
+    def most_of_hidden(self, *, groups: int = 1) -> Answer:
+        """See `Release.most_of_hidden`.
+
+        A group that is not shown has had an estimate below the threshold at the last step too, so
+        its number is below that and what noise may have taken away.
+
+        Args:
+            groups: for so many groups at once, as many as are asked about; for one that is named
+                without looking it is 1.
+
+        Raises:
+            InvalidInput: groups that were declared, or a level of 0.5 or less.
+        """
+        from counton.mechanisms.contrasts import Answer
+
+        discovery = self.definition.discovery
+        if discovery is None or self.carried is not None:
+            return super().most_of_hidden(groups=groups)
+        last, missed = self.steps[-1:], (1 - self.level) / check_integer("groups", groups, 1)
+        if missed >= 0.5:
+            raise InvalidInput(
+                f"{field('level', self.level)} is a probability that a bound holds; it must be "
+                f"above 0.5"
+            )
+        hidden = int(discovery.thresholds(self.terms, last)[0]) - 1
+        half = halfwidths(self.terms.strategy, self.terms.law, last, check_level(1 - 2 * missed))
+        return Answer(
+            math.nan,
+            float(self.terms.std(last)[0]),
+            0.0,
+            float(hidden + half[0]),
+            self.level,
+            f"a group that was not large enough to be shown up to step {last[0]:,}",
+        )
+
+    def simulate(self, numbers: Any = None, n: int = 1) -> list[ReleasedCells]:
+        """See `Release.simulate`: numbers of each window, in data units.
+
+        >>> import tempfile
+        >>> import polars as pl
+        >>> from counton import PureDP, release
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> visits = pl.DataFrame({"time": ["2024-03-01T09:00", "2024-03-02T11:30"]})
+        >>> found = release(
+        ...     "count", visits, time="time", every="1d", start="2024-03-01", steps=365,
+        ...     until="newest", guarantee=PureDP(1), state=folder.name + "/visits.db",
+        ... ).released()
+        >>> one, other = found.simulate([[300], [500], [200]], 2)
+        >>> one.terms.name, one.table().height, other.totals.values.shape
+        ('SIMULATED events', 3, (3, 1))
+        >>> folder.cleanup()
+        """
+        from counton.results.simulated import check_numbers, simulated, simulated_releases
+
+        if self.since is not None:
+            self._cannot("simulations of groups that nobody declared")
+        if numbers is None:
+            own = np.asarray(self.own.estimates, np.float64)
+            exact = own
+            if self.terms.strategy.workload == "totals":
+                exact = np.diff(own, axis=0, prepend=np.zeros((1, own.shape[1])))
+        else:
+            exact = check_numbers(numbers, (len(self.groups),), self.terms)
+        whole = self.published.values.dtype == np.int64
+        terms, definition = simulated(self.terms, self.definition)
+        found = []
+        for values in simulated_releases(terms, exact, n):
+            made = ReleasedCells.of(
+                definition, terms, np.rint(values).astype(np.int64) if whole else values, self.level
+            )
+            found.append(replace(made, chosen=self.chosen))
+        return found
 
     @property
     def parts_of_whole(self) -> bool:

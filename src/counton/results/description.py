@@ -74,6 +74,7 @@ class Description:
         statistic: what rows become.
         by, value: columns of the groups, and of what is added up, in words of the data.
         cut: how time is cut; window k is step k. None: it is not.
+        simulated: numbers are made up, and noise is of no stream (`Release.simulate`).
         once: released once, of all rows. Where this is not so and time is not cut, each row is a
             step.
         domain: the groups, in the order of their cells. None for one total.
@@ -111,6 +112,7 @@ class Description:
     people: People | None = None
     discovery: Discovery | None = None
     once: bool = False
+    simulated: bool = False
 
     @property
     def windows(self) -> Windows:
@@ -221,6 +223,7 @@ class Description:
             "metric": self.metric,
             "discovery": None if self.discovery is None else self.discovery._asdict(),
             **({"once": True} if self.once else {}),
+            **({"simulated": True} if self.simulated else {}),
         }
 
     @classmethod
@@ -244,6 +247,7 @@ class Description:
             people=None if people is None else People(**people),
             discovery=None if found is None else Discovery(**found),
             once=public.get("once", False),
+            simulated=public.get("simulated", False),
         )
 
 

@@ -22,22 +22,25 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, StateError, field
 from counton.exact import quoted
 from counton.laws import law_to_dict
-from counton.mechanisms import Releases
 from counton.mechanisms.intervals import check_level
 from counton.mechanisms.terms import StreamTerms
 from counton.results.cells import ReleasedCells
 from counton.results.description import Carried, Description
 from counton.results.packing import MOST_CELLS, unpacked
-from counton.results.readings import NUMBERS, ReleasedReadings, Source, labels_of, rows_among
+from counton.results.readings import (
+    NUMBERS,
+    FromCells,
+    ReleasedReadings,
+    Source,
+    labels_of,
+    rows_among,
+)
 from counton.results.release import Release
 from counton.results.shown import Shown
-from counton.statistics import Statistic
-from counton.statistics.readings import Readings
 from counton.statistics.running import noise_at
 
 if TYPE_CHECKING:
@@ -159,7 +162,8 @@ def promise_of(released: Release) -> dict[str, Any]:
     definition = released.definition
     once = definition.what if definition.once else None
     people = definition.unprotected
-    return about(released.terms, released.level, people, released.steps, once=once)
+    found = about(released.terms, released.level, people, released.steps, once=once)
+    return found | ({"simulated": True} if definition.simulated else {})
 
 
 def facts_of(released: Release) -> dict[str, Any]:
@@ -663,31 +667,6 @@ def _carried(
     return Carried(estimates, found.variance, found.releases)
 
 
-class _Kept:
-    """The cells of a statistic, as its file has them."""
-
-    def __init__(self, terms: StreamTerms, statistic: Statistic, values: NDArray[Any]) -> None:
-        self.terms, self.step = terms, len(values)
-        self._statistic, self._values = statistic, values
-
-    def readings(
-        self, start: int = 1, stop: int | None = None, read_as: Statistic | None = None
-    ) -> Readings:
-        """See `counton.results.readings.Source`."""
-        steps = range(start, self.step + 1 if stop is None else stop)
-        values = self._values[steps.start - 1 : steps.stop - 1]
-        statistic = self._statistic if read_as is None else read_as
-        return Readings(statistic, steps, Releases(steps, values, self.terms))
-
-    def history(self, cells: NDArray[np.int64], steps: range) -> NDArray[Any]:
-        """Not here: all cells are released.
-
-        Raises:
-            InvalidInput: always.
-        """
-        raise InvalidInput(f"{self.terms.name!r} releases all of its cells: take its table")
-
-
 def _answers(
     terms: StreamTerms, statistic: Statistic, shown: Shown, files: Sequence[_File]
 ) -> Answers:
@@ -717,7 +696,7 @@ def _readings(
         kept = _answers(terms, statistic, shown, files)
     else:
         parts = [part.reshape(len(part), *terms.shape) for part in _parts(files, described, terms)]
-        kept = _Kept(terms, statistic, np.concatenate(parts))
+        kept = FromCells(terms, statistic, np.concatenate(parts))
     found = ReleasedReadings.read(kept, definition, level, shown)
     found = found.only(_steps_there(files, found.steps))
     if (

@@ -33,6 +33,8 @@ from counton.statistics.ranking import ranked
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from counton.mechanisms.contrasts import Answer
+
 #: Groups that there can be where nobody declares them, unless stated.
 ROOM = 1_000_000
 
@@ -88,6 +90,10 @@ class ReleasedRanking(Release):
         """See `Release.only`."""
         released = self.released.only(steps, groups)
         return replace(self, steps=released.steps, released=released)
+
+    def most_of_hidden(self, *, groups: int = 1) -> Answer:
+        """See `Release.most_of_hidden`: of a group that is not even among those found."""
+        return self.released.most_of_hidden(groups=groups)
 
     def ended(self, step: int) -> np.datetime64:
         """See `Release.ended`."""

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from counton.columns import WHEN
 from counton.errors import InvalidInput, field
 from counton.exact import figures, quantity
-from counton.mechanisms import StreamTerms
-from counton.mechanisms.formulas import Asked, Formula, Part, Sum
-from counton.mechanisms.intervals import window_halfwidths
+from counton.mechanisms import Releases, StreamTerms
+from counton.mechanisms.intervals import check_level, window_halfwidths
 from counton.privacy.guarantees import plural
 from counton.results.cells import ReleasedCells
 from counton.results.description import Description
@@ -33,6 +32,7 @@ from counton.windows import Windows
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from counton.mechanisms.formulas import Asked, Formula
     from counton.statistics.report import Report
 
 
@@ -65,6 +65,31 @@ class Source(Protocol):
 
     def history(self, cells: NDArray[np.int64], steps: range) -> NDArray[Any]:
         """What is released of cells that are read on demand, at consecutive steps."""
+
+
+class FromCells:
+    """The cells of a statistic, as its file has them."""
+
+    def __init__(self, terms: StreamTerms, statistic: Statistic, values: NDArray[Any]) -> None:
+        self.terms, self.step = terms, len(values)
+        self._statistic, self._values = statistic, values
+
+    def readings(
+        self, start: int = 1, stop: int | None = None, read_as: Statistic | None = None
+    ) -> Readings:
+        """See `counton.results.readings.Source`."""
+        steps = range(start, self.step + 1 if stop is None else stop)
+        values = self._values[steps.start - 1 : steps.stop - 1]
+        statistic = self._statistic if read_as is None else read_as
+        return Readings(statistic, steps, Releases(steps, values, self.terms))
+
+    def history(self, cells: NDArray[np.int64], steps: range) -> NDArray[Any]:
+        """Not here: all cells are released.
+
+        Raises:
+            InvalidInput: always.
+        """
+        raise InvalidInput(f"{self.terms.name!r} releases all of its cells: take its table")
 
 
 @dataclass(frozen=True, repr=False)
@@ -222,6 +247,8 @@ class ReleasedReadings(Release):
 
     def asked(self, one: Groups, steps: Steps = None, of: str | None = None) -> Asked:
         """See `Release.asked`: of all steps asked for, what came in them together."""
+        from counton.mechanisms.formulas import Formula
+
         if isinstance(one, str):
             return self._number(one, steps, of)
         given = one if isinstance(one, Mapping) else dict.fromkeys(one, 1.0)
@@ -252,6 +279,41 @@ class ReleasedReadings(Release):
         count = math.prod(self.statistic.cells) if self.statistic.ranks else 1
         return max(count * (count - 1) // 2, 1)
 
+    def at(self, level: float) -> ReleasedReadings:
+        """See `Release.at`."""
+        return replace(self, level=check_level(level))
+
+    def simulate(self, numbers: Any = None, n: int = 1) -> list[ReleasedReadings]:
+        """See `Release.simulate`: what cells changed by in each step, in the units of releases."""
+        from counton.results.simulated import check_numbers, simulated, simulated_releases
+
+        statistic, shape = self.statistic, self.terms.shape
+        if statistic.on_demand:
+            self._cannot("simulations")
+        if numbers is None:
+            values = np.asarray(self._readings.releases.values, np.float64)  # type: ignore[union-attr]
+            exact = np.diff(values, axis=0, prepend=np.zeros((1, *values.shape[1:])))
+        else:
+            exact = check_numbers(numbers, shape, self.terms)
+        terms, definition = simulated(self.terms, self.definition)
+        found = []
+        for made in simulated_releases(terms, exact, n):
+            values = np.rint(made).astype(np.int64) if self._whole else made
+            source = FromCells(terms, statistic, values)
+            steps = range(1, len(values) + 1)
+            found.append(
+                replace(
+                    self, definition=definition, terms=terms, steps=steps, source=source, first=1
+                )
+            )
+        return found
+
+    @property
+    def _whole(self) -> bool:
+        """Whether released cells are whole numbers."""
+        found = self._readings.releases
+        return found is not None and found.values.dtype == np.int64
+
     def _number(self, name: str, steps: Steps, of: str | None) -> Asked:
         """One number of one group, or of all."""
         start, stop = self.ends(steps)
@@ -277,6 +339,8 @@ class ReleasedReadings(Release):
 
     def _on_demand(self, name: str | None, start: int, stop: int) -> Formula:
         """Cells that are computed when they are asked for, added up."""
+        from counton.mechanisms.formulas import Formula, Part, Sum
+
         if name is None:
             raise InvalidInput(f"{self.definition.what} has cells of many names; name one")
         _, cells = self.statistic.asked_cells(name)

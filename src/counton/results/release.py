@@ -480,6 +480,89 @@ class Release(ABC):
             what=words.replace("+ -", "- ") + self._within_words(steps),
         )
 
+    def changes(self, steps: Steps, other_steps: Steps, *, of: str | None = None) -> pl.DataFrame:
+        """By how much each group changed from some steps to others, the largest change first.
+
+        Intervals hold for all groups at once, so the largest may be picked out: noise of groups is
+        independent, so each holds with the probability ``level ** (1 / groups)``.
+
+        Columns: group, estimate, std, lower, upper, and ``sure``, whether the change of this group
+        is surely the largest of all, up or down.
+
+        Args:
+            steps: the later ones, as of `difference`.
+            other_steps: the earlier ones.
+            of: which number of each group, where a statistic has several.
+
+        Raises:
+            InvalidInput: no groups, or as `difference`.
+        """
+        from counton.mechanisms.contrasts import answer
+        from counton.mechanisms.formulas import difference
+
+        names = self.groups
+        if not names:
+            self._cannot("changes of groups")
+        one = self.level ** (1 / len(names))
+        found = [
+            answer(difference(self.asked(name, steps, of), self.asked(name, other_steps, of)), one)
+            for name in names
+        ]
+        table = answers_table(names, found)
+        lower, upper = table["lower"].to_numpy(), table["upper"].to_numpy()
+        most = np.maximum(np.abs(lower), np.abs(upper))
+        least = np.where((lower <= 0) & (upper >= 0), 0.0, np.minimum(np.abs(lower), np.abs(upper)))
+        others = [np.delete(most, place).max(initial=0.0) for place in range(len(names))]
+        table = table.with_columns(pl.Series("sure", least > np.array(others), dtype=pl.Boolean))
+        return table.sort(pl.col("estimate").abs(), descending=True, maintain_order=True)
+
+    def band(self) -> pl.DataFrame:
+        """The rows of `numbers`, with intervals that hold for all of them at once.
+
+        For all steps and groups that are shown (`only` leaves some out), so for whatever the
+        series does between two of them. Of a statistic by the union bound over its rows.
+        """
+        table = self.numbers()
+        if "lower" not in table.columns:
+            self._cannot("bands")
+        one = 1 - (1 - self.level) / max(table.height, 1)
+        return self.at(one).numbers()
+
+    def at(self, level: float) -> Release:
+        """The same numbers, with intervals of another level.
+
+        Raises:
+            InvalidInput: a level outside (0, 1 - 1e-9].
+        """
+        self._cannot("intervals of another level")
+
+    def most_of_hidden(self, *, groups: int = 1) -> Answer:
+        """What the number of a group that is not shown is at most, after the last step.
+
+        Raises:
+            InvalidInput: a stream whose groups are declared, so that all are shown.
+        """
+        raise InvalidInput(
+            f"{self.terms.name!r} shows all of its groups, which were declared: ask for the number "
+            f"of one"
+        )
+
+    def simulate(self, numbers: Any = None, n: int = 1) -> list[Self]:
+        """What a reader would see if the true numbers were these: for training, and for dashboards.
+
+        Each has noise of its own, drawn as the stream's is. All of them say of themselves that they
+        are simulated: in their name, in words, below charts, and in every file.
+
+        Args:
+            numbers: what happened in each step, shape ``(steps, groups)``, or of a statistic what
+                its cells changed by; None: as if what was released were the truth.
+            n: how many.
+
+        Raises:
+            InvalidInput: numbers of another shape, or that are not finite.
+        """
+        self._cannot("simulations")
+
     def ends(self, steps: Steps) -> tuple[int, int]:
         """The step before the first of some, and the last.
 

@@ -36,6 +36,11 @@ def methods_of(
     from counton.mechanisms.methods import methods
     from counton.plans import factors_of_terms, far_from_possible
 
+    if definition.simulated:
+        return (
+            f"These numbers are SIMULATED: somebody made them up, and noise was added as to stream "
+            f"{terms.name.removeprefix('SIMULATED ')!r}. No data stand behind them; publish none."
+        )
     of = "" if definition.statistic.additive else "a cell of what it reads"
     factors = factors_of_terms(terms, definition.least)
     far = far_from_possible(terms, definition.least, of=of, factors=factors, cited=False)
@@ -178,6 +183,8 @@ def foot_of(definition: Description, source: str | None) -> str:
     cut = definition.cut
     whence = "" if source is None else f"Source: {source}. "
     zone = "" if cut is None else f"; times: {cut.timezone}"
+    if definition.simulated:
+        return f"{whence}SIMULATED: no data stand behind these numbers{zone}"
     return (
         f"{whence}Noise protects each single {definition.unit} ({definition.guarantee}; "
         f"{definition.contribution.neighbours}){zone}"
@@ -198,6 +205,8 @@ def in_words(definition: Description, name: str, steps: range, new: int | None =
     if definition.once:
         what, more = getattr(definition.statistic, "size", definition.what), " once"
     people = "" if definition.unprotected is None else f"           {definition.unprotected}\n"
+    if definition.simulated:
+        return f"{name}: {what} simulated: no data stand behind these numbers"
     return (
         f"{name}: {what} released{more}\n"
         f"protected: {definition.contribution.describe(definition.unit)}\n{people}"

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from counton.columns import TextTable
 from counton.errors import InvalidInput
 from counton.mechanisms import Release, Releases
-from counton.mechanisms.formulas import Asked, Formula, Part, Sum
 from counton.mechanisms.intervals import (
     check_level,
     halfwidths,
@@ -28,6 +27,7 @@ from counton.strategies import StreamStrategy
 
 if TYPE_CHECKING:
     from counton.mechanisms.fit import Fit
+    from counton.mechanisms.formulas import Asked, Formula
     from counton.statistics.base import Statistic
     from counton.statistics.machine import Machine
 
@@ -178,6 +178,8 @@ class Reading(ABC):
             value: as it is published; None: what the cells add up to.
             grain: by how much that may be rounded.
         """
+        from counton.mechanisms.formulas import Formula, Part, Sum
+
         cells = np.ravel(np.asarray(self.release.value, np.float64))
         if value is None:
             value = math.fsum(weight * float(cells[cell]) for cell, weight in weights.items())
