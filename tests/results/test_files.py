@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from datetime import datetime, timedelta
 from fractions import Fraction
@@ -443,3 +444,18 @@ def test_what_was_shown_is_shown_by_every_door(tmp_path: Path) -> None:
     released(replace(again, out=out, over=0))  # back to all so far
     assert "over" not in pl.read_parquet(out).columns
     assert facts_of(export(job.state))["counted"] == "all windows so far"
+
+
+def test_cells_on_demand_are_compared_where_their_rows_are(tmp_path: Path) -> None:
+    out = tmp_path / "t.csv"
+    released(made("words", tmp_path, out=out))
+    rows, found = pl.read_csv(out), read(out)
+    names = rows.columns[rows.columns.index("estimate") - 1]
+    of = dict(rows.filter(pl.col("step") == 3).select(names, "estimate").iter_rows())
+    assert found.difference("a", "ba", steps=":3").value == of["a"] - of["ba"]
+    with pytest.raises(InvalidInput, match="shares are answered"):
+        found.share("a")
+    rows.filter((pl.col("step") != 3) | (pl.col(names) != "a")).write_csv(out)
+    assert math.isfinite(read(out).difference("a", "a", steps=":4", other_steps=":2").value)
+    with pytest.raises(InvalidInput, match="its row was left out"):
+        read(out).difference("a", "ba", steps="4:5")

@@ -89,6 +89,16 @@ class Answers:
             raise self._not_asked()
         return np.array([[known.get(step, 0)] for step in steps], self._dtype)
 
+    def check_rows(self, cells: NDArray[np.int64], steps: Sequence[int]) -> None:
+        """Refuse one question at steps of which there is no row.
+
+        Raises:
+            InvalidInput: it was not asked, or a row was left out.
+        """
+        known = self._known.get(_key(cells), {})
+        if not all(step in known for step in steps):
+            raise self._not_asked()
+
     def values(self, cells: NDArray[np.int64], step: int) -> NDArray[Any]:
         """Cells at a step.
 

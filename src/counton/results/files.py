@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, StateError, field
 from counton.exact import quoted
@@ -41,6 +42,7 @@ from counton.results.readings import (
 )
 from counton.results.release import Release
 from counton.results.shown import Shown
+from counton.statistics import Statistic
 from counton.statistics.running import noise_at
 
 if TYPE_CHECKING:

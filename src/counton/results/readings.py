@@ -343,7 +343,11 @@ class ReleasedReadings(Release):
 
         if name is None:
             raise InvalidInput(f"{self.definition.what} has cells of many names; name one")
+        from counton.results.answers import Answers
+
         _, cells = self.statistic.asked_cells(name)
+        if isinstance(self.source, Answers):
+            self.source.check_rows(cells, [end for end in (start, stop) if end])
         each = [
             self.source.history(cells, range(end, end + 1)).sum(axis=1)[0]
             for end in (start, stop)
