@@ -245,7 +245,7 @@ def run(path: Path, levels: Iterable[int] = LEVELS) -> None:
     for name, table in (("lowest", lowest), ("inside", inside)):
         kept[name] = integers_to_text(np.rint(table * 2.0**TABLE_BITS).astype(np.int64))
     path.write_text(json.dumps(kept, indent=0), encoding="ascii")
-    octave_columns.shipped.cache_clear()
+    octave_columns.load_shipped.cache_clear()
     octave_columns.tables.cache_clear()
     metrics: tuple[Metric, ...] = ("mean", "max")
     for metric in metrics:

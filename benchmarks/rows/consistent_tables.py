@@ -50,7 +50,7 @@ def exact_cascade(cells: int) -> NDArray[np.float64]:
     axis = choice.grid.axes[0]
     assert isinstance(axis, Haar)
     field = NoiseField(Key.generate().derive(b"bench"), choice.noise_law)
-    return axis.cascaded(lambda rows: field.run(0, rows))
+    return axis.run_cascade(lambda rows: field.run(0, rows))
 
 
 def measure() -> Iterator[Row]:

@@ -17,7 +17,7 @@ from benchmarks.row import Row
 from counton import ZCDP, Key
 from counton.noise.normals import BLOCK, NormalField
 from counton.strategies.training import BufferedToeplitz
-from counton.strategies.training.buffered import fitted
+from counton.strategies.training.buffered import fit_buffers
 from counton.training import TrainingNoise
 
 SIZE = 10**6
@@ -97,7 +97,7 @@ def fits() -> Iterator[Row]:
         found: list[Any] = [None, None]
 
         def ours(steps: int = steps, epochs: int = epochs, found: list[Any] = found) -> None:
-            fitted.cache_clear()
+            fit_buffers.cache_clear()
             found[0] = BufferedToeplitz.fit(steps, epochs, buffers=3)
 
         def theirs(

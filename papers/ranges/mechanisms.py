@@ -15,7 +15,7 @@ from counton.plans.ranges import RangesChoice
 from counton.privacy import ApproxDP, Contribution, PureDP, calibrate
 from counton.strategies.lines import Grid, Queries, Workload, workload
 from counton.strategies.lines.base import LATTICE_BITS
-from counton.strategies.lines.catalogue import built, total_variance
+from counton.strategies.lines.catalogue import build, total_variance
 from papers.simulation import Measured
 
 #: Section 5: one unit added or removed in one cell.
@@ -60,7 +60,7 @@ def choice(name: str, cells: int, asked: str = "ranges") -> RangesChoice:
     '2.724e+10'
     """
     work = workload(asked, cells)
-    grid = Grid((built(name, work, 2, LATTICE_BITS),))
+    grid = Grid((build(name, work, 2, LATTICE_BITS),))
     law = calibrate(GUARANTEE, shift_of_cells(grid, Contribution.add_remove()), "gaussian").law
     return RangesChoice(grid, law, law.variance * total_variance(name, work, 2, LATTICE_BITS))
 
@@ -78,7 +78,7 @@ def total_error(name: str, cells: int, asked: str) -> float:
 def laplace_total_error(cells: int, asked: str) -> float:
     """As `total_error`, for the best strategy found for Laplace noise, at pure epsilon 0.1."""
     work, family = workload(asked, cells), "laplace"
-    grid = Grid((built("optimal", work, NORMS["laplace"], LATTICE_BITS),))
+    grid = Grid((build("optimal", work, NORMS["laplace"], LATTICE_BITS),))
     pure = PureDP(GUARANTEE.epsilon)
     law = calibrate(pure, shift_of_cells(grid, Contribution.add_remove()), family).law
     found = law.variance * total_variance("optimal", work, NORMS["laplace"], LATTICE_BITS)

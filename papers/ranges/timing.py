@@ -15,9 +15,9 @@ import numpy as np
 from counton.noise import NoiseField
 from counton.strategies.lines import Dyadic, Haar, LineStrategy, workload
 from counton.strategies.lines.base import LATTICE_BITS
-from counton.strategies.lines.catalogue import built
+from counton.strategies.lines.catalogue import build
 from counton.strategies.lines.one_thread import one_thread
-from counton.strategies.lines.optimal import _solved
+from counton.strategies.lines.optimal import _fixed_point
 from papers.evidence import Comparison
 from papers.ranges.mechanisms import MECHANISMS, choice, key, rank
 from papers.ranges.numbers import defined_covariance, sampled_ranges
@@ -160,9 +160,9 @@ def _release(name: str, cells: int) -> Callable[[], object]:
     asked = workload("ranges", cells)
 
     def run() -> object:
-        built.cache_clear()
-        _solved.cache_clear()
-        strategy: LineStrategy = built(name, asked, 2, LATTICE_BITS)
+        build.cache_clear()
+        _fixed_point.cache_clear()
+        strategy: LineStrategy = build(name, asked, 2, LATTICE_BITS)
         if isinstance(strategy, Dyadic):
             measured = strategy.measure(counts)
             measured += field.run(0, range(strategy.measurements))

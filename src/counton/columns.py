@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput
-from counton.exact import figures, quantity, quoted, unmasked
+from counton.exact import figures, quantity, quoted, without_mask
 from counton.lazy import require
 
 #: Codes of values that are missing, and of values that are not in the domain.
@@ -120,7 +120,7 @@ def _names_of(table: Any) -> list[Any] | None:
 def _array(column: Any, what: str) -> NDArray[Any]:
     if not isinstance(column, np.ndarray) and hasattr(column, "to_numpy"):
         column = column.to_numpy()
-    column = unmasked(column, what)
+    column = without_mask(column, what)
     if isinstance(column, np.ndarray):
         return column
     values = list(column)

@@ -27,12 +27,12 @@ LARGEST_INTEGER = 2**62
 _LONGEST_TEXT = 1000
 
 
-def shown(value: object) -> str:
+def shorten(value: object) -> str:
     """The beginning of the text of a number or a text of any length, for messages.
 
     Anything else is told by its type alone: where arguments are swapped, it is private rows.
 
-    >>> shown("1e999"), shown(10**5000), shown({"user": ["ann"]})
+    >>> shorten("1e999"), shorten(10**5000), shorten({"user": ["ann"]})
     ('1e999', 'a number of thousands of digits', 'a value of type dict')
     """
     if not is_one(value):
@@ -84,7 +84,7 @@ def exact(value: Number, name: str) -> Fraction:
     (Fraction(1, 10), Fraction(1, 3), Fraction(1, 1000000))
     """
     wrong = InvalidInput(
-        f"{name} is {repr(shown(value)) if is_one(value) else _by_type(value)}; it must be a "
+        f"{name} is {repr(shorten(value)) if is_one(value) else _by_type(value)}; it must be a "
         f"finite number from 1e-300 to 1e300: give an int, a float, a Fraction, a Decimal or "
         f"decimal text"
     )
@@ -140,10 +140,10 @@ def text(value: Fraction) -> str:
     return f"{sign}{whole}.{part}" if part else f"{sign}{whole}"
 
 
-def rounded(value: Fraction, digits: int = 3) -> str:
+def first_digits(value: Fraction, digits: int = 3) -> str:
     """The first digits of a number of any size, for messages.
 
-    >>> rounded(Fraction(10**400, 3)), rounded(Fraction(1, 3))
+    >>> first_digits(Fraction(10**400, 3)), first_digits(Fraction(1, 3))
     ('3.33e+399', '0.333')
     """
     try:
@@ -159,9 +159,9 @@ def readable(value: Fraction) -> str:
     ('0.1', '1/3', 'about 23.5898')
     """
     if value.denominator.bit_length() > _LONGEST_TEXT:
-        return f"about {rounded(value, 6)}"
+        return f"about {first_digits(value, 6)}"
     exactly = text(value)
-    return exactly if len(exactly) <= 16 else f"about {rounded(value, 6)}"
+    return exactly if len(exactly) <= 16 else f"about {first_digits(value, 6)}"
 
 
 def rounded_up(value: float, bits: int = 34) -> Fraction:
@@ -231,9 +231,9 @@ def check_integer(
     number = None if value is True or value is False else _whole(value)
     if number is not None and low <= number <= high:
         return number
-    said = quoted(value) if number is None else shown(value)
+    said = quoted(value) if number is None else shorten(value)
     raise InvalidInput(
-        f"{name} is {said}; it must be an integer between {low:,} and {_bound(high)}"
+        f"{name} is {said}; it must be an integer between {low:,} and {_power_text(high)}"
         + (f": {remedy}" if remedy else "")
     )
 
@@ -279,7 +279,7 @@ def _whole(value: Any) -> int | None:
     return int(value) if isinstance(value, Integral) else None
 
 
-def _bound(number: int) -> str:
+def _power_text(number: int) -> str:
     power = number.bit_length() - 1
     return f"2^{power}" if power >= 16 and number == 1 << power else f"{number:,}"
 
@@ -326,7 +326,7 @@ def figures(value: float) -> str:
     return text.rstrip("0").rstrip(".") if places else text
 
 
-def unmasked(values: Any, what: str) -> Any:
+def without_mask(values: Any, what: str) -> Any:
     """Values in which nothing is masked: below a mask stands whatever was there.
 
     Args:
@@ -339,15 +339,15 @@ def unmasked(values: Any, what: str) -> Any:
     Raises:
         InvalidInput: naming the first masked value's place.
 
-    >>> unmasked([1, 2], "the counts")
+    >>> without_mask([1, 2], "the counts")
     [1, 2]
-    >>> unmasked([np.ma.array([1, 777], mask=[False, True])], "the counts")
+    >>> without_mask([np.ma.array([1, 777], mask=[False, True])], "the counts")
     Traceback (most recent call last):
     ...
     counton.errors.InvalidInput: element 1 of the counts has 1 masked values, the first at
     position 2; ...
     """
-    return _unmasked(values, what, _DEEPEST)
+    return _without_mask(values, what, _DEEPEST)
 
 
 #: Numbers and texts, which hold nothing further.
@@ -358,7 +358,7 @@ _HOLDING_PLAIN = (str, bytes, bytearray, memoryview, range, np.generic, Mapping)
 _DEEPEST = 64  # more dimensions no array has
 
 
-def _unmasked(values: Any, what: str, depth: int) -> Any:
+def _without_mask(values: Any, what: str, depth: int) -> Any:
     kind = type(values)
     if kind in _PLAIN or not depth or (kind is np.ndarray and values.dtype != object):
         return values
@@ -384,7 +384,7 @@ def _unmasked(values: Any, what: str, depth: int) -> Any:
     if not _PLAIN.issuperset(map(type, parts)):
         for place, part in enumerate(parts, 1):
             if type(part) not in _PLAIN:
-                _unmasked(part, f"element {place:,} of {what}", depth - 1)
+                _without_mask(part, f"element {place:,} of {what}", depth - 1)
     return values
 
 

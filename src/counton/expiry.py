@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any
 
 from counton.errors import InvalidInput
-from counton.exact import Number, check_integer, exact, shown, text
+from counton.exact import Number, check_integer, exact, shorten, text
 from counton.laws import DiscreteGaussian, DiscreteLaplace, Law
 
 #: Levels of dyadic intervals on the steps 1..2^62.
@@ -102,7 +102,7 @@ class Expiry:
 
 def _checked_growth(growth: Number) -> Fraction:
     wrong = InvalidInput(
-        f"growth is {shown(growth)!r}; it must be a number between 0 and {LARGEST_GROWTH}: "
+        f"growth is {shorten(growth)!r}; it must be a number between 0 and {LARGEST_GROWTH}: "
         f"1 keeps the same noise on all levels, larger values give less error to older sums"
     )
     try:

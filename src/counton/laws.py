@@ -171,7 +171,7 @@ class Shift:
     Raises:
         InvalidInput: a norm below 1, norms no integer vector has, or entries that contradict them.
 
-    >>> Shift(l1=3, l2_squared=3, entries=((1, 3),)).affected
+    >>> Shift(l1=3, l2_squared=3, entries=((1, 3),)).most_affected
     3
     """
 
@@ -201,7 +201,7 @@ class Shift:
             )
 
     @property
-    def affected(self) -> int:
+    def most_affected(self) -> int:
         """Most node values that can change at all; integers, so never more than ``l1``."""
         if self.entries is None:
             return self.l1

@@ -7,7 +7,7 @@ keeps from step to step is part of the optimiser's state, and so is the identity
 
 A state is a value, of which a program may keep old ones. The host remembers for each run which step
 had which gradients, by a digest of 64 bits, and refuses a step for others. A state of another
-process, or an older one, goes on by `resumed`, with noise of its own.
+process, or an older one, goes on by `resume`, with noise of its own.
 
 JAX and optax are imported when `private_aggregate` is called; in a checkout: ``pip install
 '.[jax]'``.
@@ -25,12 +25,12 @@ from counton.errors import InvalidInput, StateError
 from counton.lazy import require
 from counton.noise.witness import drawn_identity
 from counton.training import trees
-from counton.training.noise import renewed
+from counton.training.noise import renew
 
 if TYPE_CHECKING:
     from counton.training import TrainingNoise
 
-__all__ = ["NoiseState", "private_aggregate", "resumed"]
+__all__ = ["NoiseState", "private_aggregate", "resume"]
 
 #: The identity of all runs under a key that somebody chose.
 _SEEDED = "0" * 32
@@ -108,7 +108,7 @@ def private_aggregate(noise: TrainingNoise, *, batch_size: float, per_example: b
             for name, array in trees.leaves(parameters)
         }
         drawn = jax.ShapeDtypeStruct((_ROWS, 5), jnp.uint32)
-        run = jax.experimental.io_callback(lambda: _begun(noise), drawn)
+        run = jax.experimental.io_callback(lambda: _begin(noise), drawn)
         return NoiseState(jnp.zeros((), jnp.int32), buffers, run)
 
     def update(updates: Any, state: NoiseState, parameters: Any = None) -> tuple[Any, NoiseState]:
@@ -124,7 +124,7 @@ def private_aggregate(noise: TrainingNoise, *, batch_size: float, per_example: b
             if rows is not None:
                 noise.check_count(int(at), rows, int(present))
             noise.check_length(int(at), float(length))
-            _check(noise, int(at), _told(run), digest.tobytes())
+            _check(noise, int(at), _from_numbers(run), digest.tobytes())
             return at
 
         arrays = [array for _, array in trees.leaves(summed)]
@@ -138,7 +138,7 @@ def private_aggregate(noise: TrainingNoise, *, batch_size: float, per_example: b
         def noisy(name: str, array: Any) -> Any:
             def fresh(at: Any, run: Any) -> Any:
                 size = math.prod(array.shape)
-                return noise.fresh_of(_told(run), int(at), name, size).reshape(array.shape)
+                return noise.fresh_of(_from_numbers(run), int(at), name, size).reshape(array.shape)
 
             result = jax.ShapeDtypeStruct(array.shape, jnp.float32)
             drawn = jax.experimental.io_callback(fresh, result, given, state.run)
@@ -154,7 +154,7 @@ def private_aggregate(noise: TrainingNoise, *, batch_size: float, per_example: b
     return optax.GradientTransformation(init, update)
 
 
-def resumed(state: Any, identity: str | None = None) -> Any:
+def resume(state: Any, identity: str | None = None) -> Any:
     """A state of another process, or an older one, to go on from: its further noise is its own.
 
     Args:
@@ -168,7 +168,7 @@ def resumed(state: Any, identity: str | None = None) -> Any:
 
     Example::
 
-        >>> state = resumed(restored["optimizer"])              # doctest: +SKIP
+        >>> state = resume(restored["optimizer"])              # doctest: +SKIP
     """
     require("optax")
     import jax
@@ -180,12 +180,12 @@ def resumed(state: Any, identity: str | None = None) -> Any:
     def one(found: Any) -> Any:
         if not isinstance(found, NoiseState):
             return found
-        run, last = _told(np.asarray(found.run)), int(found.step)
+        run, last = _from_numbers(np.asarray(found.run)), int(found.step)
         if run["identity"] == _SEEDED:
             return found
         own = drawn_identity() if identity is None else identity
-        sessions = renewed(tuple(map(tuple, run["sessions"])), last, own)
-        rows = _kept({"identity": run["identity"], "sessions": sessions})
+        sessions = renew(tuple(map(tuple, run["sessions"])), last, own)
+        rows = _as_numbers({"identity": run["identity"], "sessions": sessions})
         with _giving:
             if own in _given:
                 raise InvalidInput("a run goes on under this identity already: draw another one")
@@ -195,7 +195,7 @@ def resumed(state: Any, identity: str | None = None) -> Any:
     return jax.tree_util.tree_map(one, state, is_leaf=lambda it: isinstance(it, NoiseState))
 
 
-def _begun(noise: TrainingNoise) -> Any:
+def _begin(noise: TrainingNoise) -> Any:
     """The rows of a new run."""
     import jax
 
@@ -210,10 +210,10 @@ def _begun(noise: TrainingNoise) -> Any:
         run = {"identity": identity, "sessions": [(1, identity)]}
     with _giving:
         _given.setdefault(run["sessions"][-1][1], {})
-    return _kept(run)
+    return _as_numbers(run)
 
 
-def _kept(run: Any) -> Any:
+def _as_numbers(run: Any) -> Any:
     """A run as numbers, which a state of JAX can hold."""
     rows = [(0, run["identity"]), *run["sessions"]]
     if len(rows) > _ROWS:
@@ -227,7 +227,7 @@ def _kept(run: Any) -> Any:
     return words
 
 
-def _told(rows: Any) -> dict[str, Any]:
+def _from_numbers(rows: Any) -> dict[str, Any]:
     """The run of such numbers."""
     words = np.asarray(rows)
     used = 1 + int((words[1:, 0] > 0).sum())
@@ -246,7 +246,7 @@ def _check(noise: TrainingNoise, step: int, run: dict[str, Any], digest: bytes) 
         if given is None:
             raise StateError(
                 f"the state of {noise.name!r} at step {step} is of another process, which may have "
-                f"gone on from it: go on with counton.optax.resumed(state), whose noise is its own"
+                f"gone on from it: go on with counton.optax.resume(state), whose noise is its own"
             )
         if step not in given and step > max(given, default=0):
             given[step] = digest
@@ -255,7 +255,7 @@ def _check(noise: TrainingNoise, step: int, run: dict[str, Any], digest: bytes) 
             raise InvalidInput(
                 f"step {step} of {noise.name!r} has its noise already; the same noise on other "
                 f"gradients would give their difference away: take each state once, make one for "
-                f"each run, or go on from an older one with counton.optax.resumed(state)"
+                f"each run, or go on from an older one with counton.optax.resume(state)"
             )
 
 
@@ -302,8 +302,8 @@ def _clipped_sum(updates: Any, clip: float) -> tuple[Any, int, Any]:
     # an example whose gradient is not finite counts for nothing
     factors = jnp.where(jnp.isfinite(norms), clip / jnp.maximum(norms, clip), 0.0)
 
-    def summed(name: str, array: Any) -> Any:
+    def sum_of(name: str, array: Any) -> Any:
         finite = jnp.nan_to_num(array, nan=0.0, posinf=0.0, neginf=0.0)
         return jnp.tensordot(factors.astype(finite.dtype), finite, axes=1)
 
-    return trees.rebuilt(updates, summed), len(norms), (norms != 0).sum()
+    return trees.rebuilt(updates, sum_of), len(norms), (norms != 0).sum()

@@ -41,34 +41,34 @@ class Private(Generic[Inside]):
         return f"Private[{type(open_private(self)).__name__}]"
 
     def __str__(self) -> NoReturn:
-        raise _refused("text")
+        raise _refusal("text")
 
     def __format__(self, spec: str) -> NoReturn:
-        raise _refused("text")
+        raise _refusal("text")
 
     def __eq__(self, other: object) -> NoReturn:
-        raise _refused("a comparison")
+        raise _refusal("a comparison")
 
     def __ne__(self, other: object) -> NoReturn:
-        raise _refused("a comparison")
+        raise _refusal("a comparison")
 
     def __bool__(self) -> NoReturn:
-        raise _refused("the truth")
+        raise _refusal("the truth")
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
-        raise _refused("a copy")
+        raise _refusal("a copy")
 
     if not TYPE_CHECKING:  # a type checker that saw these would take it for a number or an array
 
         def __array__(self, *_: object, **__: object) -> NoReturn:
-            raise _refused("an array")
+            raise _refusal("an array")
 
         __array_ufunc__ = None
 
         def __getattr__(self, name: str) -> NoReturn:
             if name.startswith("__"):
                 raise AttributeError(name)
-            raise AttributeError(f"{_refused(f'the attribute {name!r}')}")
+            raise AttributeError(f"{_refusal(f'the attribute {name!r}')}")
 
 
 #: The one way in and out. No name leads to it from an object.
@@ -82,7 +82,7 @@ def open_private(private: Private[T]) -> T:
     return inside
 
 
-def _refused(what: str) -> TypeError:
+def _refusal(what: str) -> TypeError:
     return TypeError(
         f"{what} of what is private: rows and exact numbers are opened by the functions that "
         f"docs/trust.md lists (open_private), and nowhere else"

@@ -163,7 +163,7 @@ class Windows:
         """
         probe = cls(start, every, 1, timezone)
         room = microseconds(_LATEST) - microseconds(start)
-        amount, unit = probe._parsed
+        amount, unit = probe._length
         days = amount * _NOMINAL_DAYS[unit] if unit in _NOMINAL_DAYS else 0
         most = room // probe.length if probe.length else room // (days * 86_400_000_000)
         return cls(start, every, int(most if probe.length else min(most, _ENDLESS)), timezone)
@@ -193,11 +193,11 @@ class Windows:
     @property
     def length(self) -> int | None:
         """Microseconds of one window, or None where it varies with the calendar."""
-        amount, unit = self._parsed
+        amount, unit = self._length
         return amount * _FIXED[unit] if unit in _FIXED else None
 
     @property
-    def _parsed(self) -> tuple[int, str]:
+    def _length(self) -> tuple[int, str]:
         match = _EVERY.fullmatch(self.every)
         assert match is not None
         return int(match[1]), match[2]
@@ -213,14 +213,14 @@ class Windows:
         local = self.start.astimezone(zone).replace(tzinfo=None)
         return np.array(
             [
-                microseconds(_first_moment(self._shifted(local, k), zone))
+                microseconds(_first_moment(self._shift(local, k), zone))
                 for k in range(self.steps + 1)
             ],
             dtype=np.int64,
         )
 
-    def _shifted(self, local: datetime, k: int) -> datetime:
-        amount, unit = self._parsed
+    def _shift(self, local: datetime, k: int) -> datetime:
+        amount, unit = self._length
         try:
             if unit != "mo":
                 return local + timedelta(days=k * amount * (7 if unit == "w" else 1))

@@ -121,7 +121,7 @@ def test_every_number_is_taken_or_refused(count: str, desk: Any) -> None:
 
 def test_a_number_that_no_float_holds_is_found(desk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A wrong example: a message that writes it as a float."""
-    monkeypatch.setattr(contribution, "rounded", lambda value: f"{float(value):.3g}")
+    monkeypatch.setattr(contribution, "first_digits", lambda value: f"{float(value):.3g}")
     lower, upper, step = RANGES[3]
     words = ("sum", "e.csv", "--value", "paid", "--lower", lower, "--upper", upper)
     more = ("--resolution", step, *TIME, "--steps", "6", "--epsilon", "1", "--state", "zz.db")

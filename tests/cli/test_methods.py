@@ -16,7 +16,7 @@ from counton.literature import REFERENCES
 from counton.results.wording import statistic_in_words
 from counton.statistics.known import KNOWN
 from counton.strategies import StreamStrategy, lines, public_strategies
-from counton.strategies.base import exported
+from counton.strategies.base import exported_classes
 from counton.strategies.lines import LineStrategy
 from counton.strategies.trees.strategy import TreeStrategy
 
@@ -48,7 +48,7 @@ def test_statistics_name_papers_that_are_listed() -> None:
 
 
 def test_strategies_of_tables_say_where_they_come_from() -> None:
-    every = exported(lines, LineStrategy)  # type: ignore[type-abstract]
+    every = exported_classes(lines, LineStrategy)  # type: ignore[type-abstract]
     assert {*TreeStrategy.sources} <= {*REFERENCES}
     for cls in every:
         assert cls.sources

@@ -22,7 +22,7 @@ from counton.events.tally import label
 from counton.jobs import Job, changes, export, methods, publish, read, run
 from counton.jobs.writing import Outputs
 from counton.laws import DiscreteLaplace
-from counton.mechanisms.discovery import Discovery, draws, shown
+from counton.mechanisms.discovery import Discovery, draws, first_shown
 from counton.private import open_private
 from counton.results.files import facts_of
 from counton.store import Store, journal, verify
@@ -123,7 +123,7 @@ def test_delta_by_simulation(strategy: StreamStrategy) -> None:
     values = counter.release_many(events).values
 
     def share(discovery: Discovery) -> float:
-        reached = shown(values, discovery.thresholds(counter.terms, range(1, 16)))
+        reached = first_shown(values, discovery.thresholds(counter.terms, range(1, 16)))
         return float((reached >= 0).mean())
 
     assert delta / 4 < share(found) < delta

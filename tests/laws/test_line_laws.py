@@ -13,7 +13,7 @@ import counton.strategies.lines as package
 from counton.strategies import Norm
 from counton.strategies.lines import AllRanges, LineStrategy, public_line_strategies
 from counton.strategies.lines.base import LATTICE_BITS
-from counton.strategies.lines.catalogue import NAMES, built
+from counton.strategies.lines.catalogue import NAMES, build
 from counton.testing import check_line_strategy
 
 SIZES = (1, 2, 3, 4, 5, 8, 11, 16, 27, 33)
@@ -30,7 +30,7 @@ def test_strategy_keeps_every_law(cls: type[LineStrategy], cells: int) -> None:
 @pytest.mark.parametrize("norm", [1, 2])
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_built_by_name_keeps_every_law(name: str, norm: Norm, cells: int) -> None:
-    check_line_strategy(built(name, AllRanges(cells), norm, LATTICE_BITS))
+    check_line_strategy(build(name, AllRanges(cells), norm, LATTICE_BITS))
 
 
 def defined_in_the_package() -> Iterator[type[LineStrategy]]:

@@ -34,7 +34,7 @@ def resumed(strategy: StreamStrategy, shape: tuple[int, ...], kept: NoiseAhead |
         if kept is None:
             stream = Counter.resume(saved, key=KEY)
         else:
-            with kept.used():
+            with kept.keep_noise():
                 stream = Counter.resume(saved, key=KEY)
         found.append(stream.release_many(np.ones((count, *shape), np.int64)).values)
         saved = stream.checkpoint()
@@ -62,7 +62,7 @@ def test_releases_are_those_without_it(strategy: StreamStrategy, shape: tuple[in
 )
 def test_another_stream_never_meets_the_noise(changed: dict[str, Any]) -> None:
     kept = NoiseAhead()
-    with kept.used():
+    with kept.keep_noise():
         Counter(**ONE).release(0)
         other = Counter(**ONE | changed)
     alone = Counter(**ONE | changed)
@@ -72,14 +72,14 @@ def test_another_stream_never_meets_the_noise(changed: dict[str, Any]) -> None:
 
 
 def test_a_strategy_is_solved_once_for_many_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    solves, solved = 0, _BlockSums._solved
+    solves, solved = 0, _BlockSums._solve_rows
 
     def counted(*given: Any) -> Any:
         nonlocal solves
         solves += 1
         return solved(*given)
 
-    monkeypatch.setattr(_BlockSums, "_solved", counted)
+    monkeypatch.setattr(_BlockSums, "_solve_rows", counted)
     strategy = Solved(Dense(LINE, "mine"), (4, 3), horizon=300)
     without, alone = resumed(strategy, (), None), solves
     kept = NoiseAhead()
@@ -92,7 +92,7 @@ def test_what_is_kept_is_bounded_and_shows_nothing(monkeypatch: pytest.MonkeyPat
     kept = NoiseAhead()
     monkeypatch.setattr(counter, "_STREAMS", 3)
     monkeypatch.setattr(counter, "_NUMBERS", 40)
-    with kept.used():
+    with kept.keep_noise():
         for number in range(5):
             Counter(**ONE | {"name": f"{number}", "shape": (2,)}).release([0, 0])
     assert len(kept) == 3
@@ -101,7 +101,7 @@ def test_what_is_kept_is_bounded_and_shows_nothing(monkeypatch: pytest.MonkeyPat
         assert one.noise.size == 2 * len(one.window) == 40
         assert one.noise.base is None
         assert repr(one) == "Ahead(secret)"
-    with kept.used():
+    with kept.keep_noise():
         last = Counter(**ONE | {"name": "4", "shape": (2,)})
     alone = Counter(**ONE | {"name": "4", "shape": (2,)})
     nothing = np.zeros((100, 2), np.int64)
@@ -110,7 +110,7 @@ def test_what_is_kept_is_bounded_and_shows_nothing(monkeypatch: pytest.MonkeyPat
 
 def test_without_it_nothing_is_kept() -> None:
     kept = NoiseAhead()
-    with kept.used():
+    with kept.keep_noise():
         pass
     Counter(**ONE).release(1)
     assert not len(kept)

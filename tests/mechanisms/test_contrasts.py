@@ -16,7 +16,7 @@ from counton import ZCDP, Contribution, Counter, PureDP
 from counton.errors import InvalidInput
 from counton.laws import DiscreteLaplace
 from counton.mechanisms import Releases
-from counton.mechanisms.contrasts import Answer, combined, ratio
+from counton.mechanisms.contrasts import Answer, ratio, weighted_sum
 from counton.mechanisms.formulas import Part
 from counton.mechanisms.intervals import interval_halfwidth
 from counton.privacy.guarantees import Guarantee
@@ -80,7 +80,7 @@ def test_sums_with_signs_hold_as_often_as_promised(
     releases = released(strategy, guarantee, 40)
     truth = sum(40 * part.weight * (part.stop - part.start) for part in parts)
     answers = [
-        combined(releases._terms, parts, total_of(releases, cell), LEVEL)
+        weighted_sum(releases._terms, parts, total_of(releases, cell), LEVEL)
         for cell in range(0, CELLS, 2)
     ]
     held = coverage(answers, truth)
@@ -120,11 +120,11 @@ def test_more_at_once_are_wider() -> None:
     releases = released(KAry(STEPS, 3), PureDP(0.5), 10)
     of = total_of(releases, 0)
     parts = [Part(1, 0, 16, 0), Part(-1, 0, 16, 1)]
-    widths = [combined(releases._terms, parts, of, at_once=many).upper for many in (1, 2, 10)]
+    widths = [weighted_sum(releases._terms, parts, of, at_once=many).upper for many in (1, 2, 10)]
     assert widths == sorted(set(widths))
     for wrong in (0, True, 1.5):
         with pytest.raises(InvalidInput, match="at_once"):
-            combined(releases._terms, parts, of, at_once=wrong)  # type: ignore[arg-type]
+            weighted_sum(releases._terms, parts, of, at_once=wrong)  # type: ignore[arg-type]
 
 
 def test_windows_take_weights() -> None:

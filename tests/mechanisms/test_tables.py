@@ -10,7 +10,7 @@ import counton
 from counton.errors import SumOverflow
 from counton.mechanisms.tables import (
     noise_kinds,
-    ranked,
+    rank_attempts,
     shift_of_cells,
 )
 from counton.privacy import ZCDP, ApproxDP, Contribution, PureDP, calibrate
@@ -23,17 +23,17 @@ def refuse(reason: str) -> Any:
 
 def test_what_is_refused_is_left_out_and_equals_keep_their_order() -> None:
     attempts: list[Any] = [lambda: "bb", lambda: refuse("no"), lambda: "a", lambda: "cc"]
-    assert ranked(attempts, cost=len) == ["a", "bb", "cc"]
+    assert rank_attempts(attempts, cost=len) == ["a", "bb", "cc"]
 
 
 def test_if_all_are_refused_the_last_reason_is_given() -> None:
     with pytest.raises(SumOverflow, match="second"):
-        ranked([lambda: refuse("first"), lambda: refuse("second")], cost=float)
+        rank_attempts([lambda: refuse("first"), lambda: refuse("second")], cost=float)
 
 
 def test_other_errors_are_no_refusals() -> None:
     with pytest.raises(ZeroDivisionError):
-        ranked([lambda: 1, lambda: 1 // 0], cost=float)
+        rank_attempts([lambda: 1, lambda: 1 // 0], cost=float)
 
 
 @pytest.mark.parametrize("rho", [0.1, 1, 2])

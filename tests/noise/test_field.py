@@ -182,7 +182,7 @@ def test_no_block_serves_two_purposes(
         monkeypatch.setattr(BlockSource, method, call)
 
     monkeypatch.setattr(BlockSource, "_encrypt", recorded)
-    announced("packed", lambda address, tile, dtype: ("packed", address, dtype))
+    announced("words_of_tile", lambda address, tile, dtype: ("packed", address, dtype))
     announced("refine", lambda address, rows, columns, lane: ("one sample", address, lane))
     field = NoiseField(SUBKEY, law, shape)
     for level in (0, 7):

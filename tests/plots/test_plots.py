@@ -21,7 +21,7 @@ from counton.jobs import export
 from counton.noise import InsecureKeyWarning, InsecureSeededKey
 from counton.plots import Curves, plot_loss, plot_ranges, plot_totals
 from counton.plots.style import PALETTE, colours, save_figure, shorten, tick
-from counton.plots.tables import squarified
+from counton.plots.tables import squarify
 from counton.plots.totals import split_by_size, spread
 
 pytestmark = pytest.mark.slow  # most of it draws
@@ -72,7 +72,7 @@ def test_groups_of_like_size_share_a_panel() -> None:
 
 def test_thinning_keeps_the_last_step() -> None:
     whole = curves([100.0, 50.0], steps=8760)
-    thin = whole.thinned(1000)
+    thin = whole.thin(1000)
     assert 900 < len(thin.times) <= 1000
     assert thin.times[-1] == whole.times[-1]
     assert np.array_equal(thin.estimates[-1], whole.estimates[-1])
@@ -160,7 +160,7 @@ def test_the_picture_shows_what_the_table_says() -> None:
 @given(st.lists(st.floats(0.01, 1e6), min_size=1, max_size=40))
 def test_the_map_has_areas_like_the_counts_and_no_overlaps(sizes: list[float]) -> None:
     ordered = np.sort(np.array(sizes))[::-1]
-    boxes = squarified(ordered, (1.0, 2.0, 7.0, 4.0))
+    boxes = squarify(ordered, (1.0, 2.0, 7.0, 4.0))
     areas = np.array([box.wide * box.tall for box in boxes])
     assert areas == pytest.approx(28 * ordered / ordered.sum())
     for number, one in enumerate(boxes):

@@ -43,7 +43,7 @@ def assert_exact(shift: Shift, found: set[tuple[int, ...]], column: tuple[int, .
     worst = sorted((m for m, count in shift.entries for _ in range(count)), reverse=True)
     for d in nodes:
         sizes = sorted((abs(x) for x in d if x), reverse=True)
-        assert len(sizes) <= len(worst) == shift.affected
+        assert len(sizes) <= len(worst) == shift.most_affected
         assert all(size <= bound for size, bound in zip(sizes, worst, strict=False))
 
 
@@ -145,14 +145,14 @@ def test_incomplete_saved_contributions_are_refused(saved: dict[str, Any]) -> No
 
 def test_words_name_unit_and_relation() -> None:
     assert str(Contribution.replace(3, 2)) == (
-        "one unit, which counts in up to 3 cells of one step each by at most 2, replaced by another"
+        "one unit, counted in up to 3 cells of one step by at most 2 each, replaced by another"
     )
     assert Contribution.clipped(0, 10, 0.5).describe("order") == (
-        "one order, whose value, clipped to [0, 10] in steps of 0.5, counts in one cell of one "
-        "step, added or removed"
+        "one order added or removed, whose value, clipped to [0, 10] and rounded to multiples of "
+        "0.5, is added to one cell of one step"
     )
     assert Contribution.add_remove().describe("visit", steps=False) == (
-        "one visit, which counts in one cell by at most 1, added or removed"
+        "one visit added or removed, counted in one cell by at most 1"
     )
 
 
@@ -179,7 +179,7 @@ def test_what_is_usual_is_not_written_down() -> None:
         (Contribution.add_remove(steps=3), "in one cell of each of up to 3 steps by at most 1"),
         (
             Contribution.add_remove(steps=3, separation=7, cells=2),
-            "in up to 2 cells of each of up to 3 steps, at least 7 apart, each by at most 1",
+            "in up to 2 cells of each of up to 3 steps, at least 7 apart, by at most 1 each",
         ),
         (Contribution.add_remove(every=7), "in one cell of every 7th step from any one on by"),
         (
@@ -188,17 +188,17 @@ def test_what_is_usual_is_not_written_down() -> None:
             "may miss some, by at most 1",
         ),
         (Contribution.add_remove(every=1), "in one cell of every step from any one on by"),
-        (Contribution.add_remove(unit="visitor"), "one visitor, which counts in one cell of one"),
+        (Contribution.add_remove(unit="visitor"), "one visitor added or removed, counted in one"),
         (
             Contribution.clipped(0, 1, 1, steps=4),
-            "counts in one cell of each of up to 4 steps, add",
+            "is added to one cell of each of up to 4 steps",
         ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_steps_in_words(contribution: Contribution, words: str) -> None:
     assert words in str(contribution)
-    assert "step" not in contribution.describe(steps=False).replace("in steps of", "")
+    assert "step" not in contribution.describe(steps=False)
 
 
 @pytest.mark.parametrize(

@@ -119,12 +119,12 @@ def test_the_search_looks_at_all_positions(
 ) -> None:
     # The first position has been worst with all weights tried. To see that the search would find
     # any other, the first 2^skipped - 1 positions are kept from it here.
-    finished = MODULE._finished
+    finished = MODULE._largest_cost
 
     def later(kind: Any, window: Any, level: int, carry: int, ends: Any) -> float:
         return 0.0 if level < skipped else finished(kind, window, level, carry, ends)
 
-    monkeypatch.setattr(MODULE, "_finished", later)
+    monkeypatch.setattr(MODULE, "_largest_cost", later)
     rng, worst = np.random.default_rng(3), set()
     for _ in range(60):
         kind = make((2.0 ** rng.uniform(-3, 3, 12)).tolist())

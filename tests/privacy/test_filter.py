@@ -86,7 +86,7 @@ def test_the_analyst_who_waits_for_luck_stays_within_the_limit(
 def test_each_order_needs_a_share_of_its_own() -> None:
     """The test above would notice a filter that gives all delta to each of its orders."""
     limit = ApproxDP(5, 0.01)
-    sound = Filter.opened(limit, approximate_delta=0)
+    sound = Filter.start(limit, approximate_delta=0)
     assert delta_of_luck(sound, limit, 200) <= limit.delta
     orders = [RenyiOrder.within(limit, one.order, limit.delta) for one in sound.orders]
     unsound = replace(sound, orders=tuple(orders))
@@ -96,7 +96,7 @@ def test_each_order_needs_a_share_of_its_own() -> None:
 @pytest.mark.slow
 def test_approximate_guarantees_need_a_share_of_their_own() -> None:
     limit = ApproxDP(5, 0.01)
-    sound = Filter.opened(limit, approximate_delta=limit.delta / 2)
+    sound = Filter.start(limit, approximate_delta=limit.delta / 2)
     assert delta_of_luck(sound, limit, 200) <= limit.delta
     unsound = replace(sound, approximate_delta=limit.delta)
     assert delta_of_luck(unsound, limit, 200) > Fraction(11, 10) * limit.delta
@@ -180,17 +180,17 @@ def test_no_analyst_loses_more_than_the_limit(
         Way(ApproxDP(unit, round(delta / 4, 9)), 1, round(delta / 4, 9)),
     ]
     stated = None if share is None else share * limit.delta
-    start = Filter.opened(limit, [menu[first].guarantee], stated)
+    start = Filter.start(limit, [menu[first].guarantee], stated)
     assert worst_delta(start, menu, unit, most=9) <= delta * (1 + 1e-9)
 
 
 def test_what_a_limit_promises_is_used() -> None:
     """The exact analyst above is not blind: alone, each kind comes near what the limit allows."""
     told = ApproxDP(0.1, 0.01)
-    start = Filter.opened(ApproxDP(1, 0.05), [told])
+    start = Filter.start(ApproxDP(1, 0.05), [told])
     assert worst_delta(start, [Way(told, 1, 0.01)], 0.1, 9) > 0.049 * 0.99
     small = Way(ZCDP(0.02), 1)
-    start = Filter.opened(ApproxDP(1, 0.3), approximate_delta=0)
+    start = Filter.start(ApproxDP(1, 0.3), approximate_delta=0)
     assert worst_delta(start, [small], 0.2, 30) > 0.02
 
 
@@ -216,7 +216,7 @@ def test_the_order_of_spends_does_not_matter() -> None:
         ZCDP("0.0007"),
     ]
     for limit in (ApproxDP(1, 1e-6), ApproxDP(20, 0.01)):
-        start = Filter.opened(limit)
+        start = Filter.start(limit)
         ends = set()
         for way in permutations(spends):
             end = start
@@ -253,7 +253,7 @@ def test_less_fits_where_more_does(
 ) -> None:
     """With less spent, or less asked for, what was accepted is accepted."""
     limit = data.draw(st.sampled_from([ApproxDP(1, 1e-6), ApproxDP(6, 1e-3), ApproxDP(3, 0.2)]))
-    whole = fewer = lesser = Filter.opened(limit)
+    whole = fewer = lesser = Filter.start(limit)
     left_out = data.draw(st.integers(0, 5))
     for number, guarantee in enumerate(spends):
         whole = whole.after(guarantee)
@@ -268,7 +268,7 @@ def test_less_fits_where_more_does(
 @given(st.lists(amounts, max_size=12))
 def test_pure_guarantees_lose_nothing(epsilons: list[Fraction]) -> None:
     """Whatever the plain sum allows is allowed, with and without a delta."""
-    plain, shared = Filter.opened(PureDP(5)), Filter.opened(ApproxDP(5, 1e-6))
+    plain, shared = Filter.start(PureDP(5)), Filter.start(ApproxDP(5, 1e-6))
     for epsilon in epsilons:
         plain, shared = plain.after(PureDP(epsilon)), shared.after(PureDP(epsilon))
         if plain.within:
@@ -278,7 +278,7 @@ def test_pure_guarantees_lose_nothing(epsilons: list[Fraction]) -> None:
 def test_orders_are_whole_numbers_and_older_ones_count_for_more() -> None:
     """Between whole orders rho-zCDP bounds the divergence by log-convexity alone."""
     limit = ApproxDP(1, "1e-6")
-    opened = Filter.opened(limit)
+    opened = Filter.start(limit)
     assert opened.orders
     assert all(one.order.denominator == 1 and one.order >= 2 for one in opened.orders)
     saved = opened.to_dict()

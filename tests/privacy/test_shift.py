@@ -28,5 +28,5 @@ def test_impossible_shifts_are_refused(arguments: Any, message: str) -> None:
 
 
 def test_affected_nodes_are_counted_or_bounded() -> None:
-    assert Shift(5, 9, ((2, 2), (1, 1))).affected == 3
-    assert Shift(5, 9).affected == 5
+    assert Shift(5, 9, ((2, 2), (1, 1))).most_affected == 3
+    assert Shift(5, 9).most_affected == 5

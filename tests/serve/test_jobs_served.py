@@ -56,14 +56,14 @@ def test_rows_that_come_before_the_first_window_ends_wait_in_the_state(tmp_path:
 def test_a_strategy_is_solved_once_and_not_for_every_window(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    solves, solved = 0, _BlockSums._solved
+    solves, solved = 0, _BlockSums._solve_rows
 
     def counted(*given: Any) -> Any:
         nonlocal solves
         solves += 1
         return solved(*given)
 
-    monkeypatch.setattr(_BlockSums, "_solved", counted)
+    monkeypatch.setattr(_BlockSums, "_solve_rows", counted)
     with inside(tmp_path, steps=700, strategy="solved") as service:
         for minute in range(1, 13):
             service.post(f"b{minute}", [visit(minute - 0.5)])

@@ -17,7 +17,7 @@ from states_put_back import Server
 from counton import PureDP, Stream
 from counton.errors import StateError, WrongKey
 from counton.noise import Key
-from counton.noise.witness import parsed
+from counton.noise.witness import parse_entries
 from counton.store import key_path, verify
 from counton.store.watching import Watch, adopt
 from counton.strategies import Binary
@@ -215,7 +215,7 @@ def test_a_release_is_shown_when_its_witness_is_on_the_disk(
         for step in range(1, 12):
             stream.release(1)
             assert witness.name in synced[witness.parent.stat().st_ino]
-            assert parsed(synced[witness.stat().st_ino])[0]["step"] == step
+            assert parse_entries(synced[witness.stat().st_ino])[0]["step"] == step
 
 
 @pytest.mark.slow

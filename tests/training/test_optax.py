@@ -22,8 +22,8 @@ optax = pytest.importorskip("optax", reason="optax is not installed: make test-t
 jax = pytest.importorskip("jax", reason="jax is not installed: make test-training")
 
 from counton.optax import _digest as digest  # noqa: E402 - after the skip
-from counton.optax import _told as told  # noqa: E402
-from counton.optax import private_aggregate, resumed  # noqa: E402
+from counton.optax import _from_numbers as told  # noqa: E402
+from counton.optax import private_aggregate, resume  # noqa: E402
 
 jnp = jax.numpy
 
@@ -177,7 +177,7 @@ def test_a_state_is_taken_once(jitted: bool) -> None:
     for old in (first, second):
         with pytest.raises(Exception, match="has its noise already"):
             jax.block_until_ready(update(zeros, old))
-    shown = [update({"w": jnp.zeros(5)}, resumed(second))[0] for _ in range(2)]
+    shown = [update({"w": jnp.zeros(5)}, resume(second))[0] for _ in range(2)]
     assert not near(*shown)
 
 
@@ -215,7 +215,7 @@ def test_a_state_of_another_process_is_resumed(
     monkeypatch.setattr("counton.noise.witness._known", {})
     shown = []
     for _ in range(3):
-        chain, own = begun(), resumed(state)
+        chain, own = begun(), resume(state)
         update = jax.jit(chain.update)
         for _ in range(3):
             found, own = update(ones, own)
@@ -235,7 +235,7 @@ def test_a_resumed_state_draws_what_add_draws() -> None:
         found = []
         for step in range(1, 7):
             if step in (3, 5):
-                state = resumed(state)
+                state = resume(state)
             shown, state = transformation.update(zeros, state)
             found.append(shown["w"])
         plain = own_noise(f"run {place}", key, strategy=strategy)
@@ -279,10 +279,10 @@ def test_a_state_keeps_its_shape_however_often_it_goes_on() -> None:
     state = transformation.init(zeros)
     shapes = {state.run.shape}
     for step in range(255):
-        state = resumed(state._replace(step=jnp.asarray(step, jnp.int32)))
+        state = resume(state._replace(step=jnp.asarray(step, jnp.int32)))
         shapes.add(state.run.shape)
     with pytest.raises(InvalidInput, match="another run under another name"):
-        resumed(state._replace(step=jnp.asarray(300, jnp.int32)))
+        resume(state._replace(step=jnp.asarray(300, jnp.int32)))
     assert shapes == {(256, 5)}
     assert len(told(state.run)["sessions"]) == 255
 
@@ -320,10 +320,10 @@ def test_several_processes_take_one_run(monkeypatch: pytest.MonkeyPatch) -> None
     with pytest.raises(Exception, match="has its noise already"):
         jax.block_until_ready(workers[1].update(ones, states[1]))
     with pytest.raises(InvalidInput, match="one identity="):
-        resumed(shown[0][1])
-    later = resumed(shown[0][1], "ab" * 16)
+        resume(shown[0][1])
+    later = resume(shown[0][1], "ab" * 16)
     with pytest.raises(InvalidInput, match="already"):
-        resumed(shown[0][1], "ab" * 16)
+        resume(shown[0][1], "ab" * 16)
     workers[0].update(ones, later)
 
 

@@ -32,7 +32,7 @@ from counton.strategies.training import (
 )
 from counton.testing.training_laws import sets_of_steps
 from counton.training import FixedEpochs, PoissonBatches, TrainingNoise
-from counton.training.noise import renewed
+from counton.training.noise import renew
 
 STRATEGIES = [
     BufferedToeplitz.fit(12, 3, buffers=2, scaling="equal"),
@@ -235,9 +235,9 @@ def test_two_ways_on_of_octave_cost_more_than_two_runs() -> None:
 
 
 def test_sessions_that_took_no_step_are_left_out() -> None:
-    once = renewed((((1, "a")),), 0, "b")
+    once = renew((((1, "a")),), 0, "b")
     assert once == ((1, "b"),)
-    assert renewed(renewed(once, 4, "c"), 4, "d") == ((1, "b"), (5, "d"))
+    assert renew(renew(once, 4, "c"), 4, "d") == ((1, "b"), (5, "d"))
 
 
 def test_resuming_needs_the_run() -> None:

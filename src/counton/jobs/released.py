@@ -13,7 +13,7 @@ from counton.exact import quoted
 from counton.jobs.definition import Definition
 from counton.jobs.job import Job
 from counton.mechanisms.discovery import Discovery
-from counton.mechanisms.discovery import shown as reached_at
+from counton.mechanisms.discovery import first_shown as reached_at
 from counton.options import numbers_of
 from counton.private import open_private
 from counton.results.cells import ReleasedCells

@@ -144,7 +144,7 @@ def adjusted_hierarchy(
     """
     tree = law.tree
     stated, bounds = check_known(tree, known or {}, nonnegative=nonnegative)
-    centres, variances = _conditioned(law, list(released), stated, known or {})
+    centres, variances = _condition(law, list(released), stated, known or {})
     unit = 1.0 if integers else grain
     if integers or nonnegative or known:
         scaled = Bounds(bounds.fixed, [low / unit for low in bounds.lowest])
@@ -173,7 +173,7 @@ def check_known(
     Raises:
         InvalidInput: as `HierarchyReading.adjusted`.
     """
-    stated = _known(tree, known)
+    stated = _known_totals(tree, known)
     for part in stated:
         if nonnegative and (part < 0).any():
             raise InvalidInput(
@@ -191,7 +191,7 @@ def check_known(
     return stated, bounds
 
 
-def _known(tree: Tree, known: Mapping[Any, int]) -> list[Floats]:
+def _known_totals(tree: Tree, known: Mapping[Any, int]) -> list[Floats]:
     """What is known of every node, by level; NaN where nothing is."""
     stated = [np.full(size, np.nan) for size in tree.sizes]
     for path, total in known.items():
@@ -210,7 +210,7 @@ def _known(tree: Tree, known: Mapping[Any, int]) -> list[Floats]:
     return stated
 
 
-def _conditioned(
+def _condition(
     law: HierarchyLaw, estimates: list[Floats], stated: list[Floats], known: Mapping[Any, int]
 ) -> tuple[list[Floats], list[Floats]]:
     """Least squares estimates given what is known, and their variances, by level."""
@@ -256,7 +256,7 @@ def _is_cut(tree: Tree, stated: list[Floats], level: int) -> bool:
 def _below_cut(
     law: HierarchyLaw, estimates: list[Floats], stated: list[Floats], cut: int
 ) -> tuple[list[Floats], list[Floats]]:
-    """As `_conditioned`, where a whole level is known: sums above it, shares below."""
+    """As `_condition`, where a whole level is known: sums above it, shares below."""
     tree = law.tree
     centres: list[Floats] = [np.zeros(0)] * len(estimates)
     variances: list[Floats] = [np.zeros(size) for size in tree.sizes]

@@ -48,7 +48,7 @@ def shift_of(
     return contribution.shift(one, cells=math.prod(shape))
 
 
-def promised(strategy: StreamStrategy, guarantee: Guarantee) -> Guarantee:
+def promise_of(strategy: StreamStrategy, guarantee: Guarantee) -> Guarantee:
     """The guarantee as ``strategy`` gives it: an expiring one with the strategy's growth and delay.
 
     Raises:
@@ -87,12 +87,12 @@ def law_for(
     >>> law_for(strategy, PureDP(0.5), Contribution.add_remove()).law
     DiscreteLaplace(scale=Fraction(6, 1))
     """
-    found = calibrated(strategy, guarantee, contribution, shape, family)
+    found = calibration_of(strategy, guarantee, contribution, shape, family)
     strategy.check_law(found.law)
     return found
 
 
-def calibrated(
+def calibration_of(
     strategy: StreamStrategy,
     guarantee: Guarantee,
     contribution: Contribution,
@@ -100,7 +100,7 @@ def calibrated(
     family: Family | None = None,
 ) -> Calibration:
     """The same, whether or not ``strategy`` can add up such noise: see `law_for`."""
-    guarantee = promised(strategy, guarantee)
+    guarantee = promise_of(strategy, guarantee)
     check_contribution(contribution)
     if isinstance(guarantee, (ExpiringDP, ExpiringZCDP)):
         if not contribution.in_one_step:

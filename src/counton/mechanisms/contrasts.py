@@ -115,7 +115,7 @@ def answer(
     return Answer(asked.value, asked.std, lower, upper, float(level), what)
 
 
-def combined(
+def weighted_sum(
     terms: StreamTerms,
     parts: Sequence[Part],
     total: Callable[[int, int], float],
@@ -148,7 +148,7 @@ def ratio(
     at_once: int = 1,
     what: str = "ratio",
 ) -> Answer:
-    """One sum of parts over another; see `combined`.
+    """One sum of parts over another; see `weighted_sum`.
 
     The interval holds with probability ``level`` at least, however small the numbers are.
     """
@@ -162,7 +162,7 @@ def summed(
     """A sum of parts with weights, as a formula.
 
     Args:
-        terms, parts, total: as of `combined`.
+        terms, parts, total: as of `weighted_sum`.
 
     Raises:
         InvalidInput: no parts, or weights that are no finite numbers.

@@ -16,9 +16,15 @@ from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, StreamConflict, WrongKey
 from counton.exact import figures
-from counton.mechanisms.calibration import check_addresses, law_for, promised
+from counton.mechanisms.calibration import check_addresses, law_for, promise_of
 from counton.mechanisms.releases import Release, Releases
-from counton.mechanisms.state import Progress, Totals, checked, read_checkpoint, write_checkpoint
+from counton.mechanisms.state import (
+    Progress,
+    Totals,
+    check_totals,
+    read_checkpoint,
+    write_checkpoint,
+)
 from counton.mechanisms.terms import StreamTerms, check_shape
 from counton.noise import Key, NoiseField
 from counton.noise.key import check_key
@@ -109,14 +115,14 @@ class NoiseAhead:
     all its steps at once would be solved for each of them. What is kept changes no value: the noise
     of a step is a function of its address. It is of the streams used last, and leaves no process.
 
-    Counters that are made within `used` begin with what is kept of their noise, and add to it.
-    Threads may share one.
+    Counters that are made within `keep_noise` begin with what is kept of their noise, and add to
+    it. Threads may share one.
 
     >>> from counton import Counter, Key, PureDP
     >>> from counton.strategies import Binary
     >>> from counton.mechanisms.counter import NoiseAhead
     >>> kept, key = NoiseAhead(), Key.generate()
-    >>> with kept.used():
+    >>> with kept.keep_noise():
     ...     counter = Counter(Binary(100), PureDP(1), key=key, name="visits")
     ...     released = counter.release_many([3, 1])
     >>> len(kept), kept
@@ -134,7 +140,7 @@ class NoiseAhead:
         return f"NoiseAhead(streams={len(self)})"
 
     @contextmanager
-    def used(self) -> Iterator[None]:
+    def keep_noise(self) -> Iterator[None]:
         """Let counters that are made within, in this thread, keep their noise here."""
         token = _USED.set(self)
         try:
@@ -220,7 +226,7 @@ class Counter:
     ) -> None:
         contribution = Contribution.add_remove() if contribution is None else contribution
         shape = check_shape(shape)
-        guarantee = promised(strategy, guarantee)
+        guarantee = promise_of(strategy, guarantee)
         if counters is not None and (len(shape) != 1 or strategy.delay):
             raise InvalidInput(
                 f"cells that come as they are needed stand in one row, without a delay; the shape "
@@ -297,7 +303,7 @@ class Counter:
         """
         batch: Any = x[None] if isinstance(x, np.ndarray) else [x]
         with self._turn.take():
-            values, done = self._computed(checked(self.terms, self._done, batch, one=True))
+            values, done = self._compute(check_totals(self.terms, self._done, batch, one=True))
             value = values[0] if self.terms.shape else values[0].item()
             release = Release(done.step, value, self._std_at(done.step), self.terms)
             self._done = done
@@ -351,7 +357,7 @@ class Counter:
         """
         with self._turn.take():
             first = self._done.step + 1
-            values, done = self._computed(checked(self.terms, self._done, xs, one=False))
+            values, done = self._compute(check_totals(self.terms, self._done, xs, one=False))
             self._done = done
         return Releases(range(first, done.step + 1), values, self.terms)
 
@@ -405,7 +411,7 @@ class Counter:
         """
         return self.terms.window_std(starts, stops)
 
-    def _computed(self, totals: NDArray[np.int64]) -> tuple[NDArray[Any], Progress]:
+    def _compute(self, totals: NDArray[np.int64]) -> tuple[NDArray[Any], Progress]:
         """What to release for checked totals, in data units, and how far the stream then is."""
         terms = self.terms
         step, sums, waiting = self._done

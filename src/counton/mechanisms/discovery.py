@@ -81,11 +81,11 @@ class Discovery(NamedTuple):
         change = 1 if once else groups
         counts = draws(strategy, law, steps)
         low, high = 0, 64
-        while groups * spent(law, counts, high * _GRAIN) > delta:
+        while groups * delta_bound(law, counts, high * _GRAIN) > delta:
             low, high = high, 2 * high
         while high - low > 1:
             middle = (low + high) // 2
-            enough = groups * spent(law, counts, middle * _GRAIN) <= delta
+            enough = groups * delta_bound(law, counts, middle * _GRAIN) <= delta
             low, high = (low, middle) if enough else (middle, high)
         return cls(str(delta), str(high * _GRAIN), groups, change)
 
@@ -120,7 +120,7 @@ def draws(strategy: StreamStrategy, law: DiscreteLaplace, steps: int) -> Mapping
     return dict(zip(number.astype(int).tolist(), times.tolist(), strict=True))
 
 
-def spent(law: DiscreteLaplace, counts: Mapping[int, int], margin: Fraction) -> float:
+def delta_bound(law: DiscreteLaplace, counts: Mapping[int, int], margin: Fraction) -> float:
     """Bound on the sum over all releases of the probability that noise reaches its margin.
 
     Exact for sums of few draws. Of more it is Chernoff's bound: P(N >= x) <= exp(-s x) E[exp(s N)]
@@ -132,7 +132,7 @@ def spent(law: DiscreteLaplace, counts: Mapping[int, int], margin: Fraction) -> 
         counts: of how many draws releases are sums, and how many releases are.
         margin: in standard deviations of each release.
 
-    >>> spent(DiscreteLaplace(Fraction(3)), {1: 4, 2: 3}, Fraction(15)) < 1e-7
+    >>> delta_bound(DiscreteLaplace(Fraction(3)), {1: 4, 2: 3}, Fraction(15)) < 1e-7
     True
     """
     from counton.mechanisms.intervals import laplace_tail
@@ -166,14 +166,14 @@ def counters_of(guarantee: Any) -> PureDP:
     return PureDP(guarantee.epsilon)
 
 
-def shown(values: NDArray[np.int64], thresholds: NDArray[np.int64]) -> NDArray[np.int64]:
+def first_shown(values: NDArray[np.int64], thresholds: NDArray[np.int64]) -> NDArray[np.int64]:
     """Place of the first release that reaches its threshold, for each cell; -1 where none does.
 
     Args:
         values: shape ``(steps, cells)``.
         thresholds: shape ``(steps,)``.
 
-    >>> shown(np.array([[3, 9], [12, 2], [4, 5]]), np.array([9, 10, 10])).tolist()
+    >>> first_shown(np.array([[3, 9], [12, 2], [4, 5]]), np.array([9, 10, 10])).tolist()
     [1, 0]
     """
     reached = values >= thresholds[:, None]

@@ -168,7 +168,9 @@ def joint_halfwidths(
     """
     level, stops = check_level(level), strategy.check_steps(steps)
     zeros = np.zeros_like(stops)
-    sums = [_summed(each, of, 0, step, 1) for each, of, step in before if not each.fraction_bits]
+    sums = [
+        _laws_in_sum(each, of, 0, step, 1) for each, of, step in before if not each.fraction_bits
+    ]
     if strategy.fraction_bits == 0 and len(sums) == len(before) and None not in sums:
         variances = strategy.window_variance(zeros, stops)
         if strategy.unit_rows and type(strategy).node_law is StreamStrategy.node_law:
@@ -178,7 +180,7 @@ def joint_halfwidths(
             numbers = np.rint(variances).astype(np.int64)
             return _of_numbers(law, numbers, level, tuple(fixed.items()))
         _, some, where = np.unique(variances, return_index=True, return_inverse=True)
-        own = [_summed(strategy, law, 0, int(stops[place]), 1) for place in some]
+        own = [_laws_in_sum(strategy, law, 0, int(stops[place]), 1) for place in some]
         if None not in own:
             found = np.empty(len(some))
             for number, alone in enumerate(own):
@@ -265,7 +267,7 @@ def window_halfwidths(
     half = _of_variances(strategy, law, variance, std, rounding, level, full)
     alone = (first == 0) & (last == 1)
     if alone.any() and strategy.lattice_bits == 0:
-        counts = _summed(strategy, law, 0, 1, cells)
+        counts = _laws_in_sum(strategy, law, 0, 1, cells)
         if counts is not None:  # the first release reads one node, and its law is known exactly
             half[alone] = _of_sum(counts, level)
     half[last == first] = 0.0
@@ -357,7 +359,7 @@ def _of_trees(
         _, some, where = np.unique(ends, axis=1, return_index=True, return_inverse=True)
     found = np.empty(len(some))
     for i, place in enumerate(some.tolist()):
-        counts = _summed(strategy, law, int(first[place]), int(last[place]), cells)
+        counts = _laws_in_sum(strategy, law, int(first[place]), int(last[place]), cells)
         if counts is None:
             return None
         found[i] = _of_sum(counts, level)
@@ -381,7 +383,7 @@ def check_level(level: float) -> float:
     return number
 
 
-def _summed(
+def _laws_in_sum(
     strategy: StreamStrategy, law: Law, start: int, stop: int, cells: int
 ) -> tuple[tuple[Law, int], ...] | None:
     """Laws that a window's noise adds up draws of, and of each how many; all weights +1 or -1."""

@@ -51,12 +51,12 @@ def methods(
     neighbours if they differ in one that is added or removed.
     """
     paragraphs = [
-        [released or _released(terms)],
-        [_protected(terms, unit)],
-        [_promised(terms, unit), _attacker(terms)],
-        [*errors, *_clipped(terms)],
+        [released or _what_is_released(terms)],
+        [_unit_in_words(terms, unit)],
+        [_guarantee_in_words(terms, unit), _attacker(terms)],
+        [*errors, *_clipping_in_words(terms)],
         [mechanism or _mechanism(terms), _noise(terms)],
-        [_unprotected(terms, unit, unprotected)],
+        [_limits_in_words(terms, unit, unprotected)],
     ]
     named = [*sources, *(() if is_once(terms) else terms.strategy.sources)]
     named.append("laplace" if isinstance(terms.law, DiscreteLaplace) else "gaussian")
@@ -76,7 +76,7 @@ def is_once(terms: StreamTerms) -> bool:
     return terms.strategy.horizon == 1
 
 
-def _released(terms: StreamTerms) -> str:
+def _what_is_released(terms: StreamTerms) -> str:
     windows = terms.strategy.workload == "windows"
     what = "the number of each step by itself" if windows else "the running total"
     last = terms.strategy.horizon
@@ -85,7 +85,7 @@ def _released(terms: StreamTerms) -> str:
     return f"{terms.name!r} is {what}{cells}, released after every step {until}."
 
 
-def _protected(terms: StreamTerms, unit: str | None) -> str:
+def _unit_in_words(terms: StreamTerms, unit: str | None) -> str:
     contribution = terms.contribution
     return (
         f"The protected unit is one {unit or contribution.unit}, {contribution.change_in_words()}; "
@@ -93,7 +93,7 @@ def _protected(terms: StreamTerms, unit: str | None) -> str:
     )
 
 
-def _promised(terms: StreamTerms, unit: str | None) -> str:
+def _guarantee_in_words(terms: StreamTerms, unit: str | None) -> str:
     guarantee, contribution = terms.guarantee, terms.contribution
     meaning = guarantee.meaning_for(unit or contribution.unit, contribution.relation)
     scope = "" if is_once(terms) else f", {guarantee.scope}"
@@ -139,7 +139,7 @@ def _number(value: float) -> str:
     return figures(value)
 
 
-def _clipped(terms: StreamTerms) -> list[str]:
+def _clipping_in_words(terms: StreamTerms) -> list[str]:
     of = terms.contribution
     if of.lower is None or of.upper is None or of.resolution is None:
         return []
@@ -149,7 +149,7 @@ def _clipped(terms: StreamTerms) -> list[str]:
     ]
 
 
-def _unprotected(terms: StreamTerms, unit: str | None, more: Sequence[str]) -> str:
+def _limits_in_words(terms: StreamTerms, unit: str | None, more: Sequence[str]) -> str:
     called = unit or terms.contribution.unit
     parts = [
         "the parameters named here and all that was declared, which must not be chosen by the data",

@@ -18,7 +18,7 @@ from counton.mechanisms.terms import StreamTerms
 from counton.privacy import Contribution, Guarantee
 
 
-class _Stated:
+class _Terms:
     """What every release says besides its numbers: how it protects whom."""
 
     __slots__ = ()
@@ -97,7 +97,7 @@ def noise_in_words(stds: NDArray[np.float64]) -> str:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Release(_Stated):
+class Release(_Terms):
     """One released step.
 
     Attributes:
@@ -144,7 +144,7 @@ class Release(_Stated):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Releases(_Stated):
+class Releases(_Terms):
     """Consecutive released steps.
 
     Attributes:
@@ -268,7 +268,7 @@ class Releases(_Stated):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Window(_Stated):
+class Window(_Terms):
     """What happened in the steps start + 1 .. stop.
 
     Attributes:
@@ -358,9 +358,9 @@ def window_of(
     value = np.broadcast_to(value, terms.shape)
     added = 1
     if weights is not None:
-        return _weighted(terms, np.asarray(value), start, stop, cells, level, weights)
+        return _weighted_window(terms, np.asarray(value), start, stop, cells, level, weights)
     if cells is not None:
-        chosen = _chosen(terms, cells)
+        chosen = _cell_numbers(terms, cells)
         added = len(chosen)
         exact = value.ravel()[chosen]
         value = np.asarray(exact.astype(object).sum() if exact.dtype.kind == "i" else exact.sum())
@@ -371,7 +371,7 @@ def window_of(
     return Window(start, stop, numbers[0], std, numbers[1], numbers[2], float(level), terms)
 
 
-def _weighted(
+def _weighted_window(
     terms: StreamTerms,
     value: NDArray[Any],
     start: int,
@@ -381,10 +381,10 @@ def _weighted(
     weights: Any,
 ) -> Window:
     """A window's sum over cells, each with a weight."""
-    from counton.mechanisms.contrasts import combined
+    from counton.mechanisms.contrasts import weighted_sum
     from counton.mechanisms.formulas import Part
 
-    chosen = _chosen(terms, ... if cells is None else cells)
+    chosen = _cell_numbers(terms, ... if cells is None else cells)
     given = [float(weight) for weight in np.asarray(weights, dtype=np.float64).ravel()]
     if len(given) != len(chosen) or not all(map(math.isfinite, given)) or not any(given):
         raise InvalidInput(
@@ -396,7 +396,7 @@ def _weighted(
         Part(weight, start, stop, int(cell)) for weight, cell in zip(given, chosen, strict=True)
     ]
     of = {int(cell): float(numbers[cell]) for cell in chosen}
-    found = combined(terms, parts, lambda cell, end: of[cell] if end == stop else 0.0, level)
+    found = weighted_sum(terms, parts, lambda cell, end: of[cell] if end == stop else 0.0, level)
     signs = all(weight in (1.0, -1.0) for weight in given)
     if not signs:
         return Window(
@@ -411,7 +411,7 @@ def _weighted(
     return Window(start, stop, exact, found.std, low.item(), high.item(), float(level), terms)
 
 
-def _chosen(terms: StreamTerms, cells: Any) -> NDArray[np.int64]:
+def _cell_numbers(terms: StreamTerms, cells: Any) -> NDArray[np.int64]:
     """Numbers of the cells that an index picks; none twice, since their noise is added up."""
     try:
         places = np.arange(max(terms.cells, 1)).reshape(terms.shape)[cells]

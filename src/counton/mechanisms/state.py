@@ -100,7 +100,7 @@ class Progress(NamedTuple):
         return Progress(self.step, sums, Waiting(np.zeros((0, cells), np.int64)))
 
 
-def checked(terms: StreamTerms, done: Progress, xs: Totals, *, one: bool) -> NDArray[np.int64]:
+def check_totals(terms: StreamTerms, done: Progress, xs: Totals, *, one: bool) -> NDArray[np.int64]:
     """Totals of the next steps as grid integers, shape ``(n, *shape)``; ``one``: of a single step.
 
     Raises:

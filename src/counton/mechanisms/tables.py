@@ -83,13 +83,13 @@ def noise_kinds(guarantee: Guarantee) -> tuple[Family, ...]:
     return ("laplace", "gaussian")
 
 
-def ranked(attempts: Iterable[Callable[[], T]], cost: Callable[[T], float]) -> list[T]:
+def rank_attempts(attempts: Iterable[Callable[[], T]], cost: Callable[[T], float]) -> list[T]:
     """What the attempts give, least cost first; those that are refused are left out.
 
     Raises:
         InvalidInput: all are refused; the reason is that of the last.
 
-    >>> ranked([lambda: 3, lambda: 2], cost=float)
+    >>> rank_attempts([lambda: 3, lambda: 2], cost=float)
     [2, 3]
     """
     found: list[T] = []

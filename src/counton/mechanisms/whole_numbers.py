@@ -150,7 +150,7 @@ def _children(
         members = order[starts[parent] : starts[parent + 1]]
         spare = left[parent] - low[members].sum()
         nearest[members] = low[members] + _onto_simplex(wanted[members] - low[members], spare)
-    values[free] = _rounded(nearest, family, left, low)
+    values[free] = _round_family(nearest, family, left, low)
     return values
 
 
@@ -166,7 +166,7 @@ def _onto_simplex(wanted: Floats, total: float) -> Floats:
     return nearest
 
 
-def _rounded(nearest: Floats, family: Integers, left: Integers, low: Floats) -> Integers:
+def _round_family(nearest: Floats, family: Integers, left: Integers, low: Floats) -> Integers:
     """Integers beside the numbers, with the families' sums: largest remainders are rounded up."""
     floor = np.floor(nearest + 2.0**-24)  # what misses a whole number by rounding is one
     part = nearest - floor

@@ -100,7 +100,7 @@ class BlockSource:
         buffers.encryptor.update_into(plain, buffers.cipher)
         return memoryview(buffers.cipher)[:size]
 
-    def packed(self, address: Address, tile: Tile, dtype: str) -> NDArray[Any]:
+    def words_of_tile(self, address: Address, tile: Tile, dtype: str) -> NDArray[Any]:
         """Uniform words of a tile, ``dtype`` "<u2" or "<u8", shape ``(rows, columns)``.
 
         The result is scratch space: it is overwritten by the next call in this thread.

@@ -143,7 +143,7 @@ class NormalField:
         space = np.empty(2 * pairs, np.float32) if out is None else out[: 2 * pairs]
         address = Address(_PURPOSE, level)
         tile = Tile(index, 1, block * BLOCK, 2 * pairs)
-        words = self._source.packed(address, tile, "<u4")[0]
+        words = self._source.words_of_tile(address, tile, "<u4")[0]
         uniform = _scratch.u[:pairs]
         np.copyto(uniform, words[:pairs], casting="unsafe")
         if words[:pairs].min() < _RARE:

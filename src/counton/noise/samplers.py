@@ -253,7 +253,7 @@ class InverseTable:
         self, source: BlockSource, address: Address, tile: Tile, out: NDArray[np.int64]
     ) -> None:
         """Fill ``out``, shape ``(rows, columns)``, with exact draws for a tile."""
-        sixteen = source.packed(address, tile, "<u2")
+        sixteen = source.words_of_tile(address, tile, "<u2")
         cells = self.cells.take(sixteen, mode="wrap")
         out[...] = cells
         (undecided,) = (cells == UNDECIDED).reshape(-1).nonzero()
@@ -435,12 +435,12 @@ class GaussianBlockSampler(Sampler):
         """See `Sampler.fill`."""
         self._table.draw(source, Address(_MAIN, level), tile, out)
         sure = self._sure.take(out + self._reach, mode="clip")
-        sixteen = source.packed(Address(_ACCEPT, level), tile, "<u2")
+        sixteen = source.words_of_tile(Address(_ACCEPT, level), tile, "<u2")
         (doubtful,) = (sixteen >= sure).reshape(-1).nonzero()
         at = np.divmod(doubtful, tile.columns)
         known, blocks = sixteen[at].astype(np.uint64), out[at]
         wide = "<u2" if self._bits <= 16 else "<u8"
-        places = source.packed(Address(_OFFSET, level), tile, wide)
+        places = source.words_of_tile(Address(_OFFSET, level), tile, wide)
         out <<= self._bits
         out |= (places & places.dtype.type((1 << self._bits) - 1)).astype(np.int64)
         if len(doubtful):

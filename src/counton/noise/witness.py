@@ -131,13 +131,13 @@ def note_in(
         OSError: it cannot be read or written.
         ValueError: it holds something else than entries.
     """
-    if not path.exists() and _begun(path, _text([entry])):
+    if not path.exists() and _begin(path, _text([entry])):
         return None
     descriptor = os.open(path, os.O_RDWR)
     with os.fdopen(descriptor, "rb+", buffering=0) as file:
         _lock(descriptor)
         before = file.read()
-        known = parsed(before)
+        known = parse_entries(before)
         same, others = _of(entry, known)
         for old in same:
             if not agrees(old):
@@ -161,13 +161,13 @@ def join_in(path: Path, entry: dict[str, Any]) -> None:
         ValueError: it holds something else than entries.
     """
     nothing = {**entry, "step": 0, "digest": ""}
-    if not path.exists() and _begun(path, _text([nothing])):
+    if not path.exists() and _begin(path, _text([nothing])):
         return
     descriptor = os.open(path, os.O_RDWR)
     with os.fdopen(descriptor, "rb+", buffering=0) as file:
         _lock(descriptor)
         before = file.read()
-        same, others = _of(entry, parsed(before))
+        same, others = _of(entry, parse_entries(before))
         joined = [_with_writers({**old, "writers": entry["writers"]}, same) for old in same]
         _write(descriptor, before, [*others, *(joined or [nothing])])
 
@@ -216,13 +216,13 @@ def reserve_in(path: Path, entry: dict[str, Any]) -> None:
     if not path.exists():
         # A text as long as the one to come; what stands after the entries is not read.
         nothing = _text([{**entry, "step": 0, "digest": ""}])
-        if _begun(path, nothing.ljust(len(_text([entry])))):
+        if _begin(path, nothing.ljust(len(_text([entry])))):
             return
     descriptor = os.open(path, os.O_RDWR)
     with os.fdopen(descriptor, "rb+", buffering=0) as file:
         _lock(descriptor)
         before = file.read()
-        same, others = _of(entry, parsed(before))
+        same, others = _of(entry, parse_entries(before))
         room = b" " * (len(_text([*others, _with_writers(entry, same)])) - len(before))
         # Where there is room, bytes as they are: they tell whether the file may be written.
         data, place = (room, len(before)) if room else (before[-1:], len(before) - 1)
@@ -231,7 +231,7 @@ def reserve_in(path: Path, entry: dict[str, Any]) -> None:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def _begun(path: Path, text: bytes) -> bool:
+def _begin(path: Path, text: bytes) -> bool:
     """Make a witness with its first entry in it; whether no other process had made it."""
     waiting = path.with_name(f"{path.name}.new")
     descriptor = os.open(waiting, os.O_RDWR | os.O_CREAT, 0o600)
@@ -260,7 +260,7 @@ def _text(entries: list[dict[str, Any]]) -> bytes:
     return json.dumps(entries, indent=1).encode() + b"\n"
 
 
-def parsed(data: bytes) -> list[dict[str, Any]]:
+def parse_entries(data: bytes) -> list[dict[str, Any]]:
     """Entries of a witness. After them may stand what is left of a longer text.
 
     Raises:

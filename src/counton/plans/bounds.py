@@ -237,8 +237,8 @@ def _least_close(epsilon: float, delta: float) -> float:
     moved and mirrored. With f(a) the least of E (k - a)^2 + l (H_+ + H_-) / 2 over all laws,
     f(a) - a^2 is a least of affine functions, so concave: between two centres above the chord.
     """
-    price, _ = _proved(epsilon, delta, 0.0, None)
-    above = [_proved(epsilon, delta, a, price)[1] - a * a for a in _CENTRES]
+    price, _ = _price_and_bound(epsilon, delta, 0.0, None)
+    above = [_price_and_bound(epsilon, delta, a, price)[1] - a * a for a in _CENTRES]
     least = math.inf
     for (a, of_a), (b, of_b) in pairwise(zip(_CENTRES, above, strict=True)):
         slope = (of_b - of_a) / (b - a)
@@ -247,7 +247,7 @@ def _least_close(epsilon: float, delta: float) -> float:
     return max(least - price * delta, 0.0)
 
 
-def _proved(
+def _price_and_bound(
     epsilon: float, delta: float, centre: float, price: float | None
 ) -> tuple[float, float]:
     """A price l of delta, and what E (k - a)^2 + l (H_+ + H_-) / 2 is never below.
@@ -406,15 +406,15 @@ def least_error_of_minimum_cut(nodes: int, steps: int, epsilon: Number) -> float
     nodes, steps = check_integer("nodes", nodes, 3), check_integer("steps", steps, 1)
     loss = float_above(_checked_epsilon(epsilon))
 
-    def changed(bits: int) -> int:
+    def flip(bits: int) -> int:
         # Strictly below: what a rounded number might reach is left out.
         wanted = math.ceil((bits * math.log(2) + math.log(_PROBABILITY)) / loss * _SAFE) - 1
         return max(min(wanted, steps // (2 * bits)), 0)
 
     # More bits rule out more until the stream is too short for them.
     most = min(nodes - 1, steps // 2)
-    fits = _last(lambda b: changed(b) < steps // (2 * b), most)
-    return max((changed(bits) for bits in {fits, fits + 1} if 1 <= bits <= most), default=0) / 2
+    fits = _last(lambda b: flip(b) < steps // (2 * b), most)
+    return max((flip(bits) for bits in {fits, fits + 1} if 1 <= bits <= most), default=0) / 2
 
 
 def least_error_of_letters(letters: int, steps: int, epsilon: Number) -> float:

@@ -261,7 +261,7 @@ def plan_expiration(
             f"age is {quoted(age)} and expire is given too: with expire the error is made "
             f"smallest; leave age out, or add it to expire with a largest loss"
         )
-    losses = {} if targets is None else _checked(targets)
+    losses = {} if targets is None else _check_targets(targets)
     if targets is None and (age is None or (rmse is None and largest_error is None)):
         raise InvalidInput(
             "nothing to plan for: give expire, such as {24: 1, 8760: 3} (largest loss by "
@@ -389,7 +389,7 @@ def _positive(name: str, value: Number) -> float:
     return near if Fraction(str(near)) <= number else float_below(number)
 
 
-def _checked(targets: object) -> dict[int, float]:
+def _check_targets(targets: object) -> dict[int, float]:
     """Targets in order of age."""
     if not isinstance(targets, Mapping) or not targets:
         raise InvalidInput(

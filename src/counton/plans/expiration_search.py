@@ -92,7 +92,7 @@ class _Pure:
         return ExpiringDP(parameter)
 
 
-class _Concentrated:
+class _ConcentratedLoss:
     """Rho and Gaussian noise of variance 1 / (2 rho); narrow noise loses more for its rho."""
 
     gaussian = True
@@ -120,7 +120,7 @@ class _Concentrated:
 
 
 PURE: Form = _Pure()
-CONCENTRATED: Form = _Concentrated()
+CONCENTRATED: Form = _ConcentratedLoss()
 
 
 @cache
@@ -356,16 +356,16 @@ def _largest_parameter(form: Form, expiry: Expiry, targets: Mapping[int, float])
     """The largest parameter of five digits that keeps the targets."""
     limits = {age: Fraction(str(loss)) for age, loss in targets.items() if age >= expiry.delay}
 
-    def kept(parameter: Fraction) -> bool:
+    def within_target(parameter: Fraction) -> bool:
         return all(form.loss(expiry, parameter, age) <= loss for age, loss in limits.items())
 
     least = min(loss / loss_above(expiry, age, "exact") for age, loss in limits.items())
-    low = _rounded(least, math.floor)  # always kept, and for epsilon the most that is
+    low = _five_digits(least, math.floor)  # always kept, and for epsilon the most that is
     high = min(limits.values())  # an item loses the parameter at once
     if form is PURE or not low < high:
         return low
-    while (middle := _rounded((low + high) / 2, math.floor)) > low:
-        low, high = (middle, high) if kept(middle) else (low, middle)
+    while (middle := _five_digits((low + high) / 2, math.floor)) > low:
+        low, high = (middle, high) if within_target(middle) else (low, middle)
     return low
 
 
@@ -397,10 +397,10 @@ def least_loss(space: Space, age: int, limits: Sequence[Limit]) -> ExpirationDes
             f"{measure.name} of {wanted:,.4g} leaves no room for a delay of {expiry.delay:,} steps "
             f"with {space.per_step:,.4g} items each: allow a smaller delay, or a larger error"
         )
-    return ExpirationDesign(form, expiry, _rounded(Fraction(needed), math.ceil))
+    return ExpirationDesign(form, expiry, _five_digits(Fraction(needed), math.ceil))
 
 
-def _rounded(value: Fraction, towards: Callable[[Fraction], int]) -> Fraction:
+def _five_digits(value: Fraction, towards: Callable[[Fraction], int]) -> Fraction:
     """Five significant digits, down (math.floor) or up (math.ceil)."""
     unit = Fraction(10) ** (math.floor(math.log10(value)) - 4)
     return towards(value / unit) * unit

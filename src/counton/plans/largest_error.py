@@ -125,10 +125,10 @@ def largest_errors(
 
     said = repr(strategy).encode()
 
-    def simulated() -> Iterator[float]:
+    def simulate_errors() -> Iterator[float]:
         for run in range(runs):
             subkey = key.derive(b"largest error", said, run.to_bytes(4, "big"))
             field = NoiseField(subkey, choice.noise_law)
             yield strategy.largest_error(asked, field, bits)
 
-    return simulated()
+    return simulate_errors()

@@ -171,7 +171,7 @@ class Choice:
         return self.mean_std if metric == "mean" else self.max_std
 
 
-class Restated(NamedTuple):
+class Restatement(NamedTuple):
     """How a plan of one cell became one of what a statistic reads.
 
     Attributes:
@@ -211,7 +211,7 @@ class Plan:
     release: ReleaseForm
     choices: tuple[Choice, ...]
     notes: tuple[str, ...]
-    restated: Restated | None = None
+    restated: Restatement | None = None
     around: int | None = None
     reached: Reached | None = None
 
@@ -652,19 +652,19 @@ class _Question(NamedTuple):
         """Units count once, and totals are what is released: what ``best`` of each family finds."""
         return self.steps == 1 and self.release == "totals"
 
-    def moved(self, strategy: StreamStrategy) -> tuple[int, int]:
+    def norms_moved(self, strategy: StreamStrategy) -> tuple[int, int]:
         """Norm and squared norm by which a unit moves a strategy."""
         shift = strategy.shift(steps=self.steps, separation=self.separation, every=self.every)
         return shift.l1, shift.l2_squared
 
-    def undominated(self, candidates: Iterable[StreamStrategy]) -> list[StreamStrategy]:
+    def without_dominated(self, candidates: Iterable[StreamStrategy]) -> list[StreamStrategy]:
         """In order of error: those that no other of less error moves less, in either norm."""
         front: list[StreamStrategy] = []
         moved: list[tuple[int, int]] = []
         for strategy in sorted(
             candidates, key=lambda one: one.released_variance(self.metric, self.release)
         ):
-            shift = self.moved(strategy)
+            shift = self.norms_moved(strategy)
             if all(l1 > shift[0] or l2 > shift[1] for l1, l2 in moved):
                 front.append(strategy)
                 moved.append(shift)
@@ -675,7 +675,7 @@ def _kary(asked: _Question, subtraction: bool) -> Iterable[StreamStrategy]:
     if asked.plain:
         return known.KAry.undominated(asked.horizon, asked.metric, subtraction)
     few = asked.horizon > _LONG
-    return asked.undominated(
+    return asked.without_dominated(
         known.KAry.candidates(asked.horizon, subtraction, of_each=3 if few else 8)
     )
 
@@ -684,12 +684,12 @@ def _smooth(asked: _Question) -> Iterable[StreamStrategy]:
     if asked.plain:
         return known.SmoothBinary.undominated(asked.horizon)
     if asked.horizon <= _LONG:
-        return asked.undominated(known.SmoothBinary.candidates(asked.horizon))
+        return asked.without_dominated(known.SmoothBinary.candidates(asked.horizon))
     trees = known.SmoothBinary.candidates(asked.horizon, of_each=1)
     if asked.every is None:
         # In all cases examined the best for either norm had no fewer ones than zeros.
         trees = [one for one in trees if 6 * one.zeros >= one.height - one.zeros >= one.zeros]
-    return asked.undominated(trees)
+    return asked.without_dominated(trees)
 
 
 def _look_ahead(asked: _Question, norm: Norm) -> Iterable[StreamStrategy]:
@@ -712,7 +712,7 @@ def _square_root(asked: _Question, norm: Norm) -> Iterable[StreamStrategy]:
     return [known.SqrtToeplitz(asked.horizon)]
 
 
-def _normalised(asked: _Question, norm: Norm) -> Iterable[StreamStrategy]:
+def _normalised_sqrt(asked: _Question, norm: Norm) -> Iterable[StreamStrategy]:
     # Fine weights leave less room for wide noise: what cannot have it is left out.
     return [known.NormalisedSqrt(asked.horizon), known.NormalisedSqrt(asked.horizon, 8)]
 
@@ -727,12 +727,12 @@ def _whole_octave(asked: _Question, norm: Norm) -> Iterable[StreamStrategy]:
     return [known.Octave(asked.horizon, asked.metric, bits, whole=True) for bits in (16, 12)]
 
 
-def _solved(asked: _Question, norm: Norm) -> Iterable[StreamStrategy]:
-    from counton.strategies.streams.shapes import shaped
+def _solved_shapes(asked: _Question, norm: Norm) -> Iterable[StreamStrategy]:
+    from counton.strategies.streams.shapes import strategies_of_shape
 
     if asked.release == "windows":
         return ()
-    return shaped(asked.horizon, norm, asked.metric, asked.release)
+    return strategies_of_shape(asked.horizon, norm, asked.metric, asked.release)
 
 
 class _StrategyKind(NamedTuple):
@@ -757,7 +757,7 @@ class _StrategyKind(NamedTuple):
     only_simple: bool = False
     published: bool = False
 
-    def wanted(
+    def norms_wanted(
         self, asked: tuple[Norm, ...], *, compare: bool, everything: bool
     ) -> tuple[Norm, ...]:
         """Norms among those asked for with which to weigh it."""
@@ -769,10 +769,10 @@ class _StrategyKind(NamedTuple):
 
 #: Of strategies that are equally good the first is the best.
 _BOTH: tuple[_StrategyKind, ...] = (
-    _StrategyKind("solved", _solved, simple=False),
+    _StrategyKind("solved", _solved_shapes, simple=False),
     _StrategyKind("look-ahead tree", _look_ahead, simple=False),
     _StrategyKind("k-ary with subtraction", lambda asked, norm: _kary(asked, subtraction=True)),
-    _StrategyKind(_NORMALISED, _normalised, norms=(2,), contends=(2,), simple=False),
+    _StrategyKind(_NORMALISED, _normalised_sqrt, norms=(2,), contends=(2,), simple=False),
     _StrategyKind(_OCTAVE, _octave, norms=(2,), contends=(2,), simple=False),
     _StrategyKind(_WHOLE, _whole_octave, (2,), (2,), only_simple=True),
     _StrategyKind("square root", _square_root, contends=(2,), simple=False),
@@ -869,7 +869,7 @@ def candidates(
         for family in (_WINDOWS if release == "windows" else _BOTH)
         if (family.simple if simple else not family.only_simple)
         and (
-            wanted := family.wanted(
+            wanted := family.norms_wanted(
                 norms, compare=compare, everything=everything or horizon < _SHORT
             )
         )

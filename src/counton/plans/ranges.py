@@ -18,11 +18,11 @@ from counton.columns import html
 from counton.errors import InvalidInput
 from counton.exact import figures, quoted, quoted_numbers
 from counton.laws import Family, Law
-from counton.mechanisms.tables import NORMS, noise_kinds, ranked, shift_of_cells
+from counton.mechanisms.tables import NORMS, noise_kinds, rank_attempts, shift_of_cells
 from counton.privacy import Contribution, Guarantee, calibrate
 from counton.strategies import Norm
 from counton.strategies.lines import Grid, LineStrategy, Workload, workload
-from counton.strategies.lines.catalogue import NAMES, built, serves, total_variance
+from counton.strategies.lines.catalogue import NAMES, build, serves, total_variance
 from counton.strategies.lines.grid import axis_bits
 
 Asked = str | Workload | ArrayLike
@@ -154,8 +154,8 @@ def plan_cells(
             f"ZCDP(rho)"
         )
     unit = Contribution.add_remove() if contribution is None else contribution
-    asked = _asked(workload, shape)
-    names = _named(line, shape)
+    asked = _workloads_of(workload, shape)
+    names = _strategies_by_name(line, shape)
 
     def attempt(family: Family, combination: Strategies) -> RangesChoice:
         grid, total = _grid(combination, asked, NORMS[family])
@@ -168,7 +168,7 @@ def plan_cells(
         for combination in _combinations(names, asked, NORMS[family])
     )
     distinct: dict[tuple[Family, str], RangesChoice] = {}
-    for choice in ranked(attempts, cost=lambda choice: choice.expected_error):
+    for choice in rank_attempts(attempts, cost=lambda choice: choice.expected_error):
         # "auto" on every axis can come to one name on all of them.
         distinct.setdefault((choice.family, repr(choice.grid.parameters)), choice)
     return RangesPlan(tuple(distinct.values()), guarantee, unit, asked)
@@ -189,7 +189,9 @@ def _shape(shape: int | Sequence[int]) -> tuple[int, ...]:
     return tuple(int(count) for count in cells)
 
 
-def _named(line: str | LineStrategy | Strategies, cells: tuple[int, ...]) -> Strategies:
+def _strategies_by_name(
+    line: str | LineStrategy | Strategies, cells: tuple[int, ...]
+) -> Strategies:
     """A name or strategy for every axis."""
     names = line if isinstance(line, tuple) else (line,) * len(cells)
     if len(names) != len(cells):
@@ -206,7 +208,7 @@ def _named(line: str | LineStrategy | Strategies, cells: tuple[int, ...]) -> Str
     return names
 
 
-def _asked(kind: Asked | tuple[Asked, ...], cells: tuple[int, ...]) -> tuple[Workload, ...]:
+def _workloads_of(kind: Asked | tuple[Asked, ...], cells: tuple[int, ...]) -> tuple[Workload, ...]:
     kinds = kind if isinstance(kind, tuple) else (kind,) * len(cells)
     if len(kinds) != len(cells):
         raise InvalidInput(
@@ -243,7 +245,7 @@ def _axis(
         return name, asked.total(_fitting(name, asked))
     bits = axis_bits(axes)
     chosen = _best_name(asked, norm, bits, axes) if name == "auto" else name
-    return built(chosen, asked, norm, bits), total_variance(chosen, asked, norm, bits)
+    return build(chosen, asked, norm, bits), total_variance(chosen, asked, norm, bits)
 
 
 def _fitting(strategy: LineStrategy, asked: Workload) -> LineStrategy:
@@ -259,7 +261,7 @@ def _best_name(asked: Workload, norm: Norm, bits: int, axes: int) -> str:
     """Least error times squared sensitivity: on grids both are products over the axes."""
 
     def cost(name: str) -> float:
-        axis = built(name, asked, norm, bits)
+        axis = build(name, asked, norm, bits)
         size = axis.l1_sensitivity() ** 2 if norm == 1 else axis.squared_sensitivity()
         return total_variance(name, asked, norm, bits) * size
 

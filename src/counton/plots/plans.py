@@ -143,7 +143,7 @@ def _curves(ranked: Plan, shown: Integers) -> list[_Curve]:
     bounded = ranked.horizon is not None
     names = {True: "last step known:\n{}", False: "no last step:\n{}"}
     found = [
-        _Curve(names[bounded].format(_named(best)), _std(ranked, best, shown), PALETTE[0], 2.2)
+        _Curve(names[bounded].format(_label(best)), _std(ranked, best, shown), PALETTE[0], 2.2)
     ]
     try:
         other = plan(
@@ -158,14 +158,14 @@ def _curves(ranked: Plan, shown: Integers) -> list[_Curve]:
     except InvalidInput:  # only totals are planned without a last step
         return found
     std = _std(ranked, other.best, shown)
-    name = names[not bounded].format(_named(other.best))
+    name = names[not bounded].format(_label(other.best))
     more = other.best.by(ranked.metric) / best.by(ranked.metric) - 1
     compared = f"({more:+.0%})".replace("-", "−")
     found.append(_Curve(f"{name}\n{compared}", std, PALETTE[1], 1.7))
     return found
 
 
-def _named(choice: Choice) -> str:
+def _label(choice: Choice) -> str:
     return f"{fill(choice.kind, _LETTERS)},\n{choice.family.capitalize()} noise"
 
 

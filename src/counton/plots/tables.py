@@ -174,13 +174,13 @@ def plot_hierarchy(
         shown, stds = fitted.estimates, fitted.std
     tree = reading.statistic.tree
     tall = (0.55 + 0.62 * len(tree.levels), _MAP_TALL)
-    figure, (top, bottom) = _stacked(title, subtitle, tall, foot, width)
+    figure, (top, bottom) = _panels_below(title, subtitle, tall, foot, width)
     _error_by_level(top, tree, shown, stds)
     _tree_map(bottom, tree, shown, axis or "Released counts")
     return figure
 
 
-def _stacked(
+def _panels_below(
     title: str, subtitle: str, tall: Sequence[float], below: str = "", width: float = WIDTH
 ) -> tuple[Figure, Sequence[Axes]]:
     """Panels below each other, of so many inches."""
@@ -324,12 +324,12 @@ class _Box(NamedTuple):
     tall: float
 
 
-def squarified(sizes: NDArray[np.float64], box: tuple[float, float, float, float]) -> list[_Box]:
+def squarify(sizes: NDArray[np.float64], box: tuple[float, float, float, float]) -> list[_Box]:
     """Boxes whose areas are as the sizes, which descend, and which are as square as rows allow.
 
     Source: Bruls, Huizing and van Wijk, "Squarified Treemaps".
 
-    >>> [tuple(part) for part in squarified(np.array([3.0, 1.0]), (0, 0, 4, 2))]
+    >>> [tuple(part) for part in squarify(np.array([3.0, 1.0]), (0, 0, 4, 2))]
     [(0.0, 0.0, 3.0, 2.0), (3.0, 0.0, 1.0, 2.0)]
     """
     x, y, wide, tall = map(float, box)
@@ -410,7 +410,7 @@ def _parts(
     drawn = sizes[order[:shown]]
     values = np.append(drawn, sizes[rest].sum()) if len(rest) else drawn
     ranks = np.argsort(-values, kind="stable")
-    boxes = squarified(values[ranks], box) if len(values) else []
+    boxes = squarify(values[ranks], box) if len(values) else []
     for rank, found in zip(ranks.tolist(), boxes, strict=True):
         part = found._replace(y=2 * box.y + box.tall - found.y - found.tall)  # the largest on top
         if rank == shown:
@@ -508,7 +508,7 @@ def plot_ranges(
     >>> [axes.get_title("left") for axes in plot_ranges(reading, "Visits", "").axes]
     ['Cells ± two standard deviations', 'Standard deviation of an interval, by its length']
     """
-    figure, (top, bottom) = _stacked(title, subtitle, (2.9, 2.1), foot, width)
+    figure, (top, bottom) = _panels_below(title, subtitle, (2.9, 2.1), foot, width)
     _cells_panel(top, reading)
     if axis is not None:
         for ax in (top, bottom):
@@ -626,7 +626,7 @@ def plot_contingency(
         order = np.sort(largest) if more else np.arange(len(bars))
         shown.append((f"by {called}{more}", [bars[place] for place in order.tolist()]))
     tall = [0.24 * len(bars) + 0.1 for _, bars in shown]
-    figure, all_axes = _stacked(title, subtitle, tall, foot, width)
+    figure, all_axes = _panels_below(title, subtitle, tall, foot, width)
     room = max(len(shorten(name)) for _, bars in shown for name, _ in bars)
     for (called, bars), ax in zip(shown, all_axes, strict=True):
         places = np.array([place for _, place in bars])

@@ -67,7 +67,7 @@ class Curves:
 
     >>> hours = np.arange("2026-01-01T01", "2026-01-01T04", dtype="datetime64[h]")
     >>> estimates = np.array([[3.0], [5.0], [9.0]])
-    >>> Curves(hours, ["visits"], estimates, estimates - 2, estimates + 2).thinned(2).groups
+    >>> Curves(hours, ["visits"], estimates, estimates - 2, estimates + 2).thin(2).groups
     ['visits']
     """
 
@@ -102,7 +102,7 @@ class Curves:
             all_groups=self.all_groups or len(self.groups),
         )
 
-    def thinned(self, most: int = _MOST_POINTS) -> Curves:
+    def thin(self, most: int = _MOST_POINTS) -> Curves:
         """At most about ``most`` steps, the last among them."""
         stride = -(-len(self.times) // most)
         keep = slice((len(self.times) - 1) % stride, None, stride)
@@ -177,7 +177,7 @@ def plot_totals(
     if curves.starts is not None:  # the numbers beside names are of one window alone
         (window,) = window_names(curves.starts[-1:], curves.times[-1:].astype("datetime64[us]"))
         subtitle += f"; in numbers: {' '.join(window.split())}"
-    curves = curves.thinned()
+    curves = curves.thin()
     if panels:
         return _small_charts(curves, title, subtitle, ylabel, foot, width, from_zero=from_zero)
     return _one_chart(curves, title, subtitle, ylabel, foot, width, from_zero=from_zero)
@@ -465,7 +465,7 @@ def name_times(ax: Axes, curves: Curves, least: int, most: int) -> None:
     if starts is not None and len(starts) <= most:
         ax.set_xticks(
             (_numbers(starts) + _numbers(times)) / 2,
-            _aligned(window_names(starts, times.astype("datetime64[us]"))),
+            _align_names(window_names(starts, times.astype("datetime64[us]"))),
         )
         ax.tick_params(axis="x", length=0)
         return
@@ -476,10 +476,10 @@ def name_times(ax: Axes, curves: Curves, least: int, most: int) -> None:
     )
     ticks = np.asarray(locator.tick_values(first, last), np.float64)  # type: ignore[no-untyped-call]
     ticks = ticks[(ticks >= ax.get_xlim()[0] - 1e-9) & (ticks <= ax.get_xlim()[1] + 1e-9)]
-    ax.set_xticks(ticks, _aligned(tick_names(ticks, float(ax.get_xlim()[1]))))
+    ax.set_xticks(ticks, _align_names(tick_names(ticks, float(ax.get_xlim()[1]))))
 
 
-def _aligned(names: list[str]) -> list[str]:
+def _align_names(names: list[str]) -> list[str]:
     """Names of as many lines each, so that their first ones stand beside each other."""
     lines = max((name.count("\n") for name in names), default=0)
     return [name + "\n " * (lines - name.count("\n")) for name in names]

@@ -112,7 +112,7 @@ def approximate(guarantee: ApproxDP, shift: Shift) -> tuple[Candidate, ...]:
     )
     return (
         *bounds,
-        _composed(guarantee, shift, bounds),
+        _compose(guarantee, shift, bounds),
         _candidate(
             "gaussian",
             "Gaussian by analytic calibration",
@@ -172,7 +172,7 @@ def elders_scale(epsilon: Fraction, delta: Fraction, l2_squared: int) -> Fractio
     return rounded_up(math.sqrt(l2_squared) / a * (1 + 1e-13))
 
 
-def _composed(guarantee: ApproxDP, shift: Shift, bounds: tuple[Candidate, ...]) -> Candidate:
+def _compose(guarantee: ApproxDP, shift: Shift, bounds: tuple[Candidate, ...]) -> Candidate:
     from counton.privacy import laplace
 
     method = "Laplace by composed privacy-loss distributions"

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counton.errors import InvalidInput
-from counton.exact import Number, check_integer, exact, quoted, rounded, text
+from counton.exact import Number, check_integer, exact, first_digits, quoted, text
 from counton.laws import Bounded, Pattern, Shift, pattern_from_dict, pattern_to_dict
 from counton.privacy import value_grid
 
@@ -64,11 +64,11 @@ def known_unit(unit: str, known: Iterable[str]) -> str:
     ('visitor', 'user')
     """
     unit = checked_unit(unit)
-    alike = {_folded(word): word for word in known}
-    return alike.get(_folded(unit), unit)
+    alike = {_fold(word): word for word in known}
+    return alike.get(_fold(unit), unit)
 
 
-def _folded(unit: str) -> str:
+def _fold(unit: str) -> str:
     return unicodedata.normalize("NFKC", unit.casefold()).casefold()
 
 
@@ -607,4 +607,4 @@ class Contribution:
 def _short(value: Fraction) -> str:
     """A number in a message: exactly, unless that takes more than 40 characters."""
     exactly = text(value)
-    return exactly if len(exactly) <= 40 else rounded(value)
+    return exactly if len(exactly) <= 40 else first_digits(value)

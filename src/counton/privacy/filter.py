@@ -82,7 +82,7 @@ class Filter:
         rho: sum over zero-concentrated guarantees, and pure ones where the limit is in rho.
         losses: sums of Renyi divergences, one for each order.
 
-    >>> filter = Filter.opened(ApproxDP(1, 1e-6), [ZCDP(0.01)])
+    >>> filter = Filter.start(ApproxDP(1, 1e-6), [ZCDP(0.01)])
     >>> filter.after(ZCDP(0.01)).within, filter.after(ZCDP(0.03)).within
     (True, False)
     """
@@ -96,7 +96,7 @@ class Filter:
     losses: tuple[Fraction, ...] = ()
 
     @classmethod
-    def opened(
+    def start(
         cls,
         limit: Limit,
         known: Iterable[Limit] = (),
@@ -164,14 +164,14 @@ class Filter:
         if not self.epsilon and not self.rho:
             return None
         if isinstance(self.limit, PureDP):
-            return PureDP(-_told(-self.epsilon))
+            return PureDP(-_short_enough(-self.epsilon))
         if isinstance(self.limit, ZCDP):
-            return ZCDP(-_told(-self.rho))
+            return ZCDP(-_short_enough(-self.rho))
         totals = [] if self.rho else [(self.epsilon, self.delta)]
         converted = self.delta + sum((one.delta for one in self.orders), Fraction(0))
         for left in self._lefts:
             totals.append((max(self.limit.epsilon - left, _SMALLEST), max(converted, _LEAST)))
-        return _approximate(*(-_told(-value) for value in min(totals))) if totals else None
+        return _approximate(*(-_short_enough(-value) for value in min(totals))) if totals else None
 
     def remaining(self, kind: type[Limit] | None = None) -> Limit | None:
         """A guarantee that fits, as large as is known; None: none of this kind fits.
@@ -180,23 +180,23 @@ class Filter:
             kind: PureDP, ApproxDP or ZCDP, where the limit allows several.
         """
         if isinstance(self.limit, PureDP):
-            rest = _told(self.limit.epsilon - self.epsilon)
+            rest = _short_enough(self.limit.epsilon - self.epsilon)
             return PureDP(rest) if rest >= _LEAST else None
         if isinstance(self.limit, ZCDP):
-            rest = _told(self.limit.rho - self.rho)
+            rest = _short_enough(self.limit.rho - self.rho)
             return ZCDP(rest) if rest >= _LEAST else None
         lefts = [
             (left, one) for left, one in zip(self._lefts, self.orders, strict=True) if left > 0
         ]
         if kind is ZCDP:
             rhos = (left / _divergence(ZCDP(1), one.order) for left, one in lefts)
-            rho = _told(max(rhos, default=Fraction(0)))
+            rho = _short_enough(max(rhos, default=Fraction(0)))
             return ZCDP(rho) if rho >= _LEAST else None
         from counton.privacy.concentrated import pure_within
 
         epsilon = max([self._plain_left, *(pure_within(left, one.order) for left, one in lefts)])
         delta = Fraction(0) if kind is PureDP else self.approximate_delta - self.delta
-        epsilon, delta = _told(epsilon), _told(delta)
+        epsilon, delta = _short_enough(epsilon), _short_enough(delta)
         if epsilon < _LEAST:
             return None
         return _approximate(epsilon, delta if delta >= _LEAST else Fraction(0))
@@ -272,7 +272,7 @@ def _share(limit: ApproxDP, known: list[Limit], stated: Number | None) -> Fracti
     return min(limit.delta, max(limit.delta * _APPROXIMATE_PART, sum(deltas, Fraction(0))))
 
 
-def _told(value: Fraction) -> Fraction:
+def _short_enough(value: Fraction) -> Fraction:
     """The value, or one just below it where exact text would fill pages."""
     if value.denominator.bit_length() <= _LONGEST:
         return value

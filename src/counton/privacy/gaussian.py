@@ -153,7 +153,7 @@ def variance_for(epsilon: Fraction, delta: Fraction, shift: Shift) -> Fraction:
     Raises:
         InvalidInput: delta is too small or the noise too large for float64.
     """
-    budget, rest, count = float_below(epsilon), float_below(delta), shift.affected
+    budget, rest, count = float_below(epsilon), float_below(delta), shift.most_affected
     best = math.inf
     for exponent in range(1, 10):
         q = min(budget, 1.0) * 10.0**-exponent / (4 * count)

@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
 
 from counton.errors import InvalidInput
-from counton.exact import Number, exact, float_above, readable, rounded, text
+from counton.exact import Number, exact, first_digits, float_above, readable, text
 
 if TYPE_CHECKING:
     from counton.privacy.contribution import Relation
@@ -119,7 +119,7 @@ def _positive(value: Number, name: str) -> Fraction:
 
 
 def _short(value: Fraction) -> str:
-    return rounded(value, 6)
+    return first_digits(value, 6)
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)

@@ -135,7 +135,7 @@ class Ledger:
             )
         if relation is not None:
             _check_relation(relation)
-        Filter.opened(limit, (), approximate_delta)
+        Filter.start(limit, (), approximate_delta)
         self.limit = limit
         self.age = None if age is None else checked_age(age)
         self.relation = relation
@@ -238,10 +238,10 @@ class Ledger:
         of which pure differential privacy with epsilon = 0.5 is spent and pure differential privacy
         with epsilon = 0.5 is left: give at most epsilon=0.25
         """
-        entry = _checked(Spend(name, guarantee, unit, relation))
+        entry = _check_spend(Spend(name, guarantee, unit, relation))
         unit = known_unit(entry.unit, self._accounts)
         entry = entry._replace(unit=unit)
-        account = self._accounts.get(unit) or self._opened([entry])
+        account = self._accounts.get(unit) or self._open_account([entry])
         counted = self._as_counted(entry, account.relation)
         after = account.filter if counted is None else account.filter.after(counted)
         if not after.within:
@@ -312,7 +312,7 @@ class Ledger:
         if account is None:
             by = self.relation or relation or "add_remove"
             first = ZCDP(1) if kind is ZCDP else self.limit
-            account = _Account(by, Filter.opened(self.limit, [first], self.approximate_delta))
+            account = _Account(by, Filter.start(self.limit, [first], self.approximate_delta))
         if relation == "replace" and account.relation == "add_remove":
             raise InvalidInput(_presence(unit or "unit", "what remains"))
         rest = account.filter.remaining(kind)
@@ -375,17 +375,17 @@ class Ledger:
             BudgetExceeded: the total exceeds the limit; the ledger is then of no use.
             InvalidInput: a guarantee cannot be counted against this limit.
         """
-        entries, words = [_checked(entry) for entry in entries], dict.fromkeys(self._accounts)
+        entries, words = [_check_spend(entry) for entry in entries], dict.fromkeys(self._accounts)
         for number, entry in enumerate(entries):  # each in the spelling of the first
             words.setdefault(unit := known_unit(entry.unit, words))
             entries[number] = entry._replace(unit=unit)
         for entry in entries:
             if entry.unit not in self._accounts:
                 same = [other for other in entries if other.unit == entry.unit]
-                self._accounts[entry.unit] = self._opened(same)
+                self._accounts[entry.unit] = self._open_account(same)
             self.spend(entry.name, entry.guarantee, unit=entry.unit, relation=entry.relation)
 
-    def _opened(self, known: list[Spend]) -> _Account:
+    def _open_account(self, known: list[Spend]) -> _Account:
         """What a unit's first entry fixes; ``known`` are entries that do not depend on releases."""
         relation = self.relation
         if relation is None:
@@ -393,7 +393,7 @@ class Ledger:
             relation = "replace" if replaced else "add_remove"
         counted = [self._as_counted(entry, relation) for entry in known]
         guarantees = [guarantee for guarantee in counted if guarantee is not None]
-        return _Account(relation, Filter.opened(self.limit, guarantees, self.approximate_delta))
+        return _Account(relation, Filter.start(self.limit, guarantees, self.approximate_delta))
 
     def _account(self, unit: str | None) -> _Account | None:
         if unit is None and len(self._accounts) > 1:
@@ -570,7 +570,7 @@ def totals(spends: Iterable[Spend]) -> dict[str, tuple[Relation, Limit | None]]:
     {'unit': ('replace', PureDP(epsilon=2.5))}
     """
     units: dict[str, list[Spend]] = {}
-    for entry in map(_checked, spends):
+    for entry in map(_check_spend, spends):
         units.setdefault(known_unit(entry.unit, units), []).append(entry)
     return {unit: _total(entries) for unit, entries in units.items()}
 
@@ -587,9 +587,9 @@ def _total(entries: list[Spend]) -> tuple[Relation, Limit | None]:
     kinds = {type(one) for one in counted}
     if {ZCDP, ApproxDP} <= kinds:
         return relation, None
-    found = Filter.opened(ZCDP(1) if ZCDP in kinds else PureDP(1))
+    found = Filter.start(ZCDP(1) if ZCDP in kinds else PureDP(1))
     if ApproxDP in kinds:
-        found = Filter.opened(ApproxDP(1, _HALF), approximate_delta=_HALF)
+        found = Filter.start(ApproxDP(1, _HALF), approximate_delta=_HALF)
     for one in counted:
         found = found.after(one)
     try:
@@ -611,6 +611,6 @@ def _check_relation(relation: object) -> None:
         raise InvalidInput(f"relation is {relation!r}; it must be 'add_remove' or 'replace'")
 
 
-def _checked(entry: Spend) -> Spend:
+def _check_spend(entry: Spend) -> Spend:
     _check_relation(entry.relation)
     return entry._replace(unit=checked_unit(entry.unit, f"unit of release {entry.name!r}"))

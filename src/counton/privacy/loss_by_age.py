@@ -283,7 +283,7 @@ class CostKind(Protocol):
     #: Cost of covering a whole tree whose root has level l, by l.
     whole: list[float]
 
-    def fixed(self, level: int, label: float) -> Costs:
+    def costs_given(self, level: int, label: float) -> Costs:
         """An interval of ``level`` whose own label is given: shape (size, 1)."""
         ...
 
@@ -322,7 +322,7 @@ class AbsoluteCosts:
         for weight in weights[1:]:
             self.whole.append(min(weight, 2 * self.whole[-1]))
 
-    def fixed(self, level: int, label: float) -> Costs:
+    def costs_given(self, level: int, label: float) -> Costs:
         """Cost |parent's label - label| * weight."""
         return self._weights[level] * np.abs(self.labels - label)[:, None]
 
@@ -364,7 +364,7 @@ class QuadraticCosts:
             both = 2 * self.whole[-1]
             self.whole.append(both / (1 + variance * both))
 
-    def fixed(self, level: int, label: float) -> Costs:
+    def costs_given(self, level: int, label: float) -> Costs:
         """Cost (parent's label - label)^2 / variance."""
         return np.array([[1.0], [label], [label**2]]) / self._variances[level]
 
@@ -451,7 +451,7 @@ def worst_cost(kind: CostKind, length: int, highest: int) -> float:
     Returns:
         Never less than the largest cost, and more only where the search had to round.
     """
-    leaf = kind.fixed(0, 1.0)
+    leaf = kind.costs_given(0, 1.0)
     if length == 1:
         return float(kind.at_zero(leaf)[0])
     window = _Window(length, highest)
@@ -461,7 +461,7 @@ def worst_cost(kind: CostKind, length: int, highest: int) -> float:
     for level in range(window.top + 1):
         following: dict[int, list[_Ends]] = {0: [], 1: []}
         for carry, ends in alive.items():
-            best = max(best, _finished(kind, window, level, carry, ends))
+            best = max(best, _largest_cost(kind, window, level, carry, ends))
         for carry, ends in alive.items():
             kept = _promising(kind, bounds.get((level, carry)), ends, best)
             if kept.left.shape[1] > _FEW_POSITIONS:
@@ -508,7 +508,7 @@ def _climb(kind: CostKind, level: int, step: _Step, ends: _Ends) -> _Ends:
     return _Ends(kind.up(left, level + 1), kind.up(right, level + 1))
 
 
-def _finished(kind: CostKind, window: _Window, level: int, carry: int, ends: _Ends) -> float:
+def _largest_cost(kind: CostKind, window: _Window, level: int, carry: int, ends: _Ends) -> float:
     """Largest cost if the left end's tree ends at this level, or at the next where ends meet."""
     right = _to_root(kind, window, level, carry, ends.right)
     largest = np.max(kind.at_zero(ends.left) + right)
@@ -567,7 +567,7 @@ def _bounds(kind: CostKind, window: _Window) -> dict[tuple[int, int], NDArray[np
     """
     bounds: dict[tuple[int, int], NDArray[np.float64]] = {}
     for level in reversed(range(min(window.top + 1, window.highest))):
-        fixed = [kind.fixed(level + 1, label) for label in kind.labels]
+        fixed = [kind.costs_given(level + 1, label) for label in kind.labels]
         moves = np.array([kind.at_labels(costs)[:, 0] for costs in fixed])
         root = np.array([kind.at_zero(costs)[0] for costs in fixed])
         ones = kind.at_labels(kind.uniform(level, ones=True))

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counton.errors import InvalidInput, SumOverflow
-from counton.exact import quoted, text, unmasked
+from counton.exact import quoted, text, without_mask
 
 #: What is read as numbers: anything numpy reads, and exact Python numbers, alone or in sequences.
 Numbers = ArrayLike | Fraction | Decimal | Sequence[object]
@@ -110,7 +110,7 @@ def to_data(cells: NDArray[Any], resolution: Fraction) -> NDArray[Any]:
 
 
 def _numbers(values: Numbers, what: str) -> NDArray[Any]:
-    held = unmasked(values, f"the {what}s")
+    held = without_mask(values, f"the {what}s")
     if isinstance(held, np.ndarray):
         numbers = held
     else:

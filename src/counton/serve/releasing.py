@@ -257,7 +257,7 @@ class Releaser:
         """Why a run cannot count batches; None where it could. Nothing is counted."""
         try:
             job = self._served.given(unpacked(bodies))
-            with self._ahead.used(), run(job, commit=_undo, now=moment(us)):
+            with self._ahead.keep_noise(), run(job, commit=_undo, now=moment(us)):
                 raise AssertionError("every run is undone")  # pragma: no cover
         except _Undone:
             return None
@@ -270,7 +270,7 @@ class Releaser:
         began = monotonic()
         job = self._served.given([] if fold is None else unpacked(fold.bodies))
         taken = None if fold is None else self._taken(fold)
-        with self._ahead.used(), run(job, commit=taken, now=moment(us)) as outcome:
+        with self._ahead.keep_noise(), run(job, commit=taken, now=moment(us)) as outcome:
             self._step = outcome.after
             self._note(outcome, monotonic() - began)
         self._unwritten |= fold is not None and fold.has_aside

@@ -540,7 +540,7 @@ class Statistic(ABC):
 
     def restated(self, found: Plan) -> Plan:
         """A plan for one cell, with the errors of what is asked (`error_of`), and its bounds."""
-        from counton.plans.planner import Restated
+        from counton.plans.planner import Restatement
 
         of = self.error_of
         choices = tuple(
@@ -553,7 +553,7 @@ class Statistic(ABC):
             for one in found.choices
         )
         bounds = self.least_errors(found.steps, found.guarantee)
-        return replace(found, choices=choices, restated=Restated(of.mean, of.largest, bounds))
+        return replace(found, choices=choices, restated=Restatement(of.mean, of.largest, bounds))
 
     def typical_cells(self, rows: int | None, steps: int) -> Integers | None:
         """Cells of rows that are spread evenly: how far off readings are that depend on the rows.

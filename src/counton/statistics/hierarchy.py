@@ -541,7 +541,7 @@ class HierarchyReading(Reading):
     def nodes(self) -> tuple[Integers, ...]:
         """For each level every node, in units of 2^-16 or more."""
         cells = np.asarray(self.release.value, np.float64)
-        return tuple(self.statistic.measuring.shared(cells, self._bits))
+        return tuple(self.statistic.measuring.share_to_nodes(cells, self._bits))
 
     @property
     def estimates(self) -> tuple[Floats, ...]:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import CountonError, HorizonExceeded, InvalidInput, StateError, SumOverflow
-from counton.exact import quoted, shown, unmasked
+from counton.exact import quoted, shorten, without_mask
 from counton.mechanisms import StreamTerms
 from counton.noise import Key, NoiseField
 
@@ -125,7 +125,7 @@ class Machine:
                 f"single one in brackets"
             )
         if isinstance(events, np.ma.MaskedArray):
-            unmasked(events, "the events")
+            without_mask(events, "the events")
         return len(events)
 
     def _taken(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -150,8 +150,8 @@ class Machine:
         if largest > most:
             self._exact.undo()
             raise SumOverflow(
-                f"a count of {shown(largest)} grid units is beyond {most:,}, up to which sums are "
-                f"exact: coarsen the resolution or split the stream"
+                f"a count of {shorten(largest)} grid units is beyond {most:,}, up to which sums "
+                f"are exact: coarsen the resolution or split the stream"
             )
 
     def _undone(self) -> None:

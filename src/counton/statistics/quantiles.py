@@ -39,7 +39,7 @@ from counton.strategies.base import Norm
 from counton.strategies.lines import LineStrategy, Prefixes
 from counton.strategies.lines.catalogue import (
     NAMES,
-    built,
+    build,
     line_strategy_from_dict,
     serves,
     total_variance,
@@ -560,9 +560,9 @@ def _best_line(cells: int, norm: Norm, relation: Relation, names: tuple[str, ...
         names = tuple(name for name in names if name != "optimal")
 
     def error(name: str) -> float:
-        line = built(name, asked, norm, _BITS)
+        line = build(name, asked, norm, _BITS)
         moved = _moved(line, relation)
         size = float(moved.l1) ** 2 if norm == 1 else float(moved.l2_squared)
         return total_variance(name, asked, norm, _BITS) * size
 
-    return built(min(names, key=error), asked, norm, _BITS)
+    return build(min(names, key=error), asked, norm, _BITS)

@@ -24,7 +24,7 @@ from counton.statistics.base import Drawing, ErrorOf, Statistic
 from counton.statistics.grid_cells import GridCells, GridReading, refuse_of_tables
 from counton.strategies.base import Norm
 from counton.strategies.lines import LineStrategy
-from counton.strategies.lines.catalogue import NAMES, built, serves, total_variance
+from counton.strategies.lines.catalogue import NAMES, build, serves, total_variance
 from counton.strategies.lines.grid import Grid
 from counton.strategies.lines.workloads import NAMED, Workload, workload
 
@@ -347,8 +347,8 @@ def _best_line(asked: Workload, norm: Norm, name: str | None) -> LineStrategy:
     ]
 
     def error(each: str) -> float:
-        line = built(each, asked, norm, _BITS)
+        line = build(each, asked, norm, _BITS)
         size = line.l1_sensitivity() ** 2 if norm == 1 else line.squared_sensitivity()
         return total_variance(each, asked, norm, _BITS) * float(size)
 
-    return built(name or min(names, key=error), asked, norm, _BITS)
+    return build(name or min(names, key=error), asked, norm, _BITS)

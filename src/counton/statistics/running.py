@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from counton.errors import InvalidInput, StateError, WrongKey
 from counton.exact import check_integer
 from counton.mechanisms import Counter, StreamTerms
-from counton.mechanisms.calibration import check_addresses, law_for, promised
+from counton.mechanisms.calibration import check_addresses, law_for, promise_of
 from counton.mechanisms.counter import OneAtATime
 from counton.mechanisms.state import read_state, write_state
 from counton.mechanisms.terms import check_shape
@@ -277,7 +277,7 @@ def counter_of(
         raise InvalidInput(
             f"strategy is {strategy!r}; cells on demand are totals without a delay: use another one"
         )
-    guarantee, shape = promised(strategy, guarantee), check_shape(statistic.cells)
+    guarantee, shape = promise_of(strategy, guarantee), check_shape(statistic.cells)
     law = law_for(strategy, guarantee, contribution, shape).law
     check_addresses(strategy, shape)
     return StreamTerms(

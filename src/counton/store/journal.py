@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from sqlalchemy.engine import Connection
 
 from counton.errors import InvalidInput, ReplayMismatch, StateError
-from counton.exact import text, unmasked
+from counton.exact import text, without_mask
 from counton.mechanisms import Releases
 from counton.privacy.value_grid import to_data
 from counton.store import schema
@@ -333,7 +333,7 @@ def observed_rows(stream_id: int, observed: Mapping[int, ArrayLike]) -> list[Win
     """
     by_shape: dict[tuple[int, ...], tuple[list[int], list[NDArray[Any]]]] = {}
     for step, totals in sorted(observed.items()):
-        array = np.asarray(unmasked(totals, f"observed totals of window {step}"))
+        array = np.asarray(without_mask(totals, f"observed totals of window {step}"))
         if step < 1 or array.dtype.kind not in "iub" or array.dtype == np.uint64:
             raise InvalidInput(
                 f"observed totals of window {step} have dtype {array.dtype}; windows count from 1 "

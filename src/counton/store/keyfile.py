@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from counton.errors import InvalidInput, ReplayMismatch, StateError, WrongKey, field
 from counton.noise import Key
 from counton.noise.key import sync_folder
-from counton.noise.witness import join_in, note_in, parsed, reserve_in, witness_of
+from counton.noise.witness import join_in, note_in, parse_entries, reserve_in, witness_of
 from counton.store.database import Database, database_url, state_file
 
 #: A key, or where it is kept: a file, ``env:NAME``, ``command:...``, or None for ``STATE.key``.
@@ -289,7 +289,7 @@ class Witness:
 
     def _entries_of(self, path: Path) -> list[dict[str, Any]]:
         try:
-            return parsed(path.read_bytes())
+            return parse_entries(path.read_bytes())
         except FileNotFoundError:
             return []
         except (OSError, ValueError) as error:

@@ -28,7 +28,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
 from counton.errors import BudgetExceeded, InvalidInput, StateError, StreamConflict, field
-from counton.noise.witness import note_in, parsed
+from counton.noise.witness import note_in, parse_entries
 from counton.privacy import Spend
 from counton.privacy.contribution import ANY_UNIT
 from counton.store import ledger as books
@@ -338,7 +338,7 @@ class SharedLedger(Closing):
         if path is None:
             return []
         try:
-            found = parsed(path.read_bytes())
+            found = parse_entries(path.read_bytes())
         except FileNotFoundError:
             return []
         except (OSError, ValueError) as error:

@@ -25,7 +25,7 @@ from sqlalchemy.engine import Connection, Row
 from counton.errors import InvalidInput, ReplayMismatch, StateError, WrongKey
 from counton.laws import Law, law_to_dict
 from counton.mechanisms import Counter
-from counton.mechanisms.calibration import calibrated
+from counton.mechanisms.calibration import calibration_of
 from counton.mechanisms.state import Progress, read_checkpoint, write_checkpoint
 from counton.mechanisms.terms import StreamTerms
 from counton.noise import Key
@@ -450,7 +450,7 @@ def _promise(terms: StreamTerms, name: str, spent: Any) -> tuple[list[str], list
             f"{unit!r} ({relation}): the state was altered; restore it from a copy"
         )
     promised = terms.counters or terms.guarantee
-    needed = calibrated(terms.strategy, promised, terms.contribution, terms.shape).law
+    needed = calibration_of(terms.strategy, promised, terms.contribution, terms.shape).law
     _width(needed, terms.law, checks, problems)
     return checks, problems
 

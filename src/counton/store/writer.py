@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sqlalchemy.engine import Connection, Row
 
 from counton.errors import InvalidInput, ReplayMismatch, StateError, StreamConflict
-from counton.exact import check_integer, unmasked
+from counton.exact import check_integer, without_mask
 from counton.mechanisms import Counter, Releases
 from counton.noise import Key
 from counton.private import Private, open_private
@@ -192,7 +192,7 @@ class Writer:
 
     def _inputs(self, counter: Counter, xs: ArrayLike) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """Inputs as given, and as the exact integers which the counter will add."""
-        xs = unmasked(xs, "the inputs")
+        xs = without_mask(xs, "the inputs")
         try:
             array = np.asarray(xs)
         except (ValueError, TypeError) as error:

@@ -14,7 +14,7 @@ from counton.strategies.base import (
     Norm,
     Strategy,
     StreamStrategy,
-    exported,
+    exported_classes,
     stated_kind,
 )
 
@@ -95,7 +95,7 @@ def public_strategies() -> tuple[type[StreamStrategy], ...]:
     >>> [cls.__name__ for cls in public_strategies()]
     ['Binary', ...'KAry', ...]
     """
-    return exported(sys.modules[__name__], StreamStrategy)  # type: ignore[type-abstract]
+    return exported_classes(sys.modules[__name__], StreamStrategy)  # type: ignore[type-abstract]
 
 
 def strategy_from_dict(description: Mapping[str, Any]) -> StreamStrategy:

@@ -867,11 +867,11 @@ def stated_kind(description: Any, known: Sequence[str], where: str = "") -> str:
     raise InvalidInput(f"strategy is {quoted(kind)}; known{where} are {', '.join(known)}")
 
 
-def exported(package: ModuleType, base: type[_Base]) -> tuple[type[_Base], ...]:
+def exported_classes(package: ModuleType, base: type[_Base]) -> tuple[type[_Base], ...]:
     """Classes that a package exports and that derive from ``base``, in order of name.
 
     >>> import counton.strategies
-    >>> [cls.__name__ for cls in exported(counton.strategies, StreamStrategy)][:2]
+    >>> [cls.__name__ for cls in exported_classes(counton.strategies, StreamStrategy)][:2]
     ['Binary', 'Epochs']
     """
     members = (getattr(package, name) for name in sorted(package.__all__))

@@ -499,7 +499,7 @@ def _shared_out(
         room = min(most, -(-part.steps // schedule.apart))
         divisions = strategy.divisions(part)
         # One step holds one member, which enters no smaller node.
-        sums, together = shared(divisions, room) if divisions else _Most(np.zeros(2, of_sums))
+        sums, together = share_out(divisions, room) if divisions else _Most(np.zeros(2, of_sums))
         weight: int = part.nodes * strategy.level_weight(part.level) ** norm
         sums = sums + weight * powers[: len(sums)]
         together = together and not alternating  # n_v^2 keeps it, n_v modulo 2 may not
@@ -508,15 +508,15 @@ def _shared_out(
         known[part] = _Most(sums, together)
         return known[part]
 
-    def shared(divisions: Sequence[tuple[Stretch, int]], room: int) -> _Most:
+    def share_out(divisions: Sequence[tuple[Stretch, int]], room: int) -> _Most:
         total = _Most(np.zeros(1, of_sums))
         for division, times in divisions:
             one = best(division)
-            more = one if one.together else _Most(_repeated(one.sums, min(times, room), room))
+            more = one if one.together else _Most(_repeat(one.sums, min(times, room), room))
             total = _either(total, more, room)
         return total
 
-    return int(shared(strategy.divisions(None), most).sums.max())
+    return int(share_out(strategy.divisions(None), most).sums.max())
 
 
 def _either(left: _Most, right: _Most, room: int) -> _Most:
@@ -540,11 +540,11 @@ def _side_by_side(strategy: StepNodes, schedule: Schedule) -> int:
             room = min(most, -(-part.steps // schedule.apart))
             divisions = strategy.divisions(part)
             weight: int = part.nodes * strategy.level_weight(part.level)
-            members = taken(divisions, room) if divisions else {0: 1}
+            members = places_taken(divisions, room) if divisions else {0: 1}
             known[part] = {added + weight: number for added, number in members.items()}
         return known[part]
 
-    def taken(divisions: Sequence[tuple[Stretch, int]], room: int) -> dict[int, int]:
+    def places_taken(divisions: Sequence[tuple[Stretch, int]], room: int) -> dict[int, int]:
         members: dict[int, int] = {}
         for part, times in divisions:
             for added, number in best(part).items():
@@ -555,7 +555,9 @@ def _side_by_side(strategy: StepNodes, schedule: Schedule) -> int:
             room -= found[added]
         return found
 
-    return sum(added * number for added, number in taken(strategy.divisions(None), most).items())
+    return sum(
+        added * number for added, number in places_taken(strategy.divisions(None), most).items()
+    )
 
 
 def _over_parts(strategy: StepNodes, norm: Norm, *, alternating: bool = False) -> int:
@@ -569,16 +571,16 @@ def _over_parts(strategy: StepNodes, norm: Norm, *, alternating: bool = False) -
         if part not in known:
             weight = part.nodes * strategy.level_weight(part.level) ** norm
             held = 1 if alternating else part.steps**norm
-            known[part] = weight * held + divided(strategy.divisions(part))
+            known[part] = weight * held + divisor_of(strategy.divisions(part))
         return known[part]
 
-    def divided(divisions: Sequence[tuple[Stretch, int]]) -> int:
+    def divisor_of(divisions: Sequence[tuple[Stretch, int]]) -> int:
         return sum(times * total(part) for part, times in divisions)
 
-    return divided(strategy.divisions(None))
+    return divisor_of(strategy.divisions(None))
 
 
-def _repeated(best: Integers, times: int, room: int) -> Integers:
+def _repeat(best: Integers, times: int, room: int) -> Integers:
     """The best over so many equal parts together."""
     result = np.zeros(1, best.dtype)
     while times:

@@ -246,9 +246,9 @@ def check_statistic_counts(statistic: AnyStatistic, batches: Batches) -> None:
     whole, exact = _changes(statistic, batches), statistic.begin()
     for step, batch in enumerate(batches, 1):
         before = exact.save()
-        first, saved = _taken(statistic, exact, [batch], step), exact.save()
+        first, saved = _take_steps(statistic, exact, [batch], step), exact.save()
         exact.undo()
-        again = _taken(statistic, exact, [batch], step)
+        again = _take_steps(statistic, exact, [batch], step)
         require(np.array_equal(first, again), statistic, f"step {step} changes more after undo")
         require(exact.save() == saved, statistic, f"step {step} is saved otherwise after undo")
         alike = np.array_equal(first[0], whole[step - 1])
@@ -421,7 +421,7 @@ def _check_neighbours(
     }
     first = next(iter(said.values()))
     replaced = first.relation == "replace"
-    near = _replaced(batches) if replaced and unit_of is None else _without(batches, unit_of)
+    near = _replacements(batches) if replaced and unit_of is None else _without(batches, unit_of)
     falls = first.signed or bool((whole >= 0).all())
     require(falls, statistic, "counts fall, and its contribution says that they do not")
     claims: list[tuple[StreamStrategy, Integers, dict[str, tuple[float, float]]]] = []
@@ -568,7 +568,7 @@ def check_statistic_reading(statistic: AnyStatistic, batches: Batches) -> None:
     release = Release(last, value, float(counter.std(range(last, last + 1))[0]), counter.terms)
     fresh = type(this).from_dict(json.loads(json.dumps(this.to_dict())))
     try:
-        expected = _shown(fresh, release)
+        expected = _all_that_is_shown(fresh, release)
     except InvalidInput:
         raise
     except Exception as error:
@@ -593,7 +593,7 @@ def check_statistic_reading(statistic: AnyStatistic, batches: Batches) -> None:
     streams = [batches, [[] for _ in batches], half] if not this.of_letters else [batches]
     for stream in streams:
         _changes(this, stream)
-        shown = _shown(this, release)
+        shown = _all_that_is_shown(this, release)
         same = shown.keys() == expected.keys()
         same = same and all(_same(shown[name], expected[name]) for name in shown)
         require(same, statistic, "what is read depends on what was counted, not on the release")
@@ -715,7 +715,7 @@ def _asked_as(statistic: AnyStatistic, cell: int) -> Any:
     return None
 
 
-def _shown(statistic: AnyStatistic, release: Release) -> dict[str, Any]:
+def _all_that_is_shown(statistic: AnyStatistic, release: Release) -> dict[str, Any]:
     """All that a reading of one release shows."""
     reading = statistic.read(release)
     found: dict[str, Any] = dict(reading.table_columns(0.9))
@@ -764,7 +764,7 @@ def _without(
         )
 
 
-def _replaced(batches: Batches) -> Iterator[tuple[str, Batches]]:
+def _replacements(batches: Batches) -> Iterator[tuple[str, Batches]]:
     """The stream with each of its events replaced by each other one."""
     events = [event for batch in batches for event in batch]
     for step, batch in enumerate(batches):
@@ -784,10 +784,10 @@ def _changes(statistic: AnyStatistic, batches: Batches) -> Integers:
         )
     if not batches:
         raise InvalidInput("batches is empty; give the events of at least one step")
-    return _taken(statistic, statistic.begin(), batches, 1)
+    return _take_steps(statistic, statistic.begin(), batches, 1)
 
 
-def _taken(statistic: AnyStatistic, exact: Any, batches: Batches, first: int) -> Integers:
+def _take_steps(statistic: AnyStatistic, exact: Any, batches: Batches, first: int) -> Integers:
     """What some more steps change, the first of them with this number."""
     events: Any = [event for batch in batches for event in batch]
     stops = np.cumsum([len(batch) for batch in batches], dtype=np.int64)

@@ -434,7 +434,7 @@ def check_participation(strategy: StreamStrategy, steps: int = 5, separation: in
     columns = range(matrix.shape[1])
     lengths, products = np.abs(matrix).sum(axis=0), np.abs(matrix.T @ matrix)
 
-    def moved(chosen: tuple[int, ...]) -> tuple[int, int]:
+    def norms_moved(chosen: tuple[int, ...]) -> tuple[int, int]:
         return int(lengths[list(chosen)].sum()), int(products[np.ix_(chosen, chosen)].sum())
 
     whole = count <= _ALL_SETS
@@ -445,7 +445,7 @@ def check_participation(strategy: StreamStrategy, steps: int = 5, separation: in
         runs = [range(i, len(columns), b) for i in range(8) for b in range(1, 2 * separation)]
         sets = [tuple(run[:size]) for run in runs for size in sizes]
     apart = [min((b - a for a, b in pairwise(s)), default=separation) for s in sets]
-    norms = [moved(s) for s in sets]
+    norms = [norms_moved(s) for s in sets]
     one = strategy.shift()
     for k, b in itertools.product(range(1, steps + 1), range(1, separation + 1)):
         fit = [n for s, gap, n in zip(sets, apart, norms, strict=True) if len(s) <= k and gap >= b]
@@ -464,7 +464,7 @@ def check_participation(strategy: StreamStrategy, steps: int = 5, separation: in
     for b in range(1, separation + 1):
         for row in (None, *sizes):
             every = [tuple(range(i, len(columns), b)[:row]) for i in range(len(columns))]
-            l1, squared = (max(norm) for norm in zip(*map(moved, every), strict=True))
+            l1, squared = (max(norm) for norm in zip(*map(norms_moved, every), strict=True))
             claimed = strategy.shift(every=b, steps=row)
             which = f"every {b}th step" if row is None else f"{row} steps in a row, {b} apart,"
             said = f"{which} moves it by {l1} and {squared} squared, not {claimed}"

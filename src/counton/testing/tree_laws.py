@@ -101,15 +101,15 @@ def _others(strategy: TreeStrategy) -> Iterator[TreeStrategy]:
             yield cls(
                 strategy.tree,
                 strategy.total,
-                _changed(own, level, node, 1 + more),
-                _changed(shared, level, node, more),
+                _change(own, level, node, 1 + more),
+                _change(shared, level, node, more),
             )
             if children[node] > 2:
                 less = -1 if shared[level][node] else 1
-                yield cls(strategy.tree, strategy.total, own, _changed(shared, level, node, less))
+                yield cls(strategy.tree, strategy.total, own, _change(shared, level, node, less))
 
 
-def _changed(weights: Sequence[Integers], level: int, node: int, by: int) -> list[Integers]:
+def _change(weights: Sequence[Integers], level: int, node: int, by: int) -> list[Integers]:
     found = [part.copy() for part in weights]
     found[level][node] += by
     return found
@@ -140,7 +140,7 @@ def check_tree_cells(strategy: TreeStrategy) -> None:
     right = np.allclose(reads, _reads(strategy), rtol=1e-6, atol=1e-9)
     require(right, strategy, "cells are estimated otherwise than at one go")
     noisy = HashedNoise((measuring.size,), spread=2**30).run(0, range(1))[0]
-    levels, exact = measuring.shared(noisy, _BITS), measuring.estimates(noisy[None])
+    levels, exact = measuring.share_to_nodes(noisy, _BITS), measuring.estimates(noisy[None])
     for level, parents in enumerate(strategy.tree.parents):
         added = np.zeros(strategy.tree.sizes[level], np.int64)
         np.add.at(added, parents, levels[level + 1])

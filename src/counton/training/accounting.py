@@ -111,7 +111,7 @@ def _outside(shift: float) -> float:
     return math.exp(-(radius**2) / 2) * math.expm1(shift * (radius - shift / 2))
 
 
-def _left(guarantee: ApproxDP, steps: int, lost: float) -> float:
+def _delta_left(guarantee: ApproxDP, steps: int, lost: float) -> float:
     """What noise that ends leaves of delta.
 
     Raises:
@@ -153,7 +153,9 @@ def noise_multiplier(guarantee: Guarantee, steps: int = 1) -> float:
 
         # noise for less than delta is wider, and then less is lost
         narrowest = analytic_gaussian_sigma(guarantee.epsilon, guarantee.delta)
-        left = _left(guarantee, steps, beyond(narrowest, steps, float_above(guarantee.epsilon)))
+        left = _delta_left(
+            guarantee, steps, beyond(narrowest, steps, float_above(guarantee.epsilon))
+        )
         return analytic_gaussian_sigma(guarantee.epsilon, left)
     raise InvalidInput(
         f"{guarantee!r} cannot be kept with Gaussian noise; training takes ZCDP(rho) or "
@@ -186,10 +188,10 @@ def poisson_multiplier(guarantee: Guarantee, rate: float, steps: int) -> float:
     # not amplified, noise is wider: so far no curves need to be computed
     widest = math.sqrt(steps) * analytic_gaussian_sigma(guarantee.epsilon, guarantee.delta)
     above = float_above(guarantee.epsilon)
-    _left(guarantee, steps, steps * beyond(widest, epsilon=above))
+    _delta_left(guarantee, steps, steps * beyond(widest, epsilon=above))
     epsilon, delta = float_below(guarantee.epsilon), float_below(guarantee.delta)
     narrowest = _poisson(epsilon, delta, rate, steps)
-    left = _left(guarantee, steps, steps * beyond(narrowest, epsilon=above))
+    left = _delta_left(guarantee, steps, steps * beyond(narrowest, epsilon=above))
     return _poisson(epsilon, left, rate, steps)
 
 
@@ -197,7 +199,7 @@ def poisson_multiplier(guarantee: Guarantee, rate: float, steps: int) -> float:
 def _poisson(epsilon: float, delta: float, rate: float, steps: int) -> float:
     from dp_accounting.pld import privacy_loss_distribution
 
-    def lost(multiplier: float) -> float:
+    def delta_lost(multiplier: float) -> float:
         once = privacy_loss_distribution.from_gaussian_mechanism(
             multiplier,
             sampling_prob=rate,
@@ -207,7 +209,7 @@ def _poisson(epsilon: float, delta: float, rate: float, steps: int) -> float:
         return float(once.self_compose(steps).get_delta_for_epsilon(epsilon))
 
     low, high = 0.25, 1.0
-    while lost(high) > delta:
+    while delta_lost(high) > delta:
         low, high = high, 2 * high
         if high > _LARGEST_MULTIPLIER:
             raise InvalidInput(
@@ -216,5 +218,5 @@ def _poisson(epsilon: float, delta: float, rate: float, steps: int) -> float:
             )
     for _ in range(12):
         middle = (low + high) / 2
-        low, high = (low, middle) if lost(middle) <= delta else (middle, high)
+        low, high = (low, middle) if delta_lost(middle) <= delta else (middle, high)
     return high

@@ -303,7 +303,7 @@ class TrainingNoise:
         """
         self.check_step(step)
         _, sessions = read_run(run, self.name)
-        return self._made(name, size, 0, size, sessions).fresh(step)
+        return self._make_parameter(name, size, 0, size, sessions).fresh(step)
 
     def check_batch(self, step: int, batch: Sequence[int] | NDArray[np.int64]) -> None:
         """Refuse examples that are not those of the sampler.
@@ -394,7 +394,7 @@ class TrainingNoise:
         if run is not None:
             identity, sessions = read_run(run, self.name)
             self._be(
-                identity, sessions if self.seeded else renewed(sessions, step - 1, drawn_identity())
+                identity, sessions if self.seeded else renew(sessions, step - 1, drawn_identity())
             )
         self._resumed = self._last = step - 1
 
@@ -417,7 +417,7 @@ class TrainingNoise:
         self._be(*read_run(run, self.name))
         self.joined = True
         for (name, first, stop), parameter in self._parameters.items():
-            parameter.take_over(self._made(name, parameter.field.size, first, stop))
+            parameter.take_over(self._make_parameter(name, parameter.field.size, first, stop))
 
     def check_step(self, step: int) -> None:
         """Refuse a step that the strategy or the sampler does not have.
@@ -500,11 +500,11 @@ class TrainingNoise:
             last = check_integer("step", state["step"], 0, self.strategy.steps)
             identity, sessions = read_run(state["run"], self.name)
             if not self.seeded:
-                sessions = renewed(sessions, last, drawn_identity())
+                sessions = renew(sessions, last, drawn_identity())
             found: dict[tuple[str, int, int], _Parameter] = {}
             for entry in state["parameters"]:
                 name, first, stop = entry["name"], int(entry["first"]), int(entry["stop"])
-                parameter = self._made(name, int(entry["size"]), first, stop, sessions)
+                parameter = self._make_parameter(name, int(entry["size"]), first, stop, sessions)
                 buffers = np.array(entry["buffers"], np.float32)
                 if buffers.shape != parameter.buffers.shape or not np.isfinite(buffers).all():
                     raise StateError(f"buffers of {name!r} are not those of {self.strategy!r}")
@@ -604,7 +604,7 @@ class TrainingNoise:
                         f"have noise here already; a parameter keeps its shape, and its shards "
                         f"their places"
                     )
-            known = self._made(name, size, first, stop)
+            known = self._make_parameter(name, size, first, stop)
             known.replay(self._resumed)
             self._parameters[name, first, stop] = known
         elif known.field.size != size:
@@ -614,7 +614,7 @@ class TrainingNoise:
             )
         return known
 
-    def _made(
+    def _make_parameter(
         self, name: str, size: int, first: int, stop: int, sessions: Sessions | None = None
     ) -> _Parameter:
         return _Parameter(
@@ -654,10 +654,10 @@ def read_run(run: Mapping[str, Any], name: str) -> tuple[str, Sessions]:
     return identity, sessions
 
 
-def renewed(sessions: Sessions, last: int, identity: str) -> Sessions:
+def renew(sessions: Sessions, last: int, identity: str) -> Sessions:
     """Sessions of a run that goes on after a step under another identity.
 
-    >>> renewed(((1, "a"), (5, "b")), 7, "c"), renewed(((1, "a"), (5, "b")), 3, "c")
+    >>> renew(((1, "a"), (5, "b")), 7, "c"), renew(((1, "a"), (5, "b")), 3, "c")
     (((1, 'a'), (5, 'b'), (8, 'c')), ((1, 'a'), (4, 'c')))
     """
     return (*((first, each) for first, each in sessions if first <= last), (last + 1, identity))
@@ -711,7 +711,7 @@ class _Parameter:
         for block in self.field.blocks(self.first, self.stop):
             begin = block * BLOCK
             low, high = max(self.first, begin), min(self.stop, begin + self.field.length(block))
-            summed = self._summed(taps, block, fresh, drawn)
+            summed = self._weighted_normals(taps, block, fresh, drawn)
             out[low - self.first : high - self.first] = summed[low - begin : high - begin]
         return out
 
@@ -725,15 +725,15 @@ class _Parameter:
             begin = block * BLOCK
             low = max(self.first, begin)
             high = min(self.stop, begin + self.field.length(block))
-            summed = self._summed(taps, block, fresh, drawn)[low - begin : high - begin]
+            summed = self._weighted_normals(taps, block, fresh, drawn)[low - begin : high - begin]
             for part in range(0, len(summed), _PART):
-                self._carried(summed[part : part + _PART], low - self.first + part, out, spare)
+                self._carry(summed[part : part + _PART], low - self.first + part, out, spare)
             place = out[low - self.first : high - self.first]
             np.multiply(place, scale, out=place)
         self.step = step
         return out
 
-    def _carried(self, summed: Singles, begin: int, out: Singles, spare: Singles) -> None:
+    def _carry(self, summed: Singles, begin: int, out: Singles, spare: Singles) -> None:
         """The recurrence over the buffers for some coordinates."""
         place = slice(begin, begin + len(summed))
         total, product = out[place], spare[: len(summed)]
@@ -751,7 +751,9 @@ class _Parameter:
             self._spare = np.empty((3, min(BLOCK, self.field.size + 1)), np.float32)
         return self._spare
 
-    def _summed(self, taps: tuple[Any, ...], block: int, fresh: Singles, drawn: Singles) -> Singles:
+    def _weighted_normals(
+        self, taps: tuple[Any, ...], block: int, fresh: Singles, drawn: Singles
+    ) -> Singles:
         """The weighted sum of the step's normals for all coordinates of a block."""
         first = taps[0]
         total = self._field_of(first).block(first.level, first.index, block, fresh)

@@ -125,7 +125,7 @@ class TrainingChoice:
         )
 
 
-def _measured(milliseconds: float) -> str:
+def _about(milliseconds: float) -> str:
     """A time that is known to a tenth or so."""
     return quantity(milliseconds, milliseconds / 10)
 
@@ -153,7 +153,7 @@ class TrainingPlan:
         head = f"{'strategy':<44}{'error':>9}{'buffers':>9}{'normals':>9}{'ms/step':>9}"
         rows = [
             f"{choice.strategy.name:<44}{figures(choice.error):>9}{choice.buffers:>9}"
-            f"{figures(choice.draws):>9}{_measured(choice.milliseconds):>9}"
+            f"{figures(choice.draws):>9}{_about(choice.milliseconds):>9}"
             for choice in self.choices
         ]
         return "\n".join([head, *rows, self._for])
@@ -174,7 +174,7 @@ class TrainingPlan:
         rows = "".join(
             f"<tr><td style='text-align:left'>{escape(choice.strategy.name)}</td>"
             f"<td>{figures(choice.error)}</td><td>{choice.buffers}</td><td>{figures(choice.draws)}</td>"
-            f"<td>{_measured(choice.milliseconds)}</td></tr>"
+            f"<td>{_about(choice.milliseconds)}</td></tr>"
             for choice in self.choices
         )
         return (
@@ -240,7 +240,7 @@ def plan(
 
     free: Scaling = "free" if schedule.fixed and steps <= LARGEST_DENSE else "equal"
 
-    def considered() -> Iterator[Callable[[], TrainingStrategy]]:
+    def considered_strategies() -> Iterator[Callable[[], TrainingStrategy]]:
         place = (steps, epochs, order, separation)
         yield lambda: BufferedToeplitz.fit(*place, buffers=buffers)
         if epochs == 1 or steps <= LARGEST_DENSE:
@@ -251,5 +251,8 @@ def plan(
         if steps <= _MOST_FOR_OCTAVE:
             yield lambda: Octave.fit(*place, scaling=free)
 
-    found = [TrainingChoice(make(), promised, bound, dimension, sampler) for make in considered()]
+    found = [
+        TrainingChoice(make(), promised, bound, dimension, sampler)
+        for make in considered_strategies()
+    ]
     return TrainingPlan(tuple(sorted(found, key=lambda choice: choice.error)))

@@ -410,7 +410,7 @@ class PoissonBatches(Sampler):
         """See `Sampler.batch`."""
         tile = Tile(self._check_step(step), 1, 0, self.examples)
         self._taken = True
-        words = self._source.packed(Address(0, 0), tile, "<u8")[0]
+        words = self._source.words_of_tile(Address(0, 0), tile, "<u8")[0]
         return np.flatnonzero(words < self._below)
 
 
@@ -469,14 +469,14 @@ class GivenBatches(Sampler):
                     )
                 before.append(step)
         if order == "fixed":
-            self._schedule = self._fixed(seen, unit, check_integer("epochs", epochs, 1))
+            self._schedule = self._fix(seen, unit, check_integer("epochs", epochs, 1))
         else:
             times = max(map(len, seen.values()), default=1)
             gaps = (b - a for own in seen.values() for a, b in pairwise(own))
             self._schedule = Schedule(times, min(gaps, default=len(self._batches)), fixed=False)
         self.epochs = self._schedule.steps
 
-    def _fixed(self, seen: dict[Any, list[int]], unit: str, epochs: int) -> Schedule:
+    def _fix(self, seen: dict[Any, list[int]], unit: str, epochs: int) -> Schedule:
         if len(self._batches) % epochs:
             raise InvalidInput(
                 f"{len(self._batches)} steps are not {epochs} equally long epochs: give whole ones"

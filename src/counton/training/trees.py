@@ -55,7 +55,7 @@ def rebuilt(tree: Any, change: Callable[[str, Any], Any], prefix: str = "") -> A
         return type(tree)(*(inner(name, child) for name, child in named))
     if isinstance(tree, (list, tuple)):
         return type(tree)(inner(place, child) for place, child in enumerate(tree))
-    registered = _registered(tree)
+    registered = _registered_children(tree)
     if registered is None:
         raise _unknown(tree, prefix)
     parts, whole = registered
@@ -71,13 +71,13 @@ def _children(tree: Any) -> Iterator[tuple[object, Any]]:
         return iter(zip(tree._fields, tree, strict=True))
     if isinstance(tree, Sequence) and not isinstance(tree, (str, bytes)):
         return iter(enumerate(tree))
-    registered = _registered(tree)
+    registered = _registered_children(tree)
     if registered is None:
         raise _unknown(tree, "")
     return iter(registered[0])
 
 
-def _registered(tree: Any) -> tuple[list[tuple[object, Any]], Any] | None:
+def _registered_children(tree: Any) -> tuple[list[tuple[object, Any]], Any] | None:
     """Children of a node of a kind that is registered with JAX, and what puts them together."""
     jax = sys.modules.get("jax")
     if jax is None:

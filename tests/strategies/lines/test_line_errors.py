@@ -98,7 +98,7 @@ def test_solutions_of_fewer_cells_start_longer_lines(
     """Two steps lead within 0.5% of the proven bound."""
     taken = []
     root = search._square_root
-    search._solved.cache_clear()
+    search._fixed_point.cache_clear()
 
     def counted(matrix: Any) -> Any:
         taken.append(len(matrix))
@@ -106,9 +106,9 @@ def test_solutions_of_fewer_cells_start_longer_lines(
 
     monkeypatch.setattr(search, "_square_root", counted)
     monkeypatch.setattr(search, "_gap", lambda cells: 1e-4 if cells <= 256 else 5e-3)
-    search._solved(kind(900))
+    search._fixed_point(kind(900))
     assert taken.count(900) <= 2
-    search._solved.cache_clear()
+    search._fixed_point.cache_clear()
 
 
 def test_few_queries_on_many_cells() -> None:
@@ -208,7 +208,7 @@ def blas_threads() -> set[int]:
 def test_searches_take_one_thread_and_give_the_others_back(
     find: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    search._solved.cache_clear()  # another test may have solved the same
+    search._fixed_point.cache_clear()  # another test may have solved the same
     seen = []
     gram = AllRanges.gram
     times = AllRanges.gram_times

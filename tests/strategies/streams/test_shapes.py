@@ -13,7 +13,7 @@ from counton.errors import InvalidInput
 from counton.strategies import KAry
 from counton.strategies.base import Metric, Norm
 from counton.strategies.lines import Hats
-from counton.strategies.streams.shapes import Shape, beyond, shaped, shapes
+from counton.strategies.streams.shapes import Shape, beyond, shapes, strategies_of_shape
 from counton.strategies.streams.solved import Solved
 
 METRICS: tuple[Metric, Metric] = ("mean", "max")
@@ -71,7 +71,7 @@ GAUSSIAN: dict[Metric, dict[int, float]] = {
 
 
 def strategy(horizon: int, metric: Metric = "mean") -> Solved:
-    [found] = shaped(horizon, metric=metric)
+    [found] = strategies_of_shape(horizon, metric=metric)
     return found
 
 
@@ -98,25 +98,27 @@ def test_totals_and_counts_of_steps_alike() -> None:
     # Mean variance of all of them at epsilon 1.
     stated = {20: 9.66, 365: 36.63, 1024: 51.43, 8760: 99.72, 30_000: 140.4, 2**20: 319.07}
     for horizon, most in stated.items():
-        [found] = shaped(horizon, release="both")
+        [found] = strategies_of_shape(horizon, release="both")
         ours, of_totals = (
             2 * one.released_variance("mean", "both") for one in (found, strategy(horizon))
         )
         assert found.sensitivity(1) == 1.0
         assert ours <= min(most, of_totals)
-    assert shaped(20, metric="max", release="both") == shaped(20, metric="max")
-    assert shaped(20, release="windows") == ()
+    assert strategies_of_shape(20, metric="max", release="both") == strategies_of_shape(
+        20, metric="max"
+    )
+    assert strategies_of_shape(20, release="windows") == ()
 
 
 @pytest.mark.parametrize("metric", ["mean", "max"])
 def test_matrices_for_gaussian_noise(metric: Metric) -> None:
     for horizon, stated in GAUSSIAN[metric].items():
-        [found] = shaped(horizon, 2, metric)
+        [found] = strategies_of_shape(horizon, 2, metric)
         assert math.sqrt(variance(found, metric, norm=2)) <= stated
         matrix = found.line.matrix()
         norms = np.sqrt((matrix.astype(np.float64) ** 2).sum(axis=0)) / 2**found.lattice_bits
         assert np.abs(norms - 1).max() < 2e-5
-    assert shaped(1025, 2, metric) == ()
+    assert strategies_of_shape(1025, 2, metric) == ()
 
 
 @pytest.mark.parametrize("horizon", [2, 3, 7, 40, 64, 365, 1000, 5000, 30_000, 200_000, 10**7])
@@ -136,7 +138,7 @@ def test_every_horizon_is_served() -> None:
     horizons = {int(2 ** (k / 9)) for k in range(9, 9 * 21)} | {last}
     for horizon in sorted(horizons):
         assert strategy(horizon).horizon == horizon
-    assert shaped(1) == shaped(last + 1) == ()
+    assert strategies_of_shape(1) == strategies_of_shape(last + 1) == ()
 
 
 def test_up_to_64_steps_trees_with_subtraction_are_not_better() -> None:
@@ -170,6 +172,6 @@ def test_a_shape_survives_json() -> None:
 
 def test_unknown_choices_are_refused() -> None:
     with pytest.raises(InvalidInput, match="horizon is 0"):
-        shaped(0)
+        strategies_of_shape(0)
     with pytest.raises(InvalidInput, match="release is 'all'"):
-        shaped(8, release="all")  # type: ignore[arg-type]
+        strategies_of_shape(8, release="all")  # type: ignore[arg-type]

@@ -136,7 +136,7 @@ def test_division_by_floats_is_that_by_integers(
     ]
     if spread == 2**60:  # beyond int64 in units of 2^-24 there is nothing to compare
         expected = [[(x + 2**63) % 2**64 - 2**63 for x in row] for row in expected]
-    assert block_tree._divided(drawn, weights).tolist() == expected
+    assert block_tree._quotients(drawn, weights).tolist() == expected
 
 
 @pytest.mark.parametrize("strategy", [SOLVED[1], SOLVED[2], Solved(line(33))], ids=repr)

@@ -15,7 +15,7 @@ from counton.strategies.training import (
     Octave,
     training_schedule,
 )
-from counton.strategies.training.buffered import fitted
+from counton.strategies.training.buffered import fit_buffers
 from counton.strategies.training.toeplitz import ToeplitzTraining
 
 THETA, THETAHAT = (0.9971, 0.96, 0.66), (0.9871, 0.877, 0.265)
@@ -276,7 +276,7 @@ def test_a_step_beyond_the_run_is_refused() -> None:
 def test_buffers_that_gain_nothing_are_left_out() -> None:
     assert [BufferedToeplitz.fit(steps).buffers for steps in (1, 2, 3, 5)] == [1, 1, 1, 2]
     assert BufferedToeplitz.fit(2, 2).buffers == 1
-    theta, thetahat = fitted(1, Schedule(1, 1, True), 2)
+    theta, thetahat = fit_buffers(1, Schedule(1, 1, True), 2)
     assert len(theta) == len(thetahat)
 
 

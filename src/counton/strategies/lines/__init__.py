@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from counton.lazy import loader
-from counton.strategies.base import exported
+from counton.strategies.base import exported_classes
 
 if TYPE_CHECKING:
     from counton.strategies.lines.base import LineStrategy as LineStrategy
@@ -93,4 +93,4 @@ def public_line_strategies() -> tuple[type[LineStrategy], ...]:
     """
     from counton.strategies.lines.base import LineStrategy
 
-    return exported(sys.modules[__name__], LineStrategy)  # type: ignore[type-abstract]
+    return exported_classes(sys.modules[__name__], LineStrategy)  # type: ignore[type-abstract]

@@ -44,7 +44,7 @@ NAMES = tuple(_BUILDERS)
 
 
 @lru_cache(maxsize=64)
-def built(name: str, asked: Workload, norm: Norm, bits: int) -> LineStrategy:
+def build(name: str, asked: Workload, norm: Norm, bits: int) -> LineStrategy:
     """The strategy of that name for a workload."""
     return _BUILDERS[name](asked, norm, bits)
 
@@ -52,7 +52,7 @@ def built(name: str, asked: Workload, norm: Norm, bits: int) -> LineStrategy:
 @lru_cache(maxsize=256)
 def total_variance(name: str, asked: Workload, norm: Norm, bits: int) -> float:
     """Its total variance over the workload, in units of one draw's."""
-    strategy = built(name, asked, norm, bits)
+    strategy = build(name, asked, norm, bits)
     if not isinstance(strategy, Dense):
         return asked.total(strategy)
     with one_thread():

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from counton.arrays import Floats, Integers, integers_from_text, integers_to_text
 from counton.errors import InvalidInput
-from counton.exact import check_integer, unmasked
+from counton.exact import check_integer, without_mask
 from counton.strategies.base import LARGEST_DENSE, Norm
 from counton.strategies.lines.least_squares import NormalEquations, OwnCells
 from counton.strategies.lines.one_thread import on_one_thread
@@ -42,7 +42,7 @@ class Dense(OwnCells):
     sources = ("optimal",)
 
     def __init__(self, matrix: NDArray[Any], name: str, formula: str | None = None) -> None:
-        matrix = unmasked(matrix, "the matrix")
+        matrix = without_mask(matrix, "the matrix")
         matrix = np.asarray(matrix)
         if matrix.ndim != 2 or matrix.dtype.kind not in "iu":
             raise InvalidInput(
@@ -354,13 +354,15 @@ class _DenseEquations(NormalEquations):
         inner = covariance[1:, 1:]
         inner[...] = cho_solve((self._factor, True), np.eye(cells))
         self._cells = inner.diagonal().copy()
-        self.floor = precision if precision.min() > 0 else self._proven(gram, len(rest), inner)
+        self.floor = (
+            precision if precision.min() > 0 else self._proven_bound(gram, len(rest), inner)
+        )
         np.cumsum(inner, axis=0, out=inner)
         np.cumsum(inner, axis=1, out=inner)
         self._joint = covariance
 
     @staticmethod
-    def _proven(gram: Floats, rows: int, inverse: Floats) -> Floats:
+    def _proven_bound(gram: Floats, rows: int, inverse: Floats) -> Floats:
         """A number below all eigenvalues of G.
 
         Rump, "Verification of positive definiteness" (BIT 46, 2006): where Cholesky's method gets

@@ -129,7 +129,7 @@ class Dyadic(LineStrategy):
             sums[-1] = above[-1]  # the prefix of everything is made of the root alone
         return sums
 
-    def _used(self, weights: Floats) -> Iterator[Floats]:
+    def _node_weights(self, weights: Floats) -> Iterator[Floats]:
         """By level, leaves first: the weight with which queries (queries, cells) read each node.
 
         They read a node all of whose cells they weigh alike, unless that is so of its parent.
@@ -150,7 +150,7 @@ class Dyadic(LineStrategy):
 
     def reads(self, weights: Floats) -> Floats:
         """See `LineStrategy.reads`."""
-        return np.concatenate(list(self._used(weights)), axis=1)
+        return np.concatenate(list(self._node_weights(weights)), axis=1)
 
     def answer(self, measured: Integers, low: Integers, high: Integers) -> Integers:
         """Sums over the intervals [low, high): of the largest nodes they are made of.
@@ -206,7 +206,7 @@ class Dyadic(LineStrategy):
 
     def functional_variance(self, weights: Floats) -> float:
         """See `LineStrategy.functional_variance`."""
-        return math.fsum(float((used**2).sum()) for used in self._used(weights))
+        return math.fsum(float((used**2).sum()) for used in self._node_weights(weights))
 
     def subsets_variance(self, asked: RandomSubsets) -> float:
         """Expected number of pieces of one random set."""

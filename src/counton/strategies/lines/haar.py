@@ -159,9 +159,9 @@ class Haar(LineStrategy):
 
     def estimate(self, measured: NDArray[Any]) -> Floats:
         """See `LineStrategy.estimate`; the cascade from the root down."""
-        return self.cascaded(lambda rows: measured[rows.start : rows.stop], measured.shape[1:])
+        return self.run_cascade(lambda rows: measured[rows.start : rows.stop], measured.shape[1:])
 
-    def cascaded(self, read: Any, shape: tuple[int, ...] = ()) -> Floats:
+    def run_cascade(self, read: Any, shape: tuple[int, ...] = ()) -> Floats:
         """The cascade over measurements which ``read(rows)`` provides a stretch at a time.
 
         Memory: the result and one array of half its size.

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from counton.arrays import Floats, Integers, integers_from_text, integers_to_text
 from counton.errors import InvalidInput, is_text
-from counton.exact import check_integer, check_integers, check_sequence, quoted, shown
+from counton.exact import check_integer, check_integers, check_sequence, quoted, shorten
 from counton.strategies.base import Norm, check_norm
 from counton.strategies.lines.least_squares import NormalEquations, OwnCells
 
@@ -104,13 +104,13 @@ class Hats(OwnCells):
         hats = 0
         for spacing, given in zip(self.spacings, amplitudes, strict=True):
             knots = _knots(self.cells, spacing)
-            self._amplitudes.append(_checked(given, len(knots), self.bits, self.cells))
+            self._amplitudes.append(_check_amplitudes(given, len(knots), self.bits, self.cells))
             self._levels.append(_level(self.cells, knots, self._amplitudes[-1], hats))
             hats += len(knots)
         self.rows = hats
         self.measurements = hats + self.cells
         #: Each cell's own weight, int64.
-        self.own: Integers = self._left()
+        self.own: Integers = self._leftover()
 
     @classmethod
     def rounded(
@@ -223,7 +223,7 @@ class Hats(OwnCells):
             )
         return strategy
 
-    def _left(self) -> Integers:
+    def _leftover(self) -> Integers:
         """What the hats leave of every cell's weight."""
         unit, spent = 1 << self.bits, np.zeros(self.cells, np.int64)
         for level in self._levels:
@@ -405,7 +405,7 @@ def _knots(cells: int, spacing: int | tuple[int, ...]) -> Integers:
     knots = np.array(spacing, np.int64)
     if len(knots) < 2 or (np.diff(knots) < 1).any() or not knots[-2] < cells <= knots[-1]:
         raise InvalidInput(
-            f"knots of a level over {cells} cells are {shown(spacing)}; give increasing "
+            f"knots of a level over {cells} cells are {shorten(spacing)}; give increasing "
             f"integers from 0 on, of which the last, and no other, is {cells} or more"
         )
     return knots
@@ -428,7 +428,7 @@ def _row(name: str, given: Any, cells: int) -> NDArray[Any]:
         return np.array(None)
 
 
-def _checked(amplitudes: Any, knots: int, bits: int, cells: int) -> Integers:
+def _check_amplitudes(amplitudes: Any, knots: int, bits: int, cells: int) -> Integers:
     array = _row("amplitude", amplitudes, cells)
     if array.shape != (knots,) or array.dtype.kind not in "iu":
         raise InvalidInput(
@@ -618,13 +618,13 @@ class _HatEquations(NormalEquations):
         scaled = np.empty((len(right), self._strategy.rows))
         for part in _slices(len(right), rows):
             scaled[part] = self._strategy.over(right[part] / self._precision)
-        hats = np.ascontiguousarray(self._eliminated(np.ascontiguousarray(scaled.T)).T)
+        hats = np.ascontiguousarray(self._solve(np.ascontiguousarray(scaled.T)).T)
         found = np.empty_like(right)
         for part in _slices(len(right), rows):
             found[part] = (right[part] - self._strategy.under(hats[part])) / self._precision
         return found
 
-    def _eliminated(self, right: Floats) -> Floats:
+    def _solve(self, right: Floats) -> Floats:
         """K^-1 right, (hats, lines); in place."""
         own = self._own.tolist()
         if right.shape[1] == 1:
@@ -638,7 +638,7 @@ class _HatEquations(NormalEquations):
         return right
 
     def _eliminated_alone(self, own: list[int], right: list[float]) -> list[float]:
-        """`_eliminated` of one line: for so few numbers a loop is faster than arrays."""
+        """`_solve` of one line: for so few numbers a loop is faster than arrays."""
         others = self._others.tolist()
         ratios = self._ratios.tolist()
         for hat, theirs, each in zip(own, others, ratios, strict=True):

@@ -287,7 +287,7 @@ def best_branching(workload: Workload, norm: Norm) -> tuple[tuple[int, ...], Flo
     error, radices, weights = min(found, key=lambda entry: entry[0])
     for place in range(min(2, len(radices) - 1)):
         for radix in branching:
-            changed = _completed(cells, (*radices[:place], radix, *radices[place + 1 : -1]))
+            changed = _complete_radices(cells, (*radices[:place], radix, *radices[place + 1 : -1]))
             other, others = _weigh(workload, changed, norm)
             if other < error:
                 error, radices, weights = other, changed, others
@@ -304,14 +304,14 @@ def good_trees(workload: Workload, norm: Norm) -> list[tuple[tuple[int, ...], Fl
     cells = workload.cells
     found = dict([best_branching(workload, norm)])
     for low in _WIDE:
-        trees = sorted({_completed(cells, (low, radix, 64)) for radix in _WIDE})
+        trees = sorted({_complete_radices(cells, (low, radix, 64)) for radix in _WIDE})
         tried = {radices: _weigh(workload, radices, norm) for radices in trees}
         least = min(tried, key=lambda radices: tried[radices][0])
         found[least] = tried[least][1]
     return sorted(found.items(), key=lambda entry: entry[0])
 
 
-def _completed(cells: int, radices: Sequence[int]) -> tuple[int, ...]:
+def _complete_radices(cells: int, radices: Sequence[int]) -> tuple[int, ...]:
     """Lower radices as far as they are needed, and a top that reaches all cells."""
     kept: list[int] = []
     left = cells
@@ -324,9 +324,9 @@ def _completed(cells: int, radices: Sequence[int]) -> tuple[int, ...]:
 
 def _uniform(cells: int, branching: Sequence[int]) -> list[tuple[int, ...]]:
     """Trees of one branching factor, and the line without a tree if it is short."""
-    found = {_completed(cells, (radix,) * 64) for radix in branching}
+    found = {_complete_radices(cells, (radix,) * 64) for radix in branching}
     if cells <= _LARGEST_FAMILY:
-        found.add(_completed(cells, ()))
+        found.add(_complete_radices(cells, ()))
     return sorted(found)
 
 

@@ -66,7 +66,7 @@ def optimal_gaussian(workload: Workload, bits: int = LATTICE_BITS) -> Dense:
     """
     _refuse_long(workload, LARGEST_DENSE, "Gaussian")
     with one_thread():
-        inner, _ = _solved(workload)
+        inner, _ = _fixed_point(workload)
         root = np.sqrt(inner.diagonal())  # of M^1/2 X M^1/2: leaves X with ones on the diagonal
         measured = inner / root[:, None] / root
         factor = np.asarray(np.linalg.cholesky(measured).T, dtype=np.float64)
@@ -87,11 +87,11 @@ def optimal_laplace(workload: Workload, bits: int = LATTICE_BITS) -> Dense:
     _refuse_long(workload, LARGEST_LAPLACE, "Laplace")
     with one_thread():
         trials = [
-            _improved(workload, _rows_above(workload, *tree) + _FIRST_SPRINKLE, _TRIAL_STEPS)
+            _improve(workload, _rows_above(workload, *tree) + _FIRST_SPRINKLE, _TRIAL_STEPS)
             for tree in good_trees(workload, 1)
         ]
         best = min(trials, key=lambda trial: trial[0])[1]
-        _, rows = _improved(workload, np.maximum(best, _SPRINKLE), _STEPS)
+        _, rows = _improve(workload, np.maximum(best, _SPRINKLE), _STEPS)
         own = 1 / (1 + rows.sum(axis=0))
         matrix = _rounded_columns(np.vstack([np.diag(own), rows * own]), 1, bits)
         return Dense(matrix[matrix.any(axis=1)], "optimal")
@@ -106,7 +106,7 @@ def gaussian_bound(workload: Workload) -> float:
     """
     _refuse_long(workload, LARGEST_DENSE, "Gaussian")
     with one_thread():
-        root = np.sqrt(_solved(workload)[1])
+        root = np.sqrt(_fixed_point(workload)[1])
         trace = float(np.trace(_square_root(root[:, None] * workload.gram() * root)))
     return trace**2 / float((root**2).sum())
 
@@ -121,13 +121,13 @@ def _refuse_long(workload: Workload, most: int, noise: str) -> None:
 
 
 @lru_cache(maxsize=1)
-def _solved(workload: Workload) -> tuple[Floats, Floats]:
+def _fixed_point(workload: Workload) -> tuple[Floats, Floats]:
     """S and mu by fixed-point iteration, from the solution on fewer cells if there is one."""
     cells = workload.cells
-    gram = _ridged(workload.gram())
+    gram = _add_ridge(workload.gram())
     multipliers = np.full(cells, 1 / cells)
     if isinstance(workload, NamedWorkload) and cells > 2 * _COARSE:
-        multipliers = _finer(_solved(type(workload)(_COARSE))[1], cells)
+        multipliers = _finer(_fixed_point(type(workload)(_COARSE))[1], cells)
     best: tuple[float, Floats, Floats] | None = None
     for _ in range(_iterations(cells)):
         root = np.sqrt(multipliers)
@@ -167,12 +167,12 @@ def _iterations(cells: int) -> int:
     return 100 if cells <= 2 * _COARSE else 12 if cells <= LARGEST_DENSE // 2 else 4
 
 
-def _ridged(gram: Floats) -> Floats:
+def _add_ridge(gram: Floats) -> Floats:
     cells = len(gram)
     return np.asarray(gram + np.eye(cells) * (np.trace(gram) / cells * _RIDGE))
 
 
-def _mirrored(matrix: Floats) -> bool:
+def _is_mirrored(matrix: Floats) -> bool:
     return len(matrix) > 2 and bool(
         np.allclose(matrix, matrix[::-1, ::-1], rtol=1e-9, atol=1e-12 * float(matrix.max()))
     )
@@ -180,7 +180,7 @@ def _mirrored(matrix: Floats) -> bool:
 
 def _square_root(matrix: Floats) -> Floats:
     """Positive square root; a matrix that is its own mirror image splits into halves."""
-    if not _mirrored(matrix):
+    if not _is_mirrored(matrix):
         return _eigen_root(matrix)
     size = len(matrix)
     half, odd = divmod(size, 2)
@@ -226,7 +226,7 @@ def _rows_above(workload: Workload, radices: Sequence[int], weights: Floats) -> 
     return above if len(above) else np.zeros((1, tree.cells))
 
 
-def _improved(workload: Workload, rows: Floats, steps: int) -> tuple[float, Floats]:
+def _improve(workload: Workload, rows: Floats, steps: int) -> tuple[float, Floats]:
     """Least logarithm of the error that so many steps of L-BFGS find, and its rows."""
     from scipy.optimize import minimize
 

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput
-from counton.exact import unmasked
+from counton.exact import without_mask
 from counton.strategies.base import LARGEST_DENSE
 from counton.strategies.lines.tree_law import TreeLaw, level_sizes
 
@@ -433,7 +433,7 @@ class Queries(Workload):
     costly = True
 
     def __init__(self, matrix: ArrayLike) -> None:
-        matrix = unmasked(matrix, "the workload")
+        matrix = without_mask(matrix, "the workload")
         try:
             weights = np.array(matrix, dtype=np.float64)
         except (TypeError, ValueError):

@@ -106,25 +106,27 @@ class BlockTree:
 
     # ---------------------------------------------------------------------------- integers
 
-    def _measured(self, field: NodeNoise, own: Integers, level: int, nodes: range) -> Integers:
+    def _measured_noise(
+        self, field: NodeNoise, own: Integers, level: int, nodes: range
+    ) -> Integers:
         """Noise of counts as measured, (nodes, coordinates), in units of 2^-24."""
         drawn = field.run(1 + level, nodes).reshape(len(nodes), -1)
         per_block = self.widths[-1] // self.widths[level]
         first, stop = nodes.start // per_block, -(-nodes.stop // per_block)
         weights = np.repeat(self.shares[level] * own[first:stop], per_block)
-        return _divided(drawn, weights[nodes.start - first * per_block :][: len(nodes), None])
+        return _quotients(drawn, weights[nodes.start - first * per_block :][: len(nodes), None])
 
     def _children(self, field: NodeNoise, own: Integers, level: int, nodes: range) -> Integers:
-        """What `_measured` says of the children of nodes of a level above 0."""
+        """What `_measured_noise` says of the children of nodes of a level above 0."""
         radix = self.radices[level - 1]
         children = range(nodes.start * radix, nodes.stop * radix)
-        return self._measured(field, own, level - 1, children)
+        return self._measured_noise(field, own, level - 1, children)
 
     def _estimates(self, level: int, measured: Integers | None, below: Integers) -> Integers:
         """Of nodes' counts, from their own measurement if any, which they overwrite, and below it
         what is known of their children.
         """
-        sums = _added(below, self.radices[level - 1])
+        sums = _sum_children(below, self.radices[level - 1])
         if measured is None:
             return sums
         weight, mask = self._of_children[level], (1 << _WEIGHT_BITS) - 1
@@ -142,11 +144,13 @@ class BlockTree:
         for at in range(0, len(blocks), step := max(1, PART // (each * size))):
             some = blocks[at : at + step]
             children = range(some.start * radix, some.stop * radix)
-            below = self._measured(field, own, self.top - 1, children)
+            below = self._measured_noise(field, own, self.top - 1, children)
             if self.top > 1:
                 inner = self._children(field, own, self.top - 1, children)
                 below = self._estimates(self.top - 1, below, inner)
-            alone = self._measured(field, own, self.top, some) if self.shares[self.top] else None
+            alone = (
+                self._measured_noise(field, own, self.top, some) if self.shares[self.top] else None
+            )
             found[at : at + step] = self._estimates(self.top, alone, below)
         return found
 
@@ -165,7 +169,7 @@ class BlockTree:
             if level:
                 below = self._children(field, own, level, children)
                 found = self._estimates(level, measured, below)
-            groups, counted = found.reshape(len(totals), radix, -1), _added(found, radix)
+            groups, counted = found.reshape(len(totals), radix, -1), _sum_children(found, radix)
             added = (2 * (totals - counted) + radix) // (2 * radix)
             groups += added[:, None]
             low = steps.start // width - children.start
@@ -297,18 +301,18 @@ class BlockTree:
             part = read
 
 
-def _added(below: Integers, radix: int) -> Integers:
+def _sum_children(below: Integers, radix: int) -> Integers:
     """Sums over the children of each node: (nodes * radix, n) to (nodes, n)."""
     return np.asarray(np.einsum("ijk->ik", below.reshape(-1, radix, below.shape[1])))
 
 
-def _divided(drawn: Integers, weights: Integers) -> Integers:
+def _quotients(drawn: Integers, weights: Integers) -> Integers:
     """drawn / weights in units of 2^-24, a half rounded up: floor(2^24 drawn / weight + h).
 
     h is a half, or less by 1 / (2 weight) for odd weights. By float64, of whose results those that
     lie near a half are computed again.
 
-    >>> (_divided(np.array([[4], [5], [8]]), np.array([[4], [4], [3]])) / 2**24).round(3).tolist()
+    >>> (_quotients(np.array([[4], [5], [8]]), np.array([[4], [4], [3]])) / 2**24).round(3).tolist()
     [[1.0], [1.25], [2.667]]
     """
     found = np.empty(drawn.shape, np.int64)
@@ -322,7 +326,7 @@ def _divided(drawn: Integers, weights: Integers) -> Integers:
 
 
 def _divide(drawn: Integers, weights: Integers, found: Integers, scratch: Floats) -> None:
-    """See `_divided`: numbers of which the second-level cache holds all that is made of them."""
+    """See `_quotients`: numbers of which the second-level cache holds all that is made of them."""
     real, shifted = scratch[:, : len(drawn)]
     # Integers to floats and back by their bits, which is faster than casts and as exact.
     np.add(drawn, _SHIFTED, out=found)
@@ -346,7 +350,7 @@ def _divide(drawn: Integers, weights: Integers, found: Integers, scratch: Floats
 
 
 def _divided_exactly(drawn: Integers, weights: Integers) -> Integers:
-    """`_divided`, by integers alone."""
+    """`_quotients`, by integers alone."""
     whole, rest = np.divmod(drawn, weights)
     rest <<= INNER_BITS
     rest += weights // 2

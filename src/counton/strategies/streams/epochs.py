@@ -92,7 +92,7 @@ class _Epoch(LookAhead):
             width = size // radix
             whole, rest = divmod(steps, size)
             total += float(own) * (
-                whole * _gathered(size, width, radix) + _gathered(rest, width, radix)
+                whole * _gathered_sum(size, width, radix) + _gathered_sum(rest, width, radix)
             )
             size = width
         return total
@@ -128,7 +128,7 @@ def _squares(count: int) -> float:
     return float(Fraction(count * (count + 1) * (2 * count + 1), 6))
 
 
-def _gathered(steps: int, width: int, radix: int) -> float:
+def _gathered_sum(steps: int, width: int, radix: int) -> float:
     """Sum of c + y^2 - (c + y)^2 / k over the first steps of a node, c + y of its children over."""
     whole, rest = divmod(steps, width)
     counted = width * (whole * (whole - 1) // 2) + whole * (rest + 1)

@@ -99,7 +99,7 @@ class Expiring(StreamStrategy):
         Raises:
             InvalidInput: always; see ``column_until``.
         """
-        self._unbounded()
+        self._refuse_without_end()
 
     def column_until(self, step: int, last: int) -> tuple[Node, ...]:
         """Intervals an item enters, as far as releases up to ``last`` read them.
@@ -121,7 +121,7 @@ class Expiring(StreamStrategy):
         Raises:
             InvalidInput: always; the message names the guarantees this strategy gives.
         """
-        self._unbounded()
+        self._refuse_without_end()
 
     def squared_sensitivity(self) -> Fraction:
         """Refused: it is infinite over an endless stream.
@@ -129,9 +129,9 @@ class Expiring(StreamStrategy):
         Raises:
             InvalidInput: always; the message names the guarantees this strategy gives.
         """
-        self._unbounded()
+        self._refuse_without_end()
 
-    def _unbounded(self) -> NoReturn:
+    def _refuse_without_end(self) -> NoReturn:
         raise InvalidInput(
             f"{self!r} has no finite sensitivity, because the stream never ends: use ExpiringDP or "
             f"ExpiringZCDP, whose loss grows with the age of an item, or a strategy with a horizon"

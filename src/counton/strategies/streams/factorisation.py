@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from counton.arrays import Floats, integers_from_text, integers_to_text
 from counton.errors import InvalidInput
-from counton.exact import check_integer, unmasked
+from counton.exact import check_integer, without_mask
 from counton.strategies.base import LARGEST_DENSE, Node
 from counton.strategies.lines.dense import Dense
 from counton.strategies.streams.solved import Solved
@@ -56,7 +56,7 @@ class Factorisation(Solved):
     sources = ("matrices", "own")
 
     def __init__(self, matrix: ArrayLike, bits: int | None = None) -> None:
-        real = _checked(matrix)
+        real = _check_matrix(matrix)
         with np.errstate(over="ignore"):
             largest = float(np.abs(real).sum(axis=0).max())
         if bits is None:
@@ -198,10 +198,10 @@ class Factorisation(Solved):
         )
 
 
-def _checked(matrix: ArrayLike) -> Floats:
+def _check_matrix(matrix: ArrayLike) -> Floats:
     """C as finite float64."""
     try:
-        found = np.asarray(unmasked(matrix, "the matrix"))
+        found = np.asarray(without_mask(matrix, "the matrix"))
     except InvalidInput:
         raise
     except ValueError:

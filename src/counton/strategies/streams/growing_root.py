@@ -57,13 +57,13 @@ from counton.strategies.streams.normalised_sqrt import (
     PRIME_OFFSET,
     NormalisedSqrt,
     ShortSeries,
-    discounted,
+    discounted_sums,
     mixture_of_powers,
     powers_of,
     running_sums,
 )
 from counton.strategies.streams.series import convolve, fft_length
-from counton.strategies.streams.square_root import by_blocks, floored
+from counton.strategies.streams.square_root import by_blocks, floor_all
 from counton.strategies.streams.staircase import Dividing, Staircase
 
 #: The root never has more nodes: its series is exact up to here.
@@ -408,7 +408,7 @@ class _Releases:
         rounded = (np.abs(own) + self._passed[:, None]) * ((depth + 24) * 1.01 * 2.0**-53)
         guard = cell * (of_s + rounded) + (1 + np.abs(cells)) * 2.0**-50
         released = np.empty(z.shape, np.int64)
-        for row, column in floored(cells, guard, released):
+        for row, column in floor_all(cells, guard, released):
             at = first + int(row)
             released[row, column] = root.beginning(at).decide(all_before(at, int(column)))
         self._last_s, self._last_w = s[-1:], w[-1:]
@@ -957,7 +957,7 @@ class GrowingSquareRoot(StreamStrategy):
 
 
 @lru_cache(maxsize=1)
-def _shipped() -> tuple[Integers, Floats]:
+def _load_shipped() -> tuple[Integers, Floats]:
     """Nodes, and variances of the root's releases there (``make growing``)."""
     text = files("counton.strategies.streams").joinpath("growing_root.json").read_text("utf-8")
     known = json.loads(text)
@@ -972,7 +972,7 @@ def _between_known(nodes: Integers) -> Floats:
     >>> _between_known(np.array([2**14, 2**20])).round(4).tolist()
     [21.4709, 36.7794]
     """
-    known, variances = _shipped()
+    known, variances = _load_shipped()
     found = np.empty(len(nodes))
     for level, span in _spans(int(nodes.max(initial=0)) + 1):
         some = (nodes >= span.start) & (nodes < span.stop)
@@ -1028,5 +1028,5 @@ def _variances_of_long_rows(d: Floats, q: Floats) -> Floats:
     cross[1:] = (a[1] - sum(weight for _, weight in rule)) * (d * q)[:-1]
     for power, weight in rule:
         seen = powers_of(power, horizon)
-        cross[1:] += weight * discounted(d * with_q(a[: len(seen)] * seen), power)[:-1]
+        cross[1:] += weight * discounted_sums(d * with_q(a[: len(seen)] * seen), power)[:-1]
     return np.cumsum(2 * d * cross + d**2 * with_q(a**2))

@@ -368,7 +368,7 @@ class KAry(StreamStrategy):
             for level in reversed(range(self.height)):
                 values = self._expand_rows(field, level, windows[level], values)
             return values
-        return _joined(self.noise_parts(field, steps), (len(steps), *field.shape))
+        return _concatenate(self.noise_parts(field, steps), (len(steps), *field.shape))
 
     def noise_parts(self, field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:
         """See `StreamStrategy.noise_parts`: higher levels are computed once for all steps."""
@@ -379,7 +379,7 @@ class KAry(StreamStrategy):
         values = np.zeros((1, *field.shape), np.int64)
         for level in reversed(range(1, self.height)):
             shape = (len(windows[level]), *field.shape)
-            values = _joined(self._expand(field, level, windows[level], values), shape)
+            values = _concatenate(self._expand(field, level, windows[level], values), shape)
         yield from self._expand(field, 0, steps, values)
 
     def _windows(self, steps: range) -> list[range]:
@@ -444,7 +444,7 @@ class KAry(StreamStrategy):
         return out
 
 
-def _joined(parts: Iterator[NDArray[np.int64]], shape: tuple[int, ...]) -> NDArray[np.int64]:
+def _concatenate(parts: Iterator[NDArray[np.int64]], shape: tuple[int, ...]) -> NDArray[np.int64]:
     """Parts one after the other in an array of this shape."""
     out = np.empty(shape, np.int64)
     at = 0

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput
-from counton.exact import check_integer, check_integers, shown
+from counton.exact import check_integer, check_integers, shorten
 from counton.laws import Law
 from counton.strategies.base import (
     CHUNK,
@@ -180,8 +180,8 @@ class LookAhead(StreamStrategy):
             )
         if math.prod(self.radices) > LARGEST_HORIZON:
             raise InvalidInput(
-                f"nodes of the highest level would have {shown(math.prod(self.radices))} steps; at "
-                f"most 2^62 are possible: leave out some of the radices {list(self.radices)}"
+                f"nodes of the highest level would have {shorten(math.prod(self.radices))} steps; "
+                f"at most 2^62 are possible: leave out some of the radices {list(self.radices)}"
             )
         #: Number of levels.
         self.height = len(self.weights)
@@ -440,9 +440,9 @@ class LookAhead(StreamStrategy):
 
             if not last:
                 return child(False)
-            return mixed(count, trees.widths[level - 1], steps[level], child)
+            return mixed_error(count, trees.widths[level - 1], steps[level], child)
 
-        def mixed(count: int, width: int, held: int, child: Callable[[bool], float]) -> float:
+        def mixed_error(count: int, width: int, held: int, child: Callable[[bool], float]) -> float:
             """Over so many children, of which the last is cut short."""
             if count == 1:
                 return child(True)
@@ -456,7 +456,7 @@ class LookAhead(StreamStrategy):
             for count, width in zip(trees.counts, trees.widths, strict=True)
         ]
         top = self.height - 1
-        found = mixed(
+        found = mixed_error(
             trees.counts[top],
             trees.widths[top],
             self.horizon,

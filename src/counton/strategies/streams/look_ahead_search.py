@@ -192,12 +192,12 @@ def best_shape(asked: ShapeQuestion) -> tuple[tuple[int, ...], tuple[int, ...]]:
     comparisons; there is nothing else here.
     """
     search = _Search(asked)
-    best = search.weighed((), (1.0,), rounds=1)
+    best = search.improve_weights((), (1.0,), rounds=1)
     begin = []
     for radix in _FIRST_RADICES[asked.norm]:
         levels = 1
         while search.fits((radix,) * levels):
-            begin.append(search.weighed((radix,) * levels, (1.0,) * (levels + 1), rounds=6))
+            begin.append(search.improve_weights((radix,) * levels, (1.0,) * (levels + 1), rounds=6))
             levels += 1
     begin.sort()
     for start in begin:
@@ -205,7 +205,7 @@ def best_shape(asked: ShapeQuestion) -> tuple[tuple[int, ...], tuple[int, ...]]:
             best = min(best, search.nearby(start))
     _, radices, weights = best
     unit = 2**WEIGHT_BITS / weights[0]
-    return radices, search.polished(
+    return radices, search.polish(
         radices, [max(1, math.floor(weight * unit + 0.5)) for weight in weights]
     )
 
@@ -236,20 +236,20 @@ class _Search:
                 while True:
                     radices = list(best[1])
                     for group, step in way:
-                        _moved(radices, groups[group], step)
+                        _move(radices, groups[group], step)
                     if min(radices) < 2 or not self.fits(radices):
                         break
-                    found = self.weighed(tuple(radices), best[2], rounds=4)
+                    found = self.improve_weights(tuple(radices), best[2], rounds=4)
                     if not found[0] < best[0] * (1 - 1e-9):
                         break
                     best, moving = found, True
-        return self.weighed(best[1], best[2], rounds=8)
+        return self.improve_weights(best[1], best[2], rounds=8)
 
     def fits(self, radices: Sequence[int]) -> bool:
         """Whether a node of the highest level with a child less would not hold all steps."""
         return math.prod(radices[:-1]) * (radices[-1] - 1) < self._horizon
 
-    def polished(self, radices: tuple[int, ...], weights: list[int]) -> tuple[int, ...]:
+    def polish(self, radices: tuple[int, ...], weights: list[int]) -> tuple[int, ...]:
         """Integer weights of which no single one is better one larger or smaller."""
         if self._metric == "max" and (len(radices) > _POLISHED or self._asked.release == "windows"):
             return tuple(weights)
@@ -272,7 +272,7 @@ class _Search:
                 weights[level] -= step
         return tuple(weights)
 
-    def weighed(
+    def improve_weights(
         self, radices: tuple[int, ...], weights: tuple[float, ...], rounds: int
     ) -> _Weighed:
         """Better weights for these radices, from some to begin with; and their error.
@@ -360,7 +360,7 @@ def _alone(radices: Sequence[int]) -> list[float]:
     return [*loads, left]
 
 
-def _moved(radices: list[int], places: range, step: int) -> None:
+def _move(radices: list[int], places: range, step: int) -> None:
     """Make one of several radices larger or smaller, and keep them alike."""
     values = [radices[place] for place in places]
     wanted = min(values) if step > 0 else max(values)

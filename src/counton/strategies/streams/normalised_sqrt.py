@@ -34,7 +34,7 @@ from counton.strategies.streams.series import DIGIT_BITS, convolve, exact_convol
 from counton.strategies.streams.square_root import (
     SqrtToeplitz,
     by_blocks,
-    floored,
+    floor_all,
     square_root_coefficients,
 )
 
@@ -299,7 +299,7 @@ class NormalisedSqrt(StreamStrategy):
         of_sums = np.abs(sums).max(axis=1) + error
         guard = cell * largest * 1.001 * (error + of_sums * (depth + 8) * 2.0**-53)
         guard = guard[:, None] + (1 + np.abs(cells)) * 2.0**-50
-        for row, column in floored(cells, guard, released):
+        for row, column in floor_all(cells, guard, released):
             released[row, column] = self.decide(z[: steps[row], column])
 
     def decide(self, z: NDArray[np.int64]) -> int:
@@ -385,17 +385,17 @@ def _variances_of_long_rows(d: Floats) -> Floats:
         first = np.cumsum(a[: len(seen)] * seen)
         found = d * first[-1]
         found[: len(seen)] = d[: len(seen)] * first
-        cross[1:] += weight * discounted(found, power)[:-1]
+        cross[1:] += weight * discounted_sums(found, power)[:-1]
     return np.cumsum(2 * d * cross + d**2 * np.cumsum(a**2))
 
 
-def discounted(x: Floats, power: float) -> Floats:
+def discounted_sums(x: Floats, power: float) -> Floats:
     """Running sums of positive numbers, all that came before multiplied by ``power`` at each step.
 
     Block by block, such that no power in a block leaves float64, and that one block further on
     nothing of it is left.
 
-    >>> discounted(np.array([8.0, 0.0, 1.0]), 0.5).tolist()
+    >>> discounted_sums(np.array([8.0, 0.0, 1.0]), 0.5).tolist()
     [8.0, 4.0, 3.0]
     """
     width = min(max(2, int(-300 / math.log(power))), len(x))

@@ -41,7 +41,7 @@ from counton.strategies.base import (
     nodes_per_chunk,
 )
 from counton.strategies.participation import Schedule
-from counton.strategies.streams.octave_columns import Columns, interpolated, matrix, shipped
+from counton.strategies.streams.octave_columns import Columns, interpolate, load_shipped, matrix
 
 #: What is released are multiples of 2^-10, unless whole numbers are wanted.
 _FRACTION_BITS = 10
@@ -65,7 +65,7 @@ _PLACES = 13
 #: How the weights of the nodes P - 2 .. P + 2 around a step become those of Q - 2 .. Q + 2 on the
 #: next level, where P = 2 Q or P = 2 Q + 1; in units of 1/16.
 CLIMB = tuple(
-    interpolated(np.eye(5, dtype=np.int64), -2, range(odd - 2, odd + 3)).T for odd in (0, 1)
+    interpolate(np.eye(5, dtype=np.int64), -2, range(odd - 2, odd + 3)).T for odd in (0, 1)
 )
 #: A step reads its own node; a difference also the one before it.
 _STEP, _DIFFERENCE = (0, 0, 1, 0, 0), (0, -1, 1, 0, 0)
@@ -242,7 +242,7 @@ class Octave(StreamStrategy):
         found: list[int] = []
         known: dict[int, int] = {}
         for j in range(1, schedule.steps):
-            level = min(self.columns.shared(j * schedule.apart), self._grid.upper)
+            level = min(self.columns.first_shared_level(j * schedule.apart), self._grid.upper)
             if level not in known:
                 known[level] = self.columns.largest(2, level)
             found.append(known[level])
@@ -307,17 +307,17 @@ class Octave(StreamStrategy):
                     rest[some, distance:] = 0.0
                 total += (shared**2 * own).sum(axis=1)
                 total += (rest**2 * self._own(level, earlier[:, None] + around)).sum(axis=1)
-                reads[1] = _climbed(reads[1], earlier)
+                reads[1] = _climb(reads[1], earlier)
             else:
                 total += (reads[0] ** 2 * own).sum(axis=1)
-            reads[0] = _climbed(reads[0], later)
+            reads[0] = _climb(reads[0], later)
         return total
 
     def overall_variance(self, metric: Metric) -> float:
         """The mean over all steps exactly, the largest beyond 2^16 steps within 1e-4 of it."""
         check_metric(metric)
         if metric == "mean":
-            return self._summed(_STEP) / self.horizon
+            return self._sum_of_variances(_STEP) / self.horizon
         if self.horizon <= _ENUMERATED:
             return float(self.variance(range(1, self.horizon + 1)).max())
         return self._largest(_STEP)
@@ -327,12 +327,12 @@ class Octave(StreamStrategy):
         check_metric(metric)
         first = float(self.variance([1])[0])
         if metric == "mean":
-            return (first + self._summed(_DIFFERENCE)) / self.horizon
+            return (first + self._sum_of_variances(_DIFFERENCE)) / self.horizon
         if self.horizon <= _ENUMERATED:
             return super().overall_window_variance("max")
         return max(first, self._largest(_DIFFERENCE))
 
-    def _summed(self, read: tuple[int, ...]) -> float:
+    def _sum_of_variances(self, read: tuple[int, ...]) -> float:
         """Sum of the variances over all steps: of releases, or of differences from the second on.
 
         At every level the nodes 2 to the left up to 2 to the right of a node P are read by all
@@ -446,16 +446,16 @@ class Octave(StreamStrategy):
         size = nodes_per_chunk(field.shape, PART)
         base = min(_APART, size.bit_length() - 1, len(self._grid.nodes) - 1)
         nothing = np.zeros((0, *field.shape), np.int64)
-        every = self._needed(range(steps.start, steps.stop), 0)
+        every = self._needed_nodes(range(steps.start, steps.stop), 0)
         high = self._down(field, nothing, 0, every[base:], base)
         if base == 0:
             yield high
             return
         for at in range(0, len(steps), size):
-            needed = self._needed(steps[at : at + size], 0)[:base]
+            needed = self._needed_nodes(steps[at : at + size], 0)[:base]
             yield self._down(field, high, every[base].start, needed, 0)
 
-    def _needed(self, nodes: range, level: int) -> list[range]:
+    def _needed_nodes(self, nodes: range, level: int) -> list[range]:
         """Nodes of a level, and all those above from which they are interpolated."""
         needed = [nodes]
         for there in self._grid.nodes[level + 1 :]:
@@ -480,12 +480,12 @@ class Octave(StreamStrategy):
             # Rounding twice, each time down after half a unit was added, is done at once.
             half = 1 << coarser >> 1
             if at < upper:
-                noise = interpolated(above, first, nodes, 1 << bits - 4)
+                noise = interpolate(above, first, nodes, 1 << bits - 4)
                 noise += drawn
                 noise += (1 << bits - 1) + (half << bits)
                 noise >>= bits + coarser
             else:
-                noise = interpolated(above, first, nodes)  # in units of 1/16
+                noise = interpolate(above, first, nodes)  # in units of 1/16
                 start = self._grid.nodes[at].start
                 own = self.weights[at - upper][nodes.start - start : nodes.stop - start]
                 weights = own.reshape(column)
@@ -495,7 +495,7 @@ class Octave(StreamStrategy):
         return above
 
 
-def _climbed(read: Floats, nodes: Integers) -> Floats:
+def _climb(read: Floats, nodes: Integers) -> Floats:
     """Weights with which steps read the nodes around theirs, one level up."""
     climbed = np.empty_like(read)
     for odd, climb in enumerate(CLIMB):
@@ -506,7 +506,7 @@ def _climbed(read: Floats, nodes: Integers) -> Floats:
 
 def _shipped_weights(grid: _Grid, metric: Metric) -> list[Integers]:
     """Weights of the upper levels, from the shape searched with the nearest number of levels."""
-    known = shipped()["weights"][metric]
+    known = load_shipped()["weights"][metric]
     nearest = min(known, key=lambda upper: (abs(int(upper) - grid.upper), int(upper)))
     counts = [len(nodes) for nodes in grid.nodes[grid.upper :]]
     held = integers_from_text(known[nearest][str(grid.length >> grid.upper)], (sum(counts),))

@@ -1,7 +1,7 @@
 """Why Octave is private: for every step a column of one possible C, and how long columns are.
 
 Levels l = 0, 1, .., L; node j of level l stands at time j 2^l. The noise of a level is
-N_l = z_l + U N_(l+1), where U interpolates (`interpolated`), and a release reads N_0. For *any*
+N_l = z_l + U N_(l+1), where U interpolates (`interpolate`), and a release reads N_0. For *any*
 numbers g_0, g_1, .., g_L with g_0(t) = 1 from step i on and 0 before, and g_(L+1) = 0, the column
 
     C e_i = (g_0 - U g_1, g_1 - U g_2, .., g_L)
@@ -61,7 +61,7 @@ class Tables(NamedTuple):
 
 
 @lru_cache(maxsize=1)
-def shipped() -> dict[str, Any]:
+def load_shipped() -> dict[str, Any]:
     """What ``octave.json`` holds."""
     return dict(json.loads(files(__package__).joinpath(_FILE).read_text(encoding="ascii")))
 
@@ -69,11 +69,11 @@ def shipped() -> dict[str, Any]:
 @lru_cache(maxsize=1)
 def tables() -> Tables:
     """The tables that are shipped."""
-    lowest = integers_from_text(shipped()["lowest"], (1 << LOWEST, LOWEST - 1, 2 * REACH))
-    return Tables(lowest, integers_from_text(shipped()["inside"], (1 << CHOOSING, 2 * REACH)))
+    lowest = integers_from_text(load_shipped()["lowest"], (1 << LOWEST, LOWEST - 1, 2 * REACH))
+    return Tables(lowest, integers_from_text(load_shipped()["inside"], (1 << CHOOSING, 2 * REACH)))
 
 
-def interpolated(above: Integers, first: int, nodes: range, times: int = 1) -> Integers:
+def interpolate(above: Integers, first: int, nodes: range, times: int = 1) -> Integers:
     """16 U g, so many times, at some nodes of a level, from g at the nodes of the next one.
 
     Even nodes read three nodes above, (U g)(2q) = (3 g(q-1) + 10 g(q) + 3 g(q+1)) / 16, odd ones
@@ -85,7 +85,7 @@ def interpolated(above: Integers, first: int, nodes: range, times: int = 1) -> I
         nodes: of the level below.
         times: a factor.
 
-    >>> interpolated(np.array([0, 1, 0]), 4, range(7, 14)).tolist()
+    >>> interpolate(np.array([0, 1, 0]), 4, range(7, 14)).tolist()
     [0, 3, 8, 10, 8, 3, 0]
     """
     # From the parent before the first node's on; an odd first node comes with the one before it.
@@ -155,7 +155,7 @@ class Columns:
             table = tables().lowest[step % (1 << LOWEST), level - 1]
         else:
             table = tables().inside[(step >> (level - CHOOSING)) % (1 << CHOOSING)]
-        table = _rounded(table, TABLE_BITS - self._bits)
+        table = _round_bits(table, TABLE_BITS - self._bits)
         inside = table[np.clip(place + REACH - 1, 0, 2 * REACH - 1)]
         return np.where(place > REACH, self._unit, np.where(place <= -REACH, 0, inside))
 
@@ -166,7 +166,7 @@ class Columns:
         if nodes is not None:
             around = range(max(around.start, nodes.start), min(around.stop, nodes.stop))
         parents = range((around.start >> 1) - 1, (around.stop - 1 >> 1) + 2)
-        above = interpolated(self.g(level + 1, step, parents), parents.start, around)
+        above = interpolate(self.g(level + 1, step, parents), parents.start, around)
         return around, 16 * self.g(level, step, around) - above
 
     def column(self, step: int) -> list[tuple[int, int, int]]:
@@ -222,7 +222,7 @@ class Columns:
         for level, of_level in enumerate(g):
             column: Integers = 16 * of_level
             if level + 1 < len(g):
-                column -= interpolated(g[level + 1], nodes[level + 1].start, nodes[level])
+                column -= interpolate(g[level + 1], nodes[level + 1].start, nodes[level])
             columns.append(weights[level][:, None] * column)
         return columns
 
@@ -237,14 +237,14 @@ class Columns:
         return int((upper + self.below(norm, start)).max())
 
     @staticmethod
-    def shared(lag: int) -> int:
+    def first_shared_level(lag: int) -> int:
         """The first level on which two columns so many steps apart can have a node in common.
 
         Up to the upper levels column i has no nodes but those from 49 before i >> level to 50
         after it.
 
-        >>> Columns.shared(99), Columns.shared(100), Columns.shared(799)
-        (0, 1, 3)
+        >>> [Columns.first_shared_level(lag) for lag in (99, 100, 799)]
+        [0, 1, 3]
         """
         return (lag // (_SUPPORT[0] + _SUPPORT[1] + 1)).bit_length()
 
@@ -279,10 +279,10 @@ class Columns:
 
 def matrix(below: range, above: range) -> Floats:
     """U as a matrix from the nodes of one level to those of the level below."""
-    found = interpolated(np.eye(len(above), dtype=np.int64), above.start, below)
+    found = interpolate(np.eye(len(above), dtype=np.int64), above.start, below)
     return np.asarray(found / 16.0)
 
 
-def _rounded(values: Integers, bits: int) -> Integers:
+def _round_bits(values: Integers, bits: int) -> Integers:
     """Values divided by 2^bits, to the nearest."""
     return (values + (1 << bits >> 1)) >> bits

@@ -159,7 +159,7 @@ class Shape(NamedTuple):
         return np.asarray((2 * mixed + cells) // (2 * cells))
 
 
-def shaped(
+def strategies_of_shape(
     horizon: int, norm: Norm = 1, metric: Metric = "mean", release: ReleaseForm = "totals"
 ) -> tuple[Solved, ...]:
     """What is known to serve so many steps with the least variance, if anything does.
@@ -176,7 +176,7 @@ def shaped(
     Raises:
         InvalidInput: the horizon is below 1, or unknown choices.
 
-    >>> [strategy] = shaped(365)
+    >>> [strategy] = strategies_of_shape(365)
     >>> strategy.sensitivity(1), round(2 * strategy.overall_variance("mean"), 1)
     (1.0, 62.4)
     """

@@ -716,22 +716,22 @@ class _BlockSums(Reader):
         strategy, line = self._strategy, self._strategy.line
         cells, size = line.cells, math.prod(self._field.shape)
         rows = self._field.run(0, range(line.rows)).reshape(line.rows, size)
-        known = self._known(range(cells), size)
+        known = self._own_knowledge(range(cells), size)
         sums = np.zeros((cells + 1, size), np.int64)
         for at in range(0, size, width := max(1, _SOLVED // cells)):
             part = slice(at, at + width)
-            sums[1:, part] = self._solved(rows[:, part].T, known[:, part].T).T
+            sums[1:, part] = self._solve_rows(rows[:, part].T, known[:, part].T).T
         del strategy
         return sums
 
-    def _known(self, blocks: range, size: int) -> Integers:
+    def _own_knowledge(self, blocks: range, size: int) -> Integers:
         """What blocks know of themselves: z of a cell's own row, or their trees' estimates."""
         strategy = self._strategy
         if not strategy.radices:
             return self._field.run(1, blocks).reshape(len(blocks), size)
         return strategy.tree.roots(self._field, strategy.line.own, blocks)
 
-    def _solved(self, rows: Integers, known: Integers) -> Integers:
+    def _solve_rows(self, rows: Integers, known: Integers) -> Integers:
         strategy, line = self._strategy, self._strategy.line
         system = strategy._system
         factor, weights, bits = strategy._equation_weights

@@ -122,7 +122,9 @@ def by_blocks(
     return released.reshape(len(steps), *field.shape)
 
 
-def floored(cells: Floats, guard: Floats, released: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+def floor_all(
+    cells: Floats, guard: Floats, released: NDArray[np.int64]
+) -> Iterator[tuple[int, int]]:
     """Write floor(cells), turned over, and yield where floats known within ``guard`` leave two."""
     low = np.floor(cells - guard)
     released[:] = low.astype(np.int64).T
@@ -336,7 +338,7 @@ class SqrtToeplitz(StreamStrategy):
         cell = 2.0 ** (self.fraction_bits - self.lattice_bits)
         cells = sums * cell + float(_OFFSET)
         guard = (cell * error)[:, None] + (1 + np.abs(cells)) * 2.0**-51
-        for row, column in floored(cells, guard, released):
+        for row, column in floor_all(cells, guard, released):
             released[row, column] = self._decide(z[: steps[row], column])
 
     def sums(self, reals: Floats, few: Sequence[int] | None = None) -> tuple[Floats, Floats]:

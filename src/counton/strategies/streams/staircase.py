@@ -125,7 +125,7 @@ class Dividing:
         seen = min(start, _NEAR)
         past = self._halves[start - seen : start].reshape(seen, 2 * cells)
         sums = far + (stairs.before[:count, _NEAR - seen :] @ past).reshape(count, 2, cells)
-        wanted = self._shared(sums)
+        wanted = self._sum_halves(sums)
         half, above = 2.0**stairs.half, stairs.half - stairs.point
         wanted[:, 0] += z >> above
         wanted[:, 1] += (z & (1 << above) - 1) << stairs.point
@@ -135,7 +135,7 @@ class Dividing:
         found[:, 0] = np.floor(first / half)
         found[:, 1] = np.rint(first - found[:, 0] * half)
         within = stairs.within[:count, :count] @ found.reshape(count, 2 * cells)
-        missing = wanted + self._shared(within.reshape(count, 2, cells)) - found
+        missing = wanted + self._sum_halves(within.reshape(count, 2, cells)) - found
         found[:, 1] += np.rint(near @ (missing[:, 0] * half + missing[:, 1]))
         carried = np.floor(found[:, 1] / half)
         found[:, 0] += carried
@@ -143,7 +143,7 @@ class Dividing:
         self._halves[start : start + count] = found
         self.steps += count
 
-    def _shared(self, sums: Floats) -> Floats:
+    def _sum_halves(self, sums: Floats) -> Floats:
         """Sums of both halves over 2^bits, rounded down."""
         unit = 2.0**-self._stairs.bits
         whole = np.floor(sums[:, 0] * unit)

@@ -113,7 +113,7 @@ class Subtrees:
             self.depths = (0, *(1,) * self.top)
         self.by_depth: list[list[_Pair]] = [[(Fraction(1, w**2),) * 2 for w in self.weights]]
         for _ in range(max(self.depths)):
-            self.by_depth.append(self._improved(self.by_depth[-1]))
+            self.by_depth.append(self._improve(self.by_depth[-1]))
         self.variances = [self.by_depth[self.depths[i]][i] for i in range(len(self.weights))]
         self.spreads = self._sums(self.variances)
         if self.radices:
@@ -148,7 +148,7 @@ class Subtrees:
             for (whole, last), (own, tail) in zip(self.children, variances, strict=False)
         ]
 
-    def _improved(self, variances: Sequence[_Pair]) -> list[_Pair]:
+    def _improve(self, variances: Sequence[_Pair]) -> list[_Pair]:
         """Of the best combinations of a node's measurement and its children's estimates."""
         improved = [(Fraction(1, self.weights[0] ** 2),) * 2]
         if self._own is not None:
@@ -164,7 +164,7 @@ class Subtrees:
         """N of measured roots, ``(n, *shape)``, and what was drawn for it."""
         own = field.run(self.top, nodes)
         if self.top == 0:
-            return _divided(own, self.weights[0]), Below(0, (), (), ())
+            return _divide(own, self.weights[0]), Below(0, (), (), ())
         sums, below = self.totals(field, nodes)
         return self._estimates(self.top, self.depths[-1], nodes.start, own, sums), below
 
@@ -229,8 +229,8 @@ class Subtrees:
         first, stop = node * radix, min((node + 1) * radix, self.counts[level - 1])
         if level == 1:
             drawn = field.run(0, range(first, stop))
-            groups = _divided(drawn, self.weights[0])
-            sums = _divided(drawn.sum(axis=0), self.weights[0])
+            groups = _divide(drawn, self.weights[0])
+            sums = _divide(drawn.sum(axis=0), self.weights[0])
         else:
             depth = self.depths[level - 1]
             groups = np.stack(
@@ -247,7 +247,7 @@ class Subtrees:
         """An estimate of one node, that reads so many levels below: ``(*shape,)``."""
         own = field.run(level, range(node, node + 1))
         if depth == 0:
-            return _divided(own[0], self.weights[level])
+            return _divide(own[0], self.weights[level])
         sums = self._sums_below(field, level, node, depth)
         (found,) = self._estimates(level, depth, node, own, sums[None])
         return np.asarray(found)
@@ -258,7 +258,7 @@ class Subtrees:
         below = range(node * radix, min((node + 1) * radix, self.counts[level - 1]))
         if depth == 1:
             added: Integers = field.run(level - 1, below).sum(axis=0)
-            return _divided(added, self.weights[level - 1])
+            return _divide(added, self.weights[level - 1])
         sums = np.zeros(field.shape, np.int64)
         for child in below:
             sums += self._estimate(field, level - 1, child, depth - 1)
@@ -279,11 +279,11 @@ class Subtrees:
             radix = self.radices[at]
             if at == base:
                 grouped = own.reshape(-1, radix, *own.shape[1:])
-                sums.append(_divided(_added(grouped), self.weights[at]))
+                sums.append(_divide(_sum_children(grouped), self.weights[at]))
                 continue
             found.append(self._estimates(at, at - base, first, own, sums[-1]))
             grouped = found[-1].reshape(-1, radix, *own.shape[1:])
-            sums.append(_added(grouped))
+            sums.append(_sum_children(grouped))
         return Below(base, tuple(drawn), tuple(sums), tuple(found))
 
     def _run(self, field: NodeNoise, level: int, first: int, stop: int) -> Integers:
@@ -349,7 +349,7 @@ class Subtrees:
                     level - 1, self.depths[level - 1], child, own.drawn[-1], inner.sums[-1]
                 )
             groups = found.reshape(count, radix, *found.shape[1:]).copy()
-            self._share(level, first + at, totals[part] - _added(groups), groups)
+            self._share(level, first + at, totals[part] - _sum_children(groups), groups)
             starts = np.zeros_like(groups)
             np.cumsum(groups[:, :-1], axis=1, out=starts[:, 1:])
             starts += before[part][:, None]
@@ -401,9 +401,9 @@ class Subtrees:
             if exact:
                 np.left_shift(values, FRACTION_BITS - bits, out=values)
             else:
-                values = _divided(values, self.weights[0])
+                values = _divide(values, self.weights[0])
             groups = values.reshape(-1, radix, *shape)
-            counted = sums[part] if exact else _added(groups)
+            counted = sums[part] if exact else _sum_children(groups)
             added = self._share(1, first + at, totals[part] - sums[part], groups)
             # Each family goes on where it should, not where rounding has brought the one before.
             starts = before[part].copy()
@@ -449,17 +449,17 @@ def depths_of(radices: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(depths)
 
 
-def _added(groups: Integers) -> Integers:
+def _sum_children(groups: Integers) -> Integers:
     """Sums over the children: ``(n, k, *shape)`` to ``(n, *shape)``."""
     added: Integers = np.einsum("ij...->i...", groups)
     return added
 
 
-def _divided(drawn: Integers, weight: int) -> Integers:
+def _divide(drawn: Integers, weight: int) -> Integers:
     """z / weight in units of 2^-16, rounded; a change by a multiple of the weight changes only that
     multiple.
 
-    >>> (_divided(np.array([4, 5, 8]), 4) / 2**16).tolist()
+    >>> (_divide(np.array([4, 5, 8]), 4) / 2**16).tolist()
     [1.0, 1.25, 2.0]
     """
     bits = weight.bit_length() - 1

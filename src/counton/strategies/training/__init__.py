@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from counton.lazy import loader
-from counton.strategies.base import exported
+from counton.strategies.base import exported_classes
 
 if TYPE_CHECKING:
     from counton.strategies.training.banded import (
@@ -59,4 +59,4 @@ def public_training_strategies() -> tuple[type[TrainingStrategy], ...]:
     """
     from counton.strategies.training.base import TrainingStrategy
 
-    return exported(sys.modules[__name__], TrainingStrategy)  # type: ignore[type-abstract]
+    return exported_classes(sys.modules[__name__], TrainingStrategy)  # type: ignore[type-abstract]

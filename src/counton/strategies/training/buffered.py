@@ -26,7 +26,7 @@ from counton.errors import InvalidInput
 from counton.exact import check_integer
 from counton.strategies.participation import Schedule
 from counton.strategies.training.base import LARGEST_STEPS, Tap, training_schedule
-from counton.strategies.training.scaling import balanced
+from counton.strategies.training.scaling import balance
 from counton.strategies.training.sensitivity import gram_of_schedules
 from counton.strategies.training.toeplitz import Scaling, ToeplitzTraining, check_shares
 
@@ -111,7 +111,7 @@ class BufferedToeplitz(ToeplitzTraining):
         buffers = min(buffers, max(1, steps // 2))
         if scaling not in ("none", "equal", "free"):
             raise InvalidInput(f"scaling is {scaling!r}; it must be 'none', 'equal' or 'free'")
-        theta, thetahat = fitted(steps, schedule, buffers)
+        theta, thetahat = fit_buffers(steps, schedule, buffers)
         strategy = cls(steps, theta, thetahat, schedule)
         if scaling == "none":
             return strategy
@@ -123,8 +123,8 @@ class BufferedToeplitz(ToeplitzTraining):
             start = np.array(
                 [(1 - a, 1 - b) for a, b in zip(best.theta, best.thetahat, strict=True)]
             )
-            v = _refitted(steps, schedule, best.shares, start.reshape(-1))
-            other = cls(steps, *interlaced(v), schedule).scaled(scaling)
+            v = _refit(steps, schedule, best.shares, start.reshape(-1))
+            other = cls(steps, *interlace(v), schedule).scaled(scaling)
             if other.rmse >= best.rmse:
                 break
             best = other
@@ -223,7 +223,7 @@ def search_bounds(buffers: int) -> list[tuple[float, float]]:
     return [(-40.0, 3.0)] + [(-9.0, 4.0)] * (2 * buffers - 1)
 
 
-def interlaced(v: Floats) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def interlace(v: Floats) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Theta and thetahat; zeros are rounded to float32, in which buffers decay, if they may be."""
     v = np.minimum(v, 1 - 1e-12)
     theta, thetahat = 1 - v[0::2], 1 - v[1::2]
@@ -234,7 +234,7 @@ def interlaced(v: Floats) -> tuple[tuple[float, ...], tuple[float, ...]]:
 
 
 @lru_cache(maxsize=256)
-def fitted(
+def fit_buffers(
     steps: int, schedule: Schedule, buffers: int
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Theta and thetahat of least error without step scaling."""
@@ -263,11 +263,11 @@ def fitted(
         for begin in (steps, max(steps // 16, 8))
     ]
     best = min(found, key=lambda one: float(one.fun))
-    theta, thetahat = interlaced(from_search(np.asarray(best.x, np.float64)))
+    theta, thetahat = interlace(from_search(np.asarray(best.x, np.float64)))
     if interlaces(theta, thetahat):
         return theta, thetahat
     # fewer buffers are as good: two of these fell together, or one became nothing
-    return fitted(steps, schedule, buffers - 1) if buffers > 1 else ((0.5,), (0.25,))
+    return fit_buffers(steps, schedule, buffers - 1) if buffers > 1 else ((0.5,), (0.25,))
 
 
 def _errors(v: Floats, steps: int, schedule: Schedule) -> Floats:
@@ -303,7 +303,7 @@ def _variances(zeros: Floats, outputs: Floats, constant: Floats, steps: int) -> 
     """Mean over t of sum over s <= t of b_s^2, b_s = constant + sum gamma_i thetahat_i^s."""
     gains = -outputs / zeros
 
-    def weighted(gap: Floats) -> Floats:
+    def weighted_total(gap: Floats) -> Floats:
         """Sum over t < n of (n - t) (1 - gap)^t."""
         plain = -np.expm1(steps * np.log1p(-gap)) / gap
         return np.asarray(steps / gap - (1 - gap) * plain / gap)
@@ -311,8 +311,8 @@ def _variances(zeros: Floats, outputs: Floats, constant: Floats, steps: int) -> 
     pairs = zeros[:, :, None] + zeros[:, None, :] - zeros[:, :, None] * zeros[:, None, :]
     total = (
         constant**2 * steps * (steps + 1) / 2
-        + 2 * constant * (gains * weighted(zeros)).sum(axis=1)
-        + np.einsum("ri,rj,rij->r", gains, gains, weighted(pairs))
+        + 2 * constant * (gains * weighted_total(zeros)).sum(axis=1)
+        + np.einsum("ri,rj,rij->r", gains, gains, weighted_total(pairs))
     )
     return np.asarray(total / steps)
 
@@ -339,7 +339,7 @@ def _scaled_variance(decays: Floats, outputs: Floats, inverse: Floats) -> float:
     return float(left @ added)
 
 
-def _refitted(steps: int, schedule: Schedule, shares: Floats, start: Floats) -> Floats:
+def _refit(steps: int, schedule: Schedule, shares: Floats, start: Floats) -> Floats:
     """Parameters (1 - theta, 1 - thetahat in turn) improved for step scaling with these shares."""
     from scipy.optimize import minimize
 
@@ -349,7 +349,7 @@ def _refitted(steps: int, schedule: Schedule, shares: Floats, start: Floats) -> 
         with np.errstate(all="ignore"):
             theta, thetahat = tuple((1 - poles).tolist()), tuple((1 - zeros).tolist())
             gram = gram_of_schedules(blt_coefficients(steps, theta, thetahat), schedule.apart)
-            inverse = 1 / balanced(gram, shares)
+            inverse = 1 / balance(gram, shares)
             value = _scaled_variance(1 - zeros, _residues(zeros, poles), inverse)
             return float(np.log(value) / 2) if value > 0 and np.isfinite(value) else 1e3
 

@@ -37,13 +37,13 @@ from counton.strategies.training.buffered import (
     BufferedToeplitz,
     blt_coefficients,
     from_search,
-    interlaced,
+    interlace,
     interlaces,
     search_bounds,
     search_start,
     to_search,
 )
-from counton.strategies.training.scaling import balanced, scaled_variance
+from counton.strategies.training.scaling import balance, scaled_variance
 from counton.strategies.training.sensitivity import costs_of_schedules, gram_of_schedules
 from counton.strategies.training.toeplitz import Scaling, ToeplitzTraining, check_shares
 
@@ -127,7 +127,7 @@ class Echo(ToeplitzTraining):
             raise InvalidInput(
                 f"epochs is {epochs}; Echo reads noise of earlier epochs: use BufferedToeplitz.fit"
             )
-        best = cls._made(np.array(_fitted(steps, schedule, buffers)), steps, schedule)
+        best = cls._make(np.array(_fit(steps, schedule, buffers)), steps, schedule)
         if scaling == "none":
             return best
         best = best.scaled(scaling)
@@ -135,16 +135,16 @@ class Echo(ToeplitzTraining):
             return best
         for _ in range(2):
             assert best.shares is not None
-            x = _refitted(best, steps, schedule, best.shares)
-            other = cls._made(x, steps, schedule).scaled(scaling)
+            x = _refit(best, steps, schedule, best.shares)
+            other = cls._make(x, steps, schedule).scaled(scaling)
             if other.rmse >= best.rmse:
                 break
             best = other
         return best
 
     @classmethod
-    def _made(cls, x: Floats, steps: int, schedule: Schedule) -> Self:
-        return cls(steps, *interlaced(from_search(x[:-2])), float(x[-2]), float(x[-1]), schedule)
+    def _make(cls, x: Floats, steps: int, schedule: Schedule) -> Self:
+        return cls(steps, *interlace(from_search(x[:-2])), float(x[-2]), float(x[-1]), schedule)
 
     @property
     def name(self) -> str:
@@ -179,12 +179,12 @@ class Echo(ToeplitzTraining):
     def coefficients(self) -> Floats:
         """See `ToeplitzTraining.coefficients`."""
         plain = blt_coefficients(self.steps, self.theta, self.thetahat)
-        return echoed(plain, self.schedule.apart, -self.gain, self.ratio - self.gain)
+        return echo_coefficients(plain, self.schedule.apart, -self.gain, self.ratio - self.gain)
 
     def inverse(self) -> Floats:
         """See `ToeplitzTraining.inverse`."""
         plain = blt_coefficients(self.steps, self.thetahat, self.theta)
-        return echoed(plain, self.schedule.apart, self.gain, self.ratio)
+        return echo_coefficients(plain, self.schedule.apart, self.gain, self.ratio)
 
     def with_schedule(self, schedule: Schedule) -> TrainingStrategy:
         """See `TrainingStrategy.with_schedule`."""
@@ -196,7 +196,7 @@ class Echo(ToeplitzTraining):
         return self
 
 
-def echoed(plain: Floats, apart: int, gain: float, ratio: float) -> Floats:
+def echo_coefficients(plain: Floats, apart: int, gain: float, ratio: float) -> Floats:
     """Coefficients of plain(x) (1 + gain y / (1 - ratio y)), y = x^apart."""
     found = plain.copy()
     weight = gain
@@ -220,12 +220,12 @@ def _series(x: Floats, steps: int, apart: int) -> tuple[Floats, Floats]:
     theta, thetahat = tuple((1 - v[0::2]).tolist()), tuple((1 - v[1::2]).tolist())
     gain, ratio = float(x[-2]), float(x[-1])
     return (
-        echoed(blt_coefficients(steps, theta, thetahat), apart, -gain, ratio - gain),
-        echoed(blt_coefficients(steps, thetahat, theta), apart, gain, ratio),
+        echo_coefficients(blt_coefficients(steps, theta, thetahat), apart, -gain, ratio - gain),
+        echo_coefficients(blt_coefficients(steps, thetahat, theta), apart, gain, ratio),
     )
 
 
-def _descended(logs: Any, start: Floats, buffers: int, iterations: int, last: int) -> Any:
+def _descend(logs: Any, start: Floats, buffers: int, iterations: int, last: int) -> Any:
     """L-BFGS by differences, then Nelder-Mead."""
     from scipy.optimize import minimize
 
@@ -245,7 +245,7 @@ def _descended(logs: Any, start: Floats, buffers: int, iterations: int, last: in
 
 
 @lru_cache(maxsize=64)
-def _fitted(steps: int, schedule: Schedule, buffers: int) -> tuple[float, ...]:
+def _fit(steps: int, schedule: Schedule, buffers: int) -> tuple[float, ...]:
     left = np.arange(steps, 0, -1) / steps
 
     def logs(x: Floats) -> float:
@@ -256,25 +256,25 @@ def _fitted(steps: int, schedule: Schedule, buffers: int) -> tuple[float, ...]:
         allowed = abs(x[-1]) < 1 and abs(x[-1] - x[-2]) < 1
         return math.log(value) / 2 if allowed and 0 < value < math.inf else 1e3
 
-    found = [_descended(logs, start, buffers, 150, 400) for start in _start(buffers, steps)]
+    found = [_descend(logs, start, buffers, 150, 400) for start in _start(buffers, steps)]
     best = np.asarray(min(found, key=lambda one: float(one.fun)).x, np.float64)
-    if interlaces(*interlaced(from_search(best[:-2]))):
+    if interlaces(*interlace(from_search(best[:-2]))):
         return tuple(best.tolist())
     if buffers > 1:  # two of these fell together, or one became nothing
-        return _fitted(steps, schedule, buffers - 1)
+        return _fit(steps, schedule, buffers - 1)
     return (*to_search(np.array([0.5, 0.75])).tolist(), 0.1, 0.1)
 
 
-def _refitted(strategy: Echo, steps: int, schedule: Schedule, shares: Floats) -> Floats:
+def _refit(strategy: Echo, steps: int, schedule: Schedule, shares: Floats) -> Floats:
     v = np.array([[1 - a, 1 - b] for a, b in zip(strategy.theta, strategy.thetahat, strict=True)])
     start = [to_search(v.reshape(-1)), np.array([strategy.gain, strategy.ratio])]
 
     def logs(x: Floats) -> float:
         with np.errstate(all="ignore"):
             c, inverse = _series(x, steps, schedule.apart)
-            e = 1 / balanced(gram_of_schedules(c, schedule.apart), shares)
+            e = 1 / balance(gram_of_schedules(c, schedule.apart), shares)
             value = scaled_variance(inverse, e)
         return math.log(value) / 2 if 0 < value < math.inf else 1e3
 
-    found = _descended(logs, np.concatenate(start), strategy.buffers, 40, 1)
+    found = _descend(logs, np.concatenate(start), strategy.buffers, 40, 1)
     return np.asarray(found.x, np.float64)

@@ -29,7 +29,7 @@ from counton.exact import check_integer
 from counton.strategies.base import LARGEST_DENSE
 from counton.strategies.participation import Schedule
 from counton.strategies.training.base import SLACK, Tap, TrainingStrategy, training_schedule
-from counton.strategies.training.scaling import balanced, best_shares, weighted
+from counton.strategies.training.scaling import balance, best_shares, weighted_gram
 from counton.strategies.training.sensitivity import (
     by_schedule,
     fixed_squared,
@@ -112,7 +112,7 @@ class Octave(TrainingStrategy):
         best = cls(steps, _fitted_weights(steps, schedule), schedule).scaled(scaling)
         if scaling == "equal" or steps > LARGEST_SEARCH:
             return best
-        weights = _searched(steps, schedule, best.weights, best.shares)
+        weights = _search_weights(steps, schedule, best.weights, best.shares)
         return min(best, cls(steps, weights, schedule).scaled(scaling), key=lambda one: one.rmse)
 
     @property
@@ -179,11 +179,11 @@ class Octave(TrainingStrategy):
 
     @cached_property
     def _divisors(self) -> Floats:
-        return balanced(gram_of_matrix(self._full_gram, self.schedule.apart), self.shares)
+        return balance(gram_of_matrix(self._full_gram, self.schedule.apart), self.shares)
 
     def _of_steps(self) -> Floats:
         """F: see `scaling.toeplitz_weights`."""
-        return weighted(_differences(self._covariance))
+        return weighted_gram(_differences(self._covariance))
 
     def squared_sensitivity(self) -> float:
         """See `TrainingStrategy.squared_sensitivity`."""
@@ -273,10 +273,10 @@ def _fitted_weights(steps: int, schedule: Schedule) -> tuple[float, ...]:
 def _search(steps: int, schedule: Schedule) -> tuple[float, ...]:
     levels = math.ceil(math.log2(steps)) + 2 if steps > 1 else 1
     start = [1.0, *(0.78 for _ in range(levels - 2)), 1.4][:levels]
-    return _searched(steps, schedule, start, np.ones(steps))
+    return _search_weights(steps, schedule, start, np.ones(steps))
 
 
-def _searched(
+def _search_weights(
     steps: int, schedule: Schedule, start: Sequence[float], shares: Floats
 ) -> tuple[float, ...]:
     """Weights of least error with given shares; that of single steps is 1.

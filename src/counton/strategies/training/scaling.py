@@ -21,14 +21,14 @@ from counton.strategies.training.sensitivity import by_schedule, in_order
 _ITERATIONS = 200
 
 
-def balanced(gram: Floats, shares: Floats) -> Floats:
+def balance(gram: Floats, shares: Floats) -> Floats:
     """Divisors d under which every S_i costs exactly 1.
 
     Args:
         gram: |G_st| within every S_i, as `gram_of_schedules` gives it.
         shares: u, one positive number for each step.
 
-    >>> balanced(np.array([[[4.0]], [[9.0]]]), np.ones(2)).tolist()
+    >>> balance(np.array([[[4.0]], [[9.0]]]), np.ones(2)).tolist()
     [0.5, 0.3333333333333333]
     """
     rows = by_schedule(shares, len(gram))
@@ -53,7 +53,7 @@ def toeplitz_weights(inverse: Floats) -> Floats:
     for row in range(1, steps):
         products[row, row:] = products[row - 1, row - 1 : -1] + inverse[row] * inverse[row:]
         products[row:, row] = products[row, row:]
-    return weighted(products)
+    return weighted_gram(products)
 
 
 def scaled_variance(coefficients: Floats, inverse: Floats) -> float:
@@ -69,7 +69,7 @@ def scaled_variance(coefficients: Floats, inverse: Floats) -> float:
     return float(np.einsum("js,js->", sums, sums)) / steps
 
 
-def weighted(products: Floats) -> Floats:
+def weighted_gram(products: Floats) -> Floats:
     """F from K K^T, which is overwritten."""
     at = np.arange(len(products))
     products *= (len(at) - np.maximum(at[:, None], at)) / len(at)

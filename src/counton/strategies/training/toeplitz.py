@@ -12,7 +12,7 @@ from counton.arrays import Floats
 from counton.errors import InvalidInput
 from counton.strategies.participation import Schedule
 from counton.strategies.training.base import SLACK, TrainingStrategy
-from counton.strategies.training.scaling import balanced, best_shares, toeplitz_weights
+from counton.strategies.training.scaling import balance, best_shares, toeplitz_weights
 from counton.strategies.training.sensitivity import (
     fixed_squared,
     full_gram,
@@ -50,7 +50,7 @@ class ToeplitzTraining(TrainingStrategy):
     @cached_property
     def divisors(self) -> Floats | None:
         """What the noise of each step is divided by; None without scaling."""
-        return None if self.shares is None else balanced(self._gram, self.shares)
+        return None if self.shares is None else balance(self._gram, self.shares)
 
     def first_step(self, level: int, index: int) -> int:
         """See `TrainingStrategy.first_step`: a step's own normal has its number."""
@@ -112,9 +112,9 @@ class ToeplitzTraining(TrainingStrategy):
 
     def squared_sensitivity(self) -> float:
         """See `TrainingStrategy.squared_sensitivity`."""
-        return self._squared() * (1 + SLACK)
+        return self._squared_norm() * (1 + SLACK)
 
-    def _squared(self) -> float:
+    def _squared_norm(self) -> float:
         c = self.coefficients()
         monotone = bool((c >= 0).all() and (np.diff(c) <= 0).all())
         if self.divisors is None and monotone:

@@ -35,7 +35,7 @@ class Measuring:
         self.strategy, self.tree = strategy, strategy.tree
 
     @cached_property
-    def _measured(self) -> tuple[Integers, ...]:
+    def _measured_nodes(self) -> tuple[Integers, ...]:
         """For each level below the total, the nodes of which something is measured."""
         found = []
         for level, parents in enumerate(self.tree.parents):
@@ -47,7 +47,7 @@ class Measuring:
     @cached_property
     def size(self) -> int:
         """How many cells there are."""
-        return 1 + sum(map(len, self._measured))
+        return 1 + sum(map(len, self._measured_nodes))
 
     @cached_property
     def leaves(self) -> int:
@@ -89,7 +89,7 @@ class Measuring:
         """
         strategy, sums = self.strategy, self.node_sums(leaves)
         parts = [strategy.total * sums[0]]
-        for level, nodes in enumerate(self._measured):
+        for level, nodes in enumerate(self._measured_nodes):
             above = self.tree.parents[level][nodes]
             own, shared = strategy.own[level][above], strategy.shared[level][above]
             parts.append(own * sums[level + 1][:, nodes] - shared * sums[level][:, above])
@@ -128,8 +128,8 @@ class Measuring:
             parent = int(tree.parents[level - 1][node])
             size, first = (int(of[level - 1][parent]) for of in (tree.children, tree.starts))
             own = int(strategy.own[level - 1][parent])
-            measured = self._measured[level - 1]
-            begin = 1 + sum(map(len, self._measured[: level - 1]))
+            measured = self._measured_nodes[level - 1]
+            begin = 1 + sum(map(len, self._measured_nodes[: level - 1]))
             begin += int(np.searchsorted(measured, first))
             if own and size == 2:
                 found[begin] = share / own * (1.0 if node == first else -1.0)
@@ -140,7 +140,7 @@ class Measuring:
         found[0] = share / strategy.total
         return found
 
-    def shared(self, cells: Integers | Floats, bits: int) -> list[Integers]:
+    def share_to_nodes(self, cells: Integers | Floats, bits: int) -> list[Integers]:
         """Every node of one step from released cells, whole numbers that add up exactly.
 
         Args:
@@ -171,7 +171,7 @@ class Measuring:
     def differences(self, cells: Floats) -> list[Floats]:
         """By how much each child exceeds the mean of its siblings; shapes as of `estimates`."""
         tree, strategy, begin, found = self.tree, self.strategy, 1, []
-        for level, nodes in enumerate(self._measured):
+        for level, nodes in enumerate(self._measured_nodes):
             parents, children = tree.parents[level], tree.children[level]
             inner, starts = children > 0, tree.starts[level]
             y = np.zeros((len(cells), len(parents)))
