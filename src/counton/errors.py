@@ -78,6 +78,11 @@ class CountonError(Exception):
         """Names of the arguments that the message is about."""
         return tuple(dict.fromkeys(found[1] for found in _FIELD.finditer(self._message)))
 
+    @property
+    def marked(self) -> str:
+        """The message with its arguments marked, to be put into another error's."""
+        return self._message
+
     def translate(self, names: Mapping[str, str]) -> str:
         """The message with other names for the caller's arguments.
 

@@ -241,3 +241,15 @@ def test_a_statistic_that_keeps_users_exactly_says_so(tmp_path: Path) -> None:
         pass
     with pytest.raises(InvalidInput, match="keeps exactly what was counted"):
         forget(state, ANN, now=NOW)
+
+
+def test_a_file_of_all_events_goes_on_with_or_without_the_persons_rows(tmp_path: Path) -> None:
+    whole = [(ANN, 1), ("bob", 1), ("cid", 2)]
+    later = ("bob", 3), ("dan", 3)
+    for name, then in (("with", [*whole, *later]), ("without", [*whole[1:], *later])):
+        (tmp_path / name).mkdir()
+        state, events = tmp_path / name / "v.db", tmp_path / name / "all.csv"
+        all_since = {"append": False}
+        assert counted(state, rows(events, *whole), "2024-03-03", **all_since) == [2, 3]
+        forget(state, ANN, now=NOW)
+        assert counted(state, rows(events, *then), "2024-03-04", **all_since) == [2, 3, 4]

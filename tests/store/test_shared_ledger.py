@@ -63,7 +63,8 @@ def test_two_states_count_against_one_limit(ledger: str, tmp_path: Path) -> None
         begin(tmp_path / "app.db", ledger)
     said = str(refused.value)
     assert "release 'visits' asks for pure differential privacy with epsilon = 0.5" in said
-    assert "ask for at most pure differential privacy with epsilon = 0.2" in said
+    assert "is left: give at most epsilon=0.2" in said
+    assert "give at most --epsilon 0.2" in refused.value.translate({"epsilon": "--epsilon"})
     assert not list(tmp_path.glob("app.db*"))  # no state, no key
     begin(tmp_path / "app.db", ledger, guarantee=PureDP("0.2"))
     assert entries(ledger) == [(f"{n}.db", "visits", True) for n in ("web", "shop", "app")]
@@ -169,7 +170,7 @@ def test_jobs_of_a_file_share_a_ledger_beside_it(tmp_path: Path) -> None:
     jobs = load(tmp_path / "jobs.toml")
     with run(jobs["web"]):
         pass
-    with pytest.raises(BudgetExceeded, match=r"ask for at most .* 0\.4"):
+    with pytest.raises(BudgetExceeded, match=r"give at most epsilon=0\.4"):
         run(jobs["app"])
     with run(jobs["app"].having(epsilon="0.4", unit="event")):
         pass
