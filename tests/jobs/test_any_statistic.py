@@ -247,7 +247,7 @@ def test_where_users_are_in_more_groups_than_count_all_words_say_so(tmp_path: Pa
     job = made("distinct", tmp_path, rows).having(by="page", domain="home,shop", epsilon=1000)
     for most, words, counted in ((1, "(each in the first group alone)", [1, 1]), (2, "", [1, 2])):
         with run(job.having(most=most, name=f"{most}")) as outcome:
-            assert outcome.definition.subject == f"number of users {words}".strip()
+            assert outcome.definition.subject == f"number of distinct users {words}".strip()
             released = cells_of(outcome)
             assert released.own.estimates[-1].tolist() == counted
             assert ("each in the first" in released.methods()) == bool(words)
