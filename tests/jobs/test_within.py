@@ -137,3 +137,55 @@ def test_what_does_not_go_with_it_is_refused(
     with pytest.raises((InvalidInput, StateError), match=words):
         run(job.having(**more))
     assert not Path(str(job.state)).exists()
+
+
+REPORT = """
+[report.shop]
+events = "shop.csv"
+state = "shop.db"
+time = "time"
+every = "1d"
+from = "2024-03-01"
+steps = 12
+within = "{within}"
+
+[report.shop.visits]
+statistic = "count"
+within = 100
+
+[report.shop.sales]
+statistic = "sum"
+value = "paid"
+lower = 0
+upper = 100
+resolution = 1
+"""
+
+
+def test_a_report_says_how_accurate_one_of_its_numbers_has_to_be(tmp_path: Path) -> None:
+    """One part is held at its own bound, so that more of a larger budget goes to the other."""
+    file = tmp_path / "report.toml"
+    file.write_text(REPORT.format(within="sales=2000"))
+    planned = planned_job(load(file)["shop"])
+    halves = {one.what: one.halfwidths[-1] for one in planned.numbers}
+    assert 0.98 * 2000 < halves["sales"] <= 2000
+    assert 0.98 * 100 < halves["visits"] <= 100
+    file.write_text(REPORT.format(within="visits=50"))
+    with pytest.raises(InvalidInput, match=r"a number is off by [12]\.\d+ times as much"):
+        planned_job(load(file)["shop"])
+
+
+@pytest.mark.parametrize("line", ["simple = true", 'metric = "max"', 'strategy = "binary"'])
+def test_bounds_of_a_report_are_kept_with_the_planned_strategy_alone(
+    line: str, tmp_path: Path
+) -> None:
+    """Its budget is shared for that one: with another its numbers would be off by more."""
+    file = tmp_path / "report.toml"
+    text = REPORT.replace('within = "{within}"', "epsilon = 2")
+    file.write_text(text)
+    first = planned_job(load(file)["shop"]).numbers[0]
+    assert first.what == "visits"
+    assert first.halfwidths[-1] <= 100
+    file.write_text(text.replace("epsilon = 2", f"epsilon = 2\n{line}"))
+    with pytest.raises(InvalidInput, match="kept with the strategy that is chosen by itself"):
+        planned_job(load(file)["shop"])

@@ -467,6 +467,34 @@ def _check_within(request: Job) -> None:
             )
 
 
+#: What arranges the noise of a report otherwise than its budget is shared for, and what is usual.
+_ARRANGED = {
+    "simple": (False,),
+    "strategy": (None, "auto"),
+    "metric": (None, "mean"),
+    "release": (None, "totals"),
+    "around": (None,),
+}
+
+
+def _check_bounds_of_parts(statistic: Statistic, request: Job) -> None:
+    """Refuse another arrangement of the noise than that for which a report's bounds are kept.
+
+    Raises:
+        InvalidInput: naming it.
+    """
+    if not getattr(statistic, "within", None):
+        return
+    for name, usual in _ARRANGED.items():
+        value = getattr(request, name)
+        if value not in usual:
+            raise InvalidInput(
+                f"{field(name, value if isinstance(value, str | int) else None)} does not go with "
+                f"{field('within')} of a statistic of a report, which is kept with the strategy "
+                f"that is chosen by itself; leave one of them out"
+            )
+
+
 def _enough(asked: Asked) -> Guarantee:
     """The least guarantee with which the last release is as accurate as it is wanted.
 
@@ -784,6 +812,7 @@ def define(asked: Asked) -> Definition:
     assert asked.statistic is not None
     assert asked.parts is not None
     statistic, domain = asked.statistic, _with_other(request, asked.domain)
+    _check_bounds_of_parts(statistic, request)
     cut = _cut(asked)
     if domain is not None:
         statistic = _by_group(statistic, domain, request, cut)

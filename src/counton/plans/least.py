@@ -234,9 +234,9 @@ def least_guarantee(
         high = min(low + stride, highest)
     if error_at(high) > within:
         raise InvalidInput(
-            f"{field('within', figures(within))} cannot be reached: with {least} = "
-            f"{text(_loss_at(highest))}, which protects nothing, it is {figures(error_at(highest))}"
-            f"; ask for less accuracy"
+            f"{field('within')} cannot be reached: with {least} = {text(_loss_at(highest))}, which "
+            f"protects nothing, a number is off by {figures(error_at(highest) / within)} times as "
+            f"much; ask for less accuracy"
         )
     while high - low > 1:
         middle = _between(low, high, error_at, within)

@@ -529,7 +529,8 @@ class Report(Tallied):
         last = horizon or best.strategy.longest or 1
         reading = planned_reading(source, terms, last, self.rows)
         own = reading if of == name else self.reading_of(name, reading)
-        return _widest(own) / halfwidth(reading.release)
+        cell = halfwidth(reading.release)
+        return _widest(own) / cell if cell else 1.0  # with next to no noise all is exact
 
     def halfwidths_of_parts(
         self, terms: StreamTerms, step: int, level: float, rows: int | None, over: int | None
