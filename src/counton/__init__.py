@@ -25,6 +25,7 @@ from counton.lazy import loader
 if TYPE_CHECKING:
     from counton.errors import CountonError as CountonError
     from counton.jobs import Job as Job
+    from counton.jobs import inspect as inspect
     from counton.jobs import read as read
     from counton.jobs import release as release
     from counton.mechanisms import Counter as Counter
@@ -89,6 +90,7 @@ _HOME = {
     "TopK": "counton.statistics",
     "Triangles": "counton.statistics",
     "Job": "counton.jobs",
+    "inspect": "counton.jobs",
     "plan": "counton.plans",
     "read": "counton.jobs",
     "release": "counton.jobs",
@@ -125,6 +127,7 @@ __all__ = [
     "Sum",
     "TopK",
     "Triangles",
+    "inspect",
     "plan",
     "read",
     "release",
@@ -133,7 +136,7 @@ __all__ = [
 if find_spec("sqlalchemy") is None:  # the extra "store"
     __all__ = [name for name in __all__ if not name.endswith("Stream")]
 if find_spec("polars") is None or "Stream" not in __all__:  # the extra "cli"
-    __all__ = [name for name in __all__ if name not in ("read", "release")]
+    __all__ = [name for name in __all__ if name not in ("inspect", "read", "release")]
 
 
 _load = loader(__name__, _HOME)

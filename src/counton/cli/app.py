@@ -175,10 +175,11 @@ def plan(options: PlanOptions) -> None:
 @app.command()
 @takes(InspectOptions)
 def inspect(options: InspectOptions) -> None:
-    """Show how many events users have, to choose --most. For the operator's eyes only.
+    """Ask privately how many events users have, to choose --most; or for bounds of values.
 
-    What each bound drops, and with --steps and a guarantee the error of the noise it needs. All of
-    it is exact, so none of it may be published.
+    The answer is one release: it protects users, and is entered in the ledger of the state. What
+    bounds keep and cost follows from it and from a plan (--plan). --exact shows exact numbers
+    instead, of data that is public: nothing of that is protected.
     """
     from counton.cli.people import print_inspection
 

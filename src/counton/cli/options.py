@@ -262,13 +262,46 @@ class InspectOptions:
 
     events: str = argument("CSV, Parquet or JSON lines, one row per event; - for standard input")
     user: str = option(..., "column that says whose an event is")
-    per: str | None = option(None, "look at each period of a user, as in 1d; needs --time")
-    time: str | None = option(None, "column of the events' times")
-    timezone: str = option("UTC", "zone of local times and of periods")
-    steps: int | None = option(None, "how many windows the stream will have: error of the noise")
-    epsilon: str | None = option(None, "privacy loss of one user, or user's period")
+    epsilon: str | None = option(None, "privacy loss of one user, or user's period, by the answer")
     delta: str | None = option(None, "with --epsilon: approximate privacy")
     rho: str | None = option(None, "zero-concentrated privacy instead of epsilon")
+    state: str | None = option(
+        None, "SQLite file or database URL whose ledger the answer is entered in; secret"
+    )
+    key: str | None = option(
+        None, "file of the key, env:NAME or command:...; default: STATE.key", "--key"
+    )
+    ledger: str | None = option(
+        None, "a state with a limit, path or URL, under which several states count together"
+    )
+    name: str | None = option(None, "of the release; default: inspect, or inspect-bounds")
+    unit: str | None = option(None, "what a user is called: visitor; default: user, or as known")
+    share: str = option("0.95", "this share of users has at most how many events? or several: A,B")
+    at_most: int = option(1024, "larger numbers of events are not told apart")
+    bounds: str | None = option(
+        None, "column of values: between which bounds lies the share of them?"
+    )
+    most: int | None = option(None, "with --bounds: so many values of a user count")
+    lower: str | None = option(None, "with --bounds: where the cells begin")
+    upper: str | None = option(None, "with --bounds: where the cells end")
+    cells: int | None = option(None, "with --bounds: so many cells of one width")
+    edges: str | None = option(
+        None, "with --bounds: where cells begin and end; default: powers of two"
+    )
+    per: str | None = option(None, "look at each period of a user, as in 1d; needs --time")
+    time: str | None = option(None, "column of the events' times, by which periods are told apart")
+    timezone: str = option("UTC", "zone of local times and of periods")
+    sweep: str | None = option(
+        None, "what these bounds keep and cost: 1,2,5,10; default: up to the answer"
+    )
+    plan: str | None = option(
+        None, "error of the noise of what is to come: 'count --steps 366 --epsilon 1'"
+    )
+    level: float = option(0.95, "probability with which each interval holds")
+    exact: bool = option(
+        False, "NOT PRIVATE: exact numbers, of data that is public; needs no guarantee", "--exact"
+    )
+    missing: str = option("refuse", "rows that lack a user, time or value: refuse or skip")
     file_format: str | None = option(
         None, "csv, parquet or jsonl, where the name does not say", "--format"
     )

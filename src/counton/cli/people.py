@@ -1,32 +1,232 @@
-"""The command ``inspect``: how many events of a user to count. For the operator's eyes only."""
+"""The command ``inspect``: how many events of a user to count, and between which bounds."""
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Sequence
+from typing import Any, cast
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
 from counton.cli.options import InspectOptions
-from counton.cli.printing import check_chart, print_json, print_line, print_table
+from counton.cli.printing import (
+    check_chart,
+    print_files,
+    print_json,
+    print_line,
+    print_table,
+    print_words,
+    warn_of_no_witness,
+    warn_of_weak,
+    working,
+)
+from counton.errors import InvalidInput, field
 from counton.events.windows import ClockChange
 from counton.exact import figures
 from counton.jobs.choosing import Bound, activity, weigh
-from counton.jobs.job import guarantee_from
+from counton.jobs.inspecting import inspect
+from counton.options import numbers_of
+from counton.privacy.guarantees import plural
 from counton.results.description import People
+from counton.results.inspection import Bounds, Inspection, Most, Swept, planned_halfwidths
 from counton.store.whole_file import replace_file
 
 _WARNING = (
-    "not private: exact facts of these events, for the operator's eyes only; what they choose is "
-    "not protected either: look at an older log or a public one, and keep the choice"
+    "NOT PRIVATE: exact facts of these events. Nothing of them is protected, and what is chosen by "
+    "them is covered by no guarantee: for data that is public alone"
 )
+#: What the exact form has not, and what it alone has.
+_PRIVATE = (
+    "epsilon", "delta", "rho", "state", "key", "ledger", "name", "unit", "bounds", "most",
+    "lower", "upper", "cells", "edges", "sweep",
+)  # fmt: skip
 
 
 def print_inspection(options: InspectOptions) -> None:
-    """What each bound on the events of a user drops, and the error of its noise."""
+    """What a private look says, with what it suggests; or exact facts, where these are asked for.
+
+    Raises:
+        CountonError: see `counton.inspect`.
+    """
     check_chart(options.plot, options.width)
-    guarantee = guarantee_from(options.epsilon, options.delta, options.rho)
+    planned = _planned(options)
+    if options.exact:
+        _refuse_of_exact(options)
+        _print_exact(options, planned)
+        return
+    _print_private(options, planned)
+
+
+def _planned(options: InspectOptions) -> dict[str, Any]:
+    """What is to come, as its words say: nothing where there are none."""
+    if options.plan is None:
+        return {}
+    from counton.cli.statistic import planned_job
+
+    statistic, steps, guarantee = planned_job(options.plan)
+    return {"of": statistic, "steps": steps, "guarantee": guarantee}
+
+
+def _refuse_of_exact(options: InspectOptions) -> None:
+    for name in _PRIVATE:
+        value = getattr(options, name)
+        if value is not None:
+            raise InvalidInput(
+                f"{field(name, value)} is of a private look, and {field('exact', True)} shows "
+                f"exact numbers of events and spends nothing: leave one of them out"
+            )
+
+
+def _print_private(options: InspectOptions, planned: dict[str, Any]) -> None:
+    errors, asked = Console(stderr=True), _asked(options)
+    if options.bounds is not None:
+        for name in ("sweep", "plan", "plot"):
+            value = getattr(options, name)
+            if value is not None:
+                raise InvalidInput(
+                    f"{field(name, str(value))} is of the number of events, and "
+                    f"{field('bounds', options.bounds)} asks for values: leave one of them out"
+                )
+    tried = _bounds_to_try(options.sweep)
+    if options.plot is not None and options.plan is None:
+        raise InvalidInput(
+            f"{field('plot', str(options.plot))} shows noise beside loss; give {field('plan')}, as "
+            f"in 'count --steps 366 --epsilon 1'"
+        )
+    if planned:  # refused here, it spends nothing
+        planned_halfwidths([1], planned["steps"], planned["guarantee"], planned["of"])
+    warn_of_no_witness(errors, (options.state, [options.key]))
+    with working(errors) as progress:
+        found = inspect(options.events, progress=progress, **asked)
+    definition = found.released.definition
+    loss = options.epsilon or options.rho
+    warn_of_weak(errors, definition.guarantee, definition.unit, loss)
+    swept: Sequence[Swept] = ()
+    if not found.of_values:
+        swept = found.sweep(tried, **planned)
+    if options.plot is not None:
+        _draw_private(options, found, swept)
+    if options.json:
+        print_json(
+            {
+                "state": options.state,
+                **found.to_dict(),
+                "sweep": [one._asdict() for one in swept],
+                "notes": found.notes(),
+            }
+        )
+        return
+    console = Console()
+    for words in found.words():
+        print_line(console, words, bold=True)
+    if found.suggestion:
+        print_line(console, f"to take it over: {_in_options(found.answers[0])}")
+    for note in found.notes():
+        print_line(console, f"note: {_with_options(note)}")
+    print_line(console, "")
+    print_words(console, _protection(found))
+    if swept:
+        _print_sweep(console, found, swept, options)
+    print_files(console, None, options.plot)
+
+
+def _asked(options: InspectOptions) -> dict[str, Any]:
+    """The arguments of `counton.inspect`."""
+    if options.state is None:
+        raise InvalidInput(
+            f"{field('state')} is missing: a private look is entered in the ledger of a state, so "
+            f"that it counts as every release does; give {field('state', 'visits.db')} and "
+            f"{field('epsilon', '0.1')} for example. Of data that is public, "
+            f"{field('exact', True)} shows exact numbers"
+        )
+    names = (
+        "user", "state", "epsilon", "delta", "rho", "at_most", "bounds", "most", "lower", "upper",
+        "cells", "edges", "per", "time", "timezone", "file_format", "time_format", "clock_change",
+        "missing", "unit", "name", "key", "ledger", "level",
+    )  # fmt: skip
+    found = {name: getattr(options, name) for name in names}
+    return {**found, "share": numbers_of(options.share, "share")}
+
+
+def _bounds_to_try(given: str | None) -> list[int] | None:
+    if given is None:
+        return None
+    numbers = numbers_of(given, "sweep")
+    for number in numbers:
+        if number != int(number) or number < 1:
+            raise InvalidInput(
+                f"{field('sweep', given)} is no list of whole numbers from 1 on; write it as in "
+                f"1,2,5,10"
+            )
+    return [int(number) for number in numbers]
+
+
+def _in_options(answer: Most | Bounds) -> str:
+    return " ".join(f"--{name} {value}" for name, value in answer.options.items())
+
+
+def _with_options(note: str) -> str:
+    return InvalidInput(note).translate({"at_most": "--at-most"})
+
+
+def _protection(found: Inspection) -> list[tuple[str, str]]:
+    """What is protected and promised, in words."""
+    definition = found.released.definition
+    unit = definition.unit
+    cells = len(definition.statistic.parameters["edges"]) - 1
+    return [
+        ("protected", found.protected),
+        ("guarantee", str(definition.guarantee)),
+        ("", definition.guarantee.meaning_for(unit)),
+        ("against", "anyone who knows or chooses all other rows"),
+        ("released", f"once, as {found.released.terms.name!r}: how many lie in {cells:,} cells"),
+    ]
+
+
+def _print_sweep(
+    console: Console, found: Inspection, swept: Sequence[Swept], options: InspectOptions
+) -> None:
+    table = Table(box=SIMPLE_HEAD)
+    planned = options.plan is not None
+    for name in ("most", "events kept", f"interval {100 * found.level:g}%"):
+        table.add_column(name, justify="right")
+    if planned:
+        table.add_column("half-width", justify="right")
+    for one in swept:
+        kept = "" if one.kept is None else f"{one.kept:.1%}"
+        half = [] if one.halfwidth is None else [f"±{figures(one.halfwidth)}"]
+        table.add_row(f"{one.most:,}", kept, f"{one.lower:.1%} to {one.upper:.1%}", *half)
+    print_table(console, table)
+    print_line(
+        console,
+        f"events kept: share of the first {found.at_most:,} events of all {plural(found.unit)}, "
+        f"from what was released; each interval holds by itself",
+    )
+    if planned:
+        print_line(
+            console,
+            f"half-width: of an interval of the last release of '{options.plan}', from the plan "
+            f"alone",
+        )
+    else:
+        print_line(
+            console, "with --plan 'count --steps 366 --epsilon 1' also the error of the noise"
+        )
+
+
+def _draw_private(options: InspectOptions, found: Inspection, swept: Sequence[Swept]) -> None:
+    whole = found.events
+    if whole is None:
+        return  # nobody seems to be there
+    noise = [(one.halfwidth or 0.0) / whole for one in swept]
+    lost = [1 - (one.kept or 0.0) for one in swept]
+    what = "estimated from a private release; noise: half-width of the last total"
+    _draw(options, [one.most for one in swept], noise, lost, what)
+
+
+def _print_exact(options: InspectOptions, planned: dict[str, Any]) -> None:
+    """What each bound on the events of a user drops, and the error of its noise."""
     found = activity(
         options.events,
         options.user,
@@ -37,11 +237,14 @@ def print_inspection(options: InspectOptions) -> None:
         time_format=options.time_format,
         clock_change=cast(ClockChange, options.clock_change),
     )
-    bounds = weigh(found, options.steps, guarantee)
-    best = min(bounds, key=lambda bound: bound.error or 0) if guarantee is not None else None
+    bounds = weigh(found, planned.get("steps"), planned.get("guarantee"))
+    best = min(bounds, key=lambda bound: bound.error or 0) if planned else None
     whose = People(1, options.per).of(options.user)
     if options.plot is not None:
-        _draw(options, bounds, found.events)
+        noise = [(bound.std or 0) / found.events for bound in bounds]
+        what = "NOT PRIVATE: drawn from the exact events; noise: typical deviation of a total"
+        lost = [bound.dropped for bound in bounds]
+        _draw(options, [bound.most for bound in bounds], noise, lost, what)
     if options.json:
         print_json(
             {
@@ -68,6 +271,10 @@ def print_inspection(options: InspectOptions) -> None:
             console,
             f"{found.without:,} rows have no user, or no time that can be read: count refuses them",
         )
+    _print_bounds(console, bounds, best)
+
+
+def _print_bounds(console: Console, bounds: Sequence[Bound], best: Bound | None) -> None:
     table = Table(box=SIMPLE_HEAD)
     for name in ("most", "dropped", "units above", "noise (std)", "both"):
         table.add_column(name, justify="right")
@@ -81,7 +288,9 @@ def print_inspection(options: InspectOptions) -> None:
         )
     print_table(console, table)
     if best is None:
-        print_line(console, "with --steps and --epsilon also the error of the noise")
+        print_line(
+            console, "with --plan 'count --steps 366 --epsilon 1' also the error of the noise"
+        )
         return
     print_line(
         console,
@@ -90,18 +299,24 @@ def print_inspection(options: InspectOptions) -> None:
     )
 
 
-def _draw(options: InspectOptions, bounds: list[Bound], events: int) -> None:
+def _draw(
+    options: InspectOptions,
+    most: Sequence[int],
+    noise: Sequence[float],
+    lost: Sequence[float],
+    what: str,
+) -> None:
     from counton.plots.bounds import plot_bounds
     from counton.plots.style import check_width, save_figure
 
     assert options.plot is not None
     period = "" if options.per is None else f" in each {options.per}"
     figure = plot_bounds(
-        [bound.most for bound in bounds],
-        [(bound.std or 0) / events for bound in bounds],
-        [bound.dropped for bound in bounds],
+        most,
+        noise,
+        lost,
         f"At most N events of a {options.user}{period}",
-        "not private: drawn from the exact events; noise: typical standard deviation of a total",
+        what,
         width=check_width(options.width),
     )
     replace_file(options.plot, lambda name: save_figure(figure, name))

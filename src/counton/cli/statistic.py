@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -108,25 +109,62 @@ def parsed(words: str) -> Statistic:
     >>> parsed("top-k --domain JFK,LGA --top 1").parameters
     {'groups': ['JFK', 'LGA'], 'k': 1}
     """
+    return _stated("statistic", words, ())[0]
+
+
+def planned_job(words: str) -> tuple[Statistic, int, Guarantee]:
+    """The statistic, the number of steps and the guarantee that the words of a command state.
+
+    Args:
+        words: of a command, without the columns and the state: what they cost is asked.
+
+    Raises:
+        InvalidInput: no such command, or no steps or guarantee.
+
+    >>> statistic, steps, guarantee = planned_job("count --steps 366 --epsilon 1")
+    >>> steps, str(guarantee)
+    (366, 'pure differential privacy with epsilon = 1')
+    """
+    from counton.jobs.job import guarantee_from
+
+    words = words.removeprefix("statistic ")
+    statistic, job = _stated("plan", words, ("steps", "epsilon", "delta", "rho"))
+    guarantee = guarantee_from(job.epsilon, job.delta, job.rho)
+    if job.steps is None or guarantee is None:
+        raise InvalidInput(
+            f"{field('plan', words)} lacks the number of windows or the guarantee; write it as in "
+            f"'count --steps 366 --epsilon 1'"
+        )
+    return statistic, job.steps, guarantee
+
+
+def _stated(option: str, words: str, more: Sequence[str]) -> tuple[Statistic, Job]:
+    """The statistic that words define, and what they state besides.
+
+    Args:
+        option: in which they stand.
+        words: as in the command of the statistic.
+        more: fields of a job that they may state.
+    """
     try:
         name, *rest = shlex.split(words) or [""]
     except ValueError as error:
-        raise InvalidInput(f"{field('statistic', words)} is not understood ({error})") from error
+        raise InvalidInput(f"{field(option, words)} is not understood ({error})") from error
     if name not in keywords():
         raise InvalidInput(
-            f"{field('statistic')} is {name!r}{hint(name)}; known are {', '.join(keywords())}, "
+            f"{field(option)} is {name!r}{hint(name)}; known are {', '.join(keywords())}, "
             f"each followed by the options that define it, as in 'distinct --changes 4'"
         )
     of = statistic_class(name)
-    found: list[Statistic] = []
-    keep = {*of.reads, "unit", "most", "first"}
+    found: list[tuple[Statistic, Job]] = []
+    keep = {*of.reads, "unit", "most", "first", *more}
     fixed: dict[str, Any] = {
-        one: option.default for one, option in options_of(Job).items() if one not in keep
+        one: taken.default for one, taken in options_of(Job).items() if one not in keep
     }
 
     def command(job: Job) -> None:
         job = job.having(by="group") if "by" in of.reads else job
-        found.append(of.from_job(OfJob(job)))
+        found.append((of.from_job(OfJob(job)), job))
 
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
     fixed |= {"what": name, "events": (), "state": ""}
@@ -135,7 +173,7 @@ def parsed(words: str) -> Statistic:
         app(rest, prog_name=name, standalone_mode=False)
     except _REFUSED as error:
         said = error.format_message()
-        raise InvalidInput(f"{field('statistic', words)} is not understood: {said}") from error
+        raise InvalidInput(f"{field(option, words)} is not understood: {said}") from error
     return found[0]
 
 

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from counton.jobs.exports import export_all as export_all
     from counton.jobs.exports import methods as methods
     from counton.jobs.exports import publish as publish
+    from counton.jobs.inspecting import inspect as inspect
     from counton.jobs.job import Job as Job
     from counton.jobs.progress import Progress as Progress
     from counton.jobs.publishing import Published as Published
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from counton.jobs.recalling import recalled as recalled
     from counton.jobs.runs import Outcome as Outcome
     from counton.jobs.runs import run as run
+    from counton.results.inspection import Inspection as Inspection
     from counton.results.release import Release as Release
     from counton.results.shown import Shown as Shown
 
@@ -65,6 +67,8 @@ _HOME = {
     "Run": "counton.jobs.counting",
     "export": "counton.jobs.exports",
     "export_all": "counton.jobs.exports",
+    "Inspection": "counton.results.inspection",
+    "inspect": "counton.jobs.inspecting",
     "methods": "counton.jobs.exports",
     "publish": "counton.jobs.exports",
     "recalled": "counton.jobs.recalling",
@@ -74,6 +78,7 @@ _HOME = {
 
 __all__ = [
     "Definition",
+    "Inspection",
     "Job",
     "Outcome",
     "Progress",
@@ -83,6 +88,7 @@ __all__ = [
     "Shown",
     "export",
     "export_all",
+    "inspect",
     "methods",
     "publish",
     "read",

@@ -31,7 +31,6 @@ from counton.jobs.job import (
     stated,
 )
 from counton.jobs.own_strategies import OWN, is_file_of, own_strategy
-from counton.laws import Bounded
 from counton.mechanisms import StreamTerms
 from counton.mechanisms.discovery import Discovery
 from counton.options import MissingOptions, OwnColumns
@@ -1109,13 +1108,7 @@ def _contribution_of(
             f"{field('user', request.user)} protects whether a user is there, and "
             f"{field('replace', True)} where rows are known to be; leave one of them out"
         )
-    once: Literal["group"] | None = "group" if people.first else None
-    if found.pattern is None:
-        return Contribution.events(people.most, once=once, bounds=found, unit=found.unit)
-    assert isinstance(found.pattern, Bounded)
-    norms = Bounded(people.most * found.pattern.l1, people.most**2 * found.pattern.l2_squared)
-    words = f"of whom up to {people.most:,} rows count, each a row {found.words}"
-    return Contribution.patterned(norms, words, unit=found.unit)
+    return people.bounding(found)
 
 
 def _found_by(

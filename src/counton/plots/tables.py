@@ -131,8 +131,32 @@ def _margins(
     return plot_contingency(names, shown.table_columns(level), words, subtitle, **look)
 
 
+def _quantiles(
+    reading: Any,
+    head: str,
+    subtitle: str,
+    *,
+    title: str | None,
+    axis: str | None,
+    fit: Fit | None,
+    level: float,
+    **look: Any,
+) -> Figure:
+    found = reading.table_columns(level)
+    shares = [f"{100 * share:g}%" for share in found["share"].tolist()]
+    bars = {"share": np.array(shares, dtype=object), "estimate": found["value"]}
+    bars |= {end: found[end] for end in ("lower", "upper")}
+    words = title or "Quantiles of values"
+    return plot_contingency(["share"], bars, words, subtitle, axis=axis or "value", **look)
+
+
 #: How a table that is released once is drawn, by what its statistic says.
-_FORMS: dict[str, Callable[..., Figure]] = {"tree": _tree, "line": _line, "margins": _margins}
+_FORMS: dict[str, Callable[..., Figure]] = {
+    "tree": _tree,
+    "line": _line,
+    "margins": _margins,
+    "quantiles": _quantiles,
+}
 
 
 @drawing

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, field
-from counton.laws import Law, law_from_dict, law_to_dict
+from counton.laws import Bounded, Law, law_from_dict, law_to_dict
 from counton.mechanisms import StreamTerms
 from counton.mechanisms.discovery import Discovery
 from counton.privacy import Contribution, Guarantee
@@ -63,6 +63,25 @@ class People(NamedTuple):
     def of(self, user: str) -> str:
         """What one protected unit is called: the user, or the user's period."""
         return user if self.per is None else f"{user}'s {PERIODS.get(self.per, self.per)}"
+
+    def bounding(self, row: Contribution) -> Contribution:
+        """What all rows of one unit change that count.
+
+        Args:
+            row: what one of them changes.
+
+        >>> print(People(3).bounding(Contribution.add_remove(unit="visitor")))
+        one visitor, of whose events at most 3 count, each by at most 1, in any cells and steps,
+        added or removed
+        """
+        once: Literal["group"] | None = "group" if self.first else None
+        if row.pattern is None:
+            return Contribution.events(self.most, once=once, bounds=row, unit=row.unit)
+        assert isinstance(row.pattern, Bounded)
+        norms = Bounded(self.most * row.pattern.l1, self.most**2 * row.pattern.l2_squared)
+        rows = f"up to {self.most:,} rows count, each a row" if self.most > 1 else "one row counts,"
+        words = f"of whom {rows} {row.words}"
+        return Contribution.patterned(norms, words, unit=row.unit)
 
 
 @dataclass(frozen=True, kw_only=True)

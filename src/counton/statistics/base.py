@@ -72,8 +72,8 @@ class Drawing(NamedTuple):
         from_zero: the axis begins at 0.
         jointly: intervals hold for all groups at once.
         cells: the column that names what is asked for.
-        once: the chart of its table where that is released once: ``"tree"``, ``"line"`` or
-            ``"margins"``; "": it is none.
+        once: the chart of its table where that is released once: ``"tree"``, ``"line"``,
+            ``"margins"`` or ``"quantiles"``; "": it is none.
 
     >>> Drawing("Running number of large values", "values").from_zero
     True

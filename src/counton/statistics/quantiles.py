@@ -22,17 +22,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.arrays import Floats, Integers
+from counton.columns import TextTable, readable
 from counton.errors import InvalidInput
 from counton.exact import check_integer, exact, quoted
 from counton.laws import Bounded, Shift
 from counton.mechanisms import Release
+from counton.mechanisms.fit import Fit
 from counton.mechanisms.formulas import Alone, Asked
 from counton.mechanisms.intervals import check_level
 from counton.options import LINE, LOWER, REPLACE, UPPER, VALUE, Option, Statement, numbers_of
 from counton.privacy import Contribution, value_grid
 from counton.privacy.contribution import Relation
 from counton.statistics.base import Drawing, ErrorOf, Events, Statistic
-from counton.statistics.fitted import Fitted
+from counton.statistics.fitted import TableStatistic
 from counton.statistics.readings import Reading, combined_halfwidths, ends_of
 from counton.statistics.tallied import Part, X
 from counton.strategies.base import Norm
@@ -81,7 +83,7 @@ class Quantile(NamedTuple):
     upper: float
 
 
-class Quantiles(Fitted):
+class Quantiles(TableStatistic):
     """How many values lie between two edges, and quantiles, over time.
 
     An event is a number. It counts in the cell [edge, next edge) in which it lies; numbers below
@@ -117,7 +119,9 @@ class Quantiles(Fitted):
     keyword = "quantiles"
     says = "How values are distributed: median and other quantiles."
     phrase = "distribution of {value} over ranges from {first} to {last}, with its quantiles,"
-    drawing = Drawing("Running quantiles", "value", of_values=True, from_zero=False)
+    drawing = Drawing(
+        "Running quantiles", "value", of_values=True, from_zero=False, once="quantiles"
+    )
     also_called = ("median", "quantile", "percentile", "percentiles")
     known_beforehand = ()
     options = (
@@ -256,6 +260,28 @@ class Quantiles(Fitted):
             relation=self.neighbours,
             unit=self.unit,
         )
+
+    @property
+    def size(self) -> str:
+        """See `TableStatistic.size`."""
+        return f"quantiles over {len(self.edges) - 1:,} cells"
+
+    @property
+    def mechanism(self) -> str:
+        """See `TableStatistic.mechanism`."""
+        return (
+            f"Measured were the sums over cells that the strategy {self.line.name!r} asks for; "
+            f"quantiles are found from how many values lie below each edge, a linear function of "
+            f"them."
+        )
+
+    def spread(self, std: float) -> list[dict[str, Any]]:
+        """See `TableStatistic.spread`: of how many values lie below an edge, typical and worst."""
+        of = self.error_of
+        return [
+            {"number of values": "below an edge, typically", "std": std * of.mean},
+            {"number of values": "below the worst edge", "std": std * of.largest},
+        ]
 
     @property
     def error_of(self) -> ErrorOf:
@@ -402,6 +428,31 @@ class QuantilesReading(Reading):
         std = self.release.std * math.sqrt(float(variance[0]))
         return Estimate(value, std, value - half, value + half)
 
+    def weighted(self, weights: Sequence[float] | Floats, level: float = 0.95) -> Estimate:
+        """A sum over all values, each of which counts as the weight of its cell.
+
+        Args:
+            weights: one for each cell, known before anything was released.
+            level: probability with which the interval holds the truth, at least.
+
+        Raises:
+            InvalidInput: weights that are not one finite number for each cell; or a level outside
+                (0, 1 - 1e-9].
+        """
+        this, level = self.statistic, check_level(level)
+        given = np.asarray(weights, np.float64)
+        if given.shape != (this.places,) or not np.isfinite(given).all():
+            raise InvalidInput(
+                f"weights are {quoted(weights)}; give one finite number for each of the "
+                f"{this.places:,} cells"
+            )
+        value = float(given @ np.diff(self._below))
+        variance = np.array([max(this.line.functional_variance(given[None]), 0.0)])
+        half = float(self._halves(variance, level)[0])
+        return Estimate(
+            value, self.release.std * math.sqrt(variance[0]), value - half, value + half
+        )
+
     def __getitem__(self, name: Any) -> float:
         """How many values lie between two edges, given as a pair."""
         return self.between(*_pair(name)).value
@@ -461,20 +512,43 @@ class QuantilesReading(Reading):
 
         return Alone(float(estimate), ends)
 
+    @cached_property
+    def monotone(self) -> Floats:
+        """Estimates of how many values lie below each edge, never fewer below a later one."""
+        up, below = np.maximum.accumulate(self._below), self._below
+        both = (up + np.minimum.accumulate(below[::-1])[::-1]) / 2
+        return np.asarray(np.maximum(both, 0.0), np.float64)
+
+    def cell_at(self, share: float) -> int | None:
+        """The number of the cell, from 0, in which the quantile is estimated to lie.
+
+        None: by what was released nobody seems to be there.
+        """
+        monotone = self.monotone
+        if monotone[-1] <= 0:
+            return None
+        place = int(np.searchsorted(monotone, share * monotone[-1])) - 1
+        return min(max(place, 0), self.statistic.places - 1)
+
     def _inverse(self, share: float) -> float:
-        edges, below = self.statistic.edges, self._below
-        up = np.maximum.accumulate(below)
-        monotone = np.maximum((up + np.minimum.accumulate(below[::-1])[::-1]) / 2, 0.0)
-        if monotone[-1] <= 0:  # nobody seems to be there
+        edges, monotone, cell = self.statistic.edges, self.monotone, self.cell_at(share)
+        if cell is None:
             return float(edges[0] + edges[-1]) / 2
         wanted = share * monotone[-1]
-        cell = min(max(int(np.searchsorted(monotone, wanted)) - 1, 0), len(edges) - 2)
         inside = (wanted - monotone[cell]) / max(monotone[cell + 1] - monotone[cell], 1e-300)
         return float(edges[cell] + (edges[cell + 1] - edges[cell]) * min(max(inside, 0.0), 1.0))
 
     def median(self, level: float = 0.95) -> Quantile:
         """``quantile(0.5)``."""
         return self.quantile(0.5, level)
+
+    def screen(self, ask: Sequence[Any] | None, fit: Fit | None, level: float) -> list[TextTable]:
+        """See `Reading.screen`: the shares that are asked for."""
+        found = self.table_columns(level, _SHARES if ask is None else [float(one) for one in ask])
+        columns = {name: values.tolist() for name, values in found.items()}
+        return [
+            TextTable([(name, True) for name in found], [*zip(*readable(columns), strict=True)])
+        ]
 
     def asked_columns(self, ask: Sequence[Any], level: float = 0.95) -> dict[str, NDArray[Any]]:
         """See `Reading.asked_columns`: shares."""

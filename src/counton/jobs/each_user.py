@@ -1,0 +1,183 @@
+"""One row for each user, made of all rows of that user: how many there are, or some of the values.
+
+What is released of such rows says how many events users have, and between which bounds a column of
+theirs lies. What becomes of a user's rows hangs on that user's rows alone: with or without one of
+them, the rows of all others are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import cast
+
+import polars as pl
+
+from counton.errors import InvalidInput, field
+from counton.events.files import EventFrame, Source
+from counton.events.policies import Policies
+from counton.events.tally import Columns, Reading, collected, tally
+from counton.events.windows import CLOCK_CHANGE, ClockChange
+from counton.jobs.definition import check_period
+from counton.jobs.people import period_of
+from counton.statistics import Quantiles
+from counton.windows import NO_MOMENT, Once, Windows, load_zone
+
+#: Between what a user is called and the number of a period.
+_BETWEEN = "\x1f"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """How the rows of users are read.
+
+    Attributes:
+        user: column that says whose a row is.
+        named: what the column is called that is made of a user's rows.
+        grid: the cells in which values are told apart; None: rows are counted.
+        value: the column of the values; None: rows are counted.
+        most: so many values of each user are taken.
+        per: length of a user's period, each of which is one by itself; None: there is one.
+        time: column of times, by which periods are told apart.
+        timezone, time_format, clock_change: how times are read.
+        missing: whether rows are left out that lack a user, a time or a value.
+    """
+
+    user: str
+    named: str
+    grid: Quantiles
+    value: str | None = None
+    most: int = 1
+    per: str | None = None
+    time: str | None = None
+    timezone: str = "UTC"
+    time_format: str | None = None
+    clock_change: str = "raise"
+    missing: str = "refuse"
+
+    def __post_init__(self) -> None:
+        if self.clock_change not in CLOCK_CHANGE:
+            raise InvalidInput(
+                f"{field('clock_change')} is {self.clock_change!r}; use one of "
+                f"{', '.join(CLOCK_CHANGE)}"
+            )
+        load_zone(self.timezone)
+        if self.per is not None and self.time is None:
+            raise InvalidInput(
+                f"{field('per', self.per)} needs {field('time')}, the column of times"
+            )
+        if self.per is None and self.time is not None:
+            raise InvalidInput(
+                f"{field('time', self.time)} tells periods apart, and there is no {field('per')}, "
+                f"their length; give it, or leave {field('time')} out"
+            )
+        if self.per is not None:
+            check_period(self.per, self.timezone)
+        if self.user == self.named:
+            raise InvalidInput(
+                f"{field('user', self.user)} is also the column that is looked at; name two columns"
+            )
+
+    @property
+    def reading(self) -> Reading:
+        """The same for `tally`."""
+        windows: Windows = Once()  # which window a row is in does not matter
+        if self.time is not None:
+            windows = Windows(datetime(2000, 1, 1, tzinfo=UTC), "1s", 1, self.timezone)
+        return Reading(
+            Columns(self.time or "", value=self.value, user=self.user),
+            windows,
+            adds=None if self.value is None else self.grid,
+            clock_change=cast("ClockChange", self.clock_change),
+            time_format=self.time_format,
+            policies=Policies.read("refuse", 0, self.missing),
+        )
+
+
+class EachUser(EventFrame):
+    """Rows of which each user has one, or as many as values are taken; made when they are read.
+
+    Columns are the user's, and ``asked.named``: the number of rows, or a number of the cell in
+    which a value lies. Of more values than are taken those that stand evenly among them are.
+
+    Args:
+        source: all rows.
+        asked: how they are read.
+
+    >>> from counton.events.files import open_source
+    >>> rows = pl.DataFrame({"who": ["ann", "bob", "ann"], "paid": [5, 1, 9]})
+    >>> grid = Quantiles([1, 2, 3, 4, 5])
+    >>> EachUser(open_source(rows), Asked("who", "events", grid)).frame().collect().rows()
+    [('ann', 2), ('bob', 1)]
+    >>> asked = Asked("who", "paid", Quantiles([0, 4, 8, 12]), "paid", most=1)
+    >>> EachUser(open_source(rows), asked).frame().collect().rows()
+    [('ann', 4.0), ('bob', 0.0)]
+    """
+
+    numbered = False
+
+    def __init__(self, source: Source, asked: Asked) -> None:
+        super().__init__(pl.DataFrame())
+        self._source, self._asked_for, self.name = source, asked, source.name
+
+    def frame(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
+        """See `Rows.frame`."""
+        return self._made_rows.lazy()
+
+    def columns(self) -> list[str]:
+        """See `Rows.columns`: known before anything is read."""
+        return [self._asked_for.user, self._asked_for.named]
+
+    def changed(self) -> bool:
+        """See `Rows.changed`."""
+        return self._source.changed() is not None
+
+    def _digests(self, columns: tuple[str, ...]) -> tuple[str, str | None]:
+        self._frame = self.frame()
+        return super()._digests(columns)
+
+    @cached_property
+    def _made_rows(self) -> pl.DataFrame:
+        asked, held = self._asked_for, _Held(self._source)
+        tally(self._source, asked.reading, bound=held)
+        rows = held.rows.filter(pl.col("step") >= NO_MOMENT)
+        if asked.per is not None:
+            period = period_of(pl.col("us"), asked.per, asked.timezone).cast(pl.String)
+            rows = rows.with_columns(pl.col("user") + _BETWEEN + period)
+        if asked.value is None:
+            made = rows.group_by("user").agg(pl.len().cast(pl.Int64).alias(asked.named))
+        else:
+            edges = pl.Series(asked.grid.edges)
+            made = _evenly(rows, asked.most).select(
+                "user", pl.lit(edges).gather(pl.col("total")).alias(asked.named)
+            )
+        return made.rename({"user": asked.user}).sort(asked.user, asked.named)
+
+
+class _Held:
+    """Marked rows, held: what `tally` is ``bound`` by."""
+
+    def __init__(self, source: Source) -> None:
+        self._source, self.rows = source, pl.DataFrame()
+
+    def __call__(self, marked: pl.LazyFrame) -> pl.LazyFrame:
+        self.rows = collected(self._source, marked)
+        return self.rows.lazy()
+
+
+def _evenly(rows: pl.DataFrame, most: int) -> pl.DataFrame:
+    """At most so many rows of each user, evenly among all by what they say."""
+    place, many = pl.int_range(pl.len()).over("user"), pl.len().over("user").cast(pl.Int64)
+
+    def before(count: pl.Expr) -> pl.Expr:
+        return (2 * count * most + many) // (2 * many)
+
+    taken = (many <= most) | (before(place + 1) > before(place))
+    return rows.sort("user", "total").filter(taken)
+
+
+def each_user(source: Source, asked: Asked) -> Source:
+    """Rows of which each user has one, or as many as values are taken: see `EachUser`."""
+    return Source((EachUser(source, asked),), source.name)

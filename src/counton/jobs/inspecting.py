@@ -1,0 +1,203 @@
+"""A private look at events: how many of a user to count, and between which bounds values lie.
+
+What is asked becomes a job like any other: rows are made of each user's rows
+(`counton.jobs.each_user`), counted in cells that are public, and released once. So the answer is
+journaled, entered in the ledger and verified as every release is.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, cast
+
+from counton.errors import CountonError, InvalidInput, field
+from counton.events.files import open_source
+from counton.jobs.counting import release
+from counton.jobs.each_user import Asked, each_user
+from counton.jobs.guards import check_most
+from counton.jobs.job import Events
+from counton.jobs.progress import Progress, silent
+from counton.results.description import People
+from counton.results.inspection import (
+    Inspection,
+    check_share,
+    numbers_of_events,
+    powers_of_two,
+)
+from counton.results.readings import ReleasedReadings
+from counton.statistics import Quantiles
+from counton.store import Store
+from counton.store.database import state_file
+from counton.store.shared import known_units
+from counton.store.units import SpentUnit, unit_word
+
+if TYPE_CHECKING:
+    from counton.exact import Number
+    from counton.privacy import Guarantee
+    from counton.store.keyfile import Kept
+
+#: What the streams of looks at events, and of looks at values, are called unless stated.
+NAME, OF_VALUES = "inspect", "inspect-bounds"
+
+
+def inspect(
+    events: Events,
+    *,
+    user: str,
+    state: str | os.PathLike[str],
+    guarantee: Guarantee | None = None,
+    epsilon: Number | None = None,
+    delta: Number | None = None,
+    rho: Number | None = None,
+    share: float | Sequence[float] = 0.95,
+    at_most: int = 1024,
+    bounds: str | None = None,
+    most: int | None = None,
+    lower: Number | None = None,
+    upper: Number | None = None,
+    cells: int | None = None,
+    edges: str | Sequence[float] | None = None,
+    per: str | None = None,
+    time: str | None = None,
+    timezone: str = "UTC",
+    file_format: str | None = None,
+    time_format: str | None = None,
+    clock_change: str = "raise",
+    missing: str = "refuse",
+    unit: str | None = None,
+    name: str | None = None,
+    key: Kept = None,
+    ledger: str | os.PathLike[str] | None = None,
+    level: float = 0.95,
+    progress: Progress = silent,
+) -> Inspection:
+    """Ask privately how many events users have, or between which bounds the values of a column lie.
+
+    One release, of one step, that protects each user with all events. It is entered in the state's
+    ledger. The same call again reads the journal and costs nothing more.
+
+    *Events.* Each user counts once, in the cell of how many events there are of that user: each
+    number up to 16, then powers of two up to ``at_most``, and all larger ones.
+
+    *Values.* Of each user at most ``most`` values count, those that stand evenly among all of that
+    user. The cells are powers of two from 2^-10 to 2^40, 0 and the same below it, unless they are
+    stated.
+
+    Args:
+        events: as of `release`.
+        user: column that says whose an event is.
+        state: as of `release`.
+        guarantee: what the answer promises.
+        epsilon, delta, rho: its numbers instead.
+        share: of the users (or values): how many events so large a share has at most; or several.
+        at_most: the largest number of events that is told from larger ones.
+        bounds: column of the values, whose bounds are asked for instead.
+        most: of values, how many of each user count.
+        lower, upper, cells, edges: of values, cells as of `Quantiles`.
+        per, time: look at each period of a user, as ``1d``, by a column of times.
+        timezone, file_format, time_format, clock_change, missing: as of `release`.
+        unit: what a user is called; None: "user", or as the state says.
+        name: of the stream.
+        key, ledger: as of `release`.
+        level: probability with which each interval holds.
+        progress: told where the run is.
+
+    Raises:
+        CountonError: as of `release`; nothing was released or changed.
+
+    >>> import tempfile
+    >>> import polars as pl
+    >>> from counton import PureDP, inspect
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> many = [f"visitor {number % 900}" for number in range(3000)]  # 3 or 4 events each
+    >>> visits = pl.DataFrame({"visitor": many})
+    >>> found = inspect(
+    ...     visits, user="visitor", state=folder.name + "/visits.db", guarantee=PureDP(1)
+    ... )
+    >>> found.suggestion, found.answers[0].lower, found.answers[0].upper
+    ({'most': 4}, 4, 4)
+    >>> [one.most for one in found.sweep(steps=365, guarantee=PureDP(1))]
+    [1, 2, 4, 5]
+    >>> folder.cleanup()
+    """
+    shares = (share,) if isinstance(share, int | float) else tuple(share)
+    if not shares:
+        raise InvalidInput(f"{field('share')} names no share; give one, such as 0.95")
+    for part in shares:
+        check_share(part)
+    cut = {"lower": lower, "upper": upper, "cells": cells, "edges": edges}
+    grid: dict[str, Any] = {one: value for one, value in cut.items() if value is not None}
+    if bounds is None:
+        for argument, value in {"most": most, **grid}.items():
+            if value is not None:
+                raise InvalidInput(
+                    f"{field(argument, value)} is of the values of a column; name it "
+                    f"({field('bounds')}), or leave {field(argument)} out"
+                )
+        grid, named = {"edges": numbers_of_events(at_most)}, f"events by {user}"
+        if per is not None:
+            named += f" and {People(1, per).of('').removeprefix(chr(39) + 's ')}"
+    else:
+        check_most(most)
+        if most is None:
+            raise InvalidInput(
+                f"{field('bounds', bounds)} needs {field('most')}, how many values of one user "
+                f"count: noise must hide them all"
+            )
+        grid, named = grid or {"edges": powers_of_two()}, bounds
+    quantiles = _quantiles(grid)
+    asked = Asked(
+        *(user, named, quantiles, bounds, most or 1),
+        per=per,
+        time=time,
+        timezone=timezone,
+        time_format=time_format,
+        clock_change=clock_change,
+        missing=missing,
+    )
+    stated: Any = {
+        "epsilon": epsilon,
+        "delta": delta,
+        "rho": rho,
+        "user": user,
+        "most": asked.most,
+        "value": named,
+        "unit": _unit(state, ledger, unit, per),
+        "name": name or (NAME if bounds is None else OF_VALUES),
+        "key": key,
+        "ledger": ledger,
+        "level": level,
+    }
+    rows = each_user(open_source(events, file_format), asked)
+    done = release(
+        quantiles, cast(Any, rows), state=state, guarantee=guarantee, progress=progress, **stated
+    )
+    found = done.released(level)
+    assert isinstance(found, ReleasedReadings)
+    return Inspection(found.at_hand(), tuple(map(float, shares)), bounds is not None)
+
+
+def _quantiles(grid: dict[str, Any]) -> Quantiles:
+    """The cells, as a job of quantiles would state them."""
+    from counton.options import numbers_of
+
+    if "edges" in grid:
+        grid = {**grid, "edges": numbers_of(grid["edges"], "edges")}
+    return Quantiles(**grid)
+
+
+def _unit(state: Any, ledger: Any, unit: str | None, per: str | None) -> str | None:
+    """What is protected, in the word by which the state counts it."""
+    if per is None:
+        return unit
+    known: list[SpentUnit] = []
+    with suppress(CountonError):  # which the run says by itself
+        file = state_file(state)
+        if file is not None and not file.exists():
+            known = known_units(None, ledger)
+        else:
+            with Store(state) as store:
+                known = [*store.units, *known_units(store.database, ledger)]
+    return People(1, per).of(unit_word(known, "user", unit, "user"))
