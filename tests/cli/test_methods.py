@@ -67,6 +67,15 @@ def test_a_state_says_what_a_publication_needs_of_each_release(place: Any) -> No
     assert "\nleast of any mechanism " in done.out
 
 
+def test_a_file_says_the_same_without_its_state(place: Any) -> None:
+    file = place.write("a.csv", ["00:30,a", "01:30,b", "02:10,a"])
+    place.count(file, "--unit", "visit", "--out", str(place.folder / "t.csv"))
+    own = place("methods", str(place.state)).out
+    place.state.unlink()
+    done = place("methods", str(place.folder / "t.csv"))
+    assert (done.code, done.out) == (0, own)
+
+
 def test_paragraphs_are_short_and_in_order(place: Any) -> None:
     place.count(place.write("a.csv", ["00:30,a", "01:30,b", "02:10,a"]), "--unit", "visit")
     *paragraphs, table = place("methods", str(place.state)).out.strip().split("\n\n")

@@ -149,7 +149,7 @@ def test_every_statistic_is_one_call_and_shows_itself(
     assert again.table().equals(run.table())
 
 
-def test_cells_on_demand_are_read_from_the_table(tmp_path: Path) -> None:
+def test_what_was_asked_of_cells_on_demand_is_released_as_all_is(tmp_path: Path) -> None:
     letters = pl.DataFrame({"letter": list("ABABBA")})
     run = release(
         Substrings("AB", longest=2), letters, columns="letter", steps=6, ask=["AB"],
@@ -157,8 +157,12 @@ def test_cells_on_demand_are_read_from_the_table(tmp_path: Path) -> None:
     )  # fmt: skip
     last = run.table().filter(pl.col("step") == 6)
     assert round(last["estimate"].item()) == 2
-    with pytest.raises(InvalidInput, match=r"take table\(\)"):
-        run.released()
+    found: Any = run.released()
+    (tmp_path / "s.db").unlink()  # it is read, and needs neither state nor key
+    assert found.table().filter(pl.col("step") == 6).equals(last)
+    assert "each word came in a stream of letters" in found.methods()
+    with pytest.raises(InvalidInput, match="answer what was asked"):
+        found.reading["BB"]
 
 
 def test_files_are_written_where_they_are_asked_for(tmp_path: Path) -> None:

@@ -324,7 +324,8 @@ def answer(options: AnswerOptions) -> None:
 def methods(options: MethodsOptions) -> None:
     """Say in paragraphs what a publication needs: unit, guarantee, attacker, error, mechanism.
 
-    Also where the mechanism is described, and what was not protected. From the state alone.
+    Also where the mechanism is described, and what was not protected. From the state alone, or a
+    table that was written, a published database or a service.
     """
     from counton.cli.export import print_methods
 

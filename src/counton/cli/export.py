@@ -27,6 +27,7 @@ from counton.cli.printing import (
 from counton.errors import InvalidInput, field
 from counton.jobs.exports import NAMED, export, export_all, methods, publish, registry
 from counton.jobs.outputs import PICTURES
+from counton.jobs.reading import read
 from counton.jobs.released import fit_of
 from counton.results.files import facts_of
 from counton.results.release import Release
@@ -155,15 +156,21 @@ def table_of(table: pl.DataFrame) -> Table:
 
 
 def print_methods(options: MethodsOptions) -> None:
-    """A paragraph for each release of a state, or one.
+    """A paragraph for each release of a state, or one; or for what a file holds.
 
     Raises:
-        CountonError: see `counton.jobs.methods`.
+        CountonError: see `counton.jobs.methods` and `counton.read`.
     """
     if options.registry:
         _print_registry(options)
         return
-    found = methods(options.state, options.name, level=options.level)
+    from counton.cli.answer import public_places
+
+    if (public := public_places(options.state)) is not None:
+        one = read(public, name=options.name, level=options.level)
+        found = {one.terms.name: one.methods()}
+    else:
+        found = methods(options.state, options.name, level=options.level)
     if options.json:
         print_json({"state": options.state, "methods": found})
         return

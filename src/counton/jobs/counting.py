@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from counton.statistics import Statistic
     from counton.store.store import JournalReader
 
-#: Groups that a notebook shows.
-_SHOWN = 8
-
 
 @dataclass(frozen=True)
 class Run:
@@ -101,8 +98,7 @@ class Run:
             shown: of a statistic, what is shown of its readings; None: what was asked for.
 
         Raises:
-            InvalidInput: a level that is not above 0 or above 1 - 1e-9, nothing is released yet,
-                or a statistic whose cells are computed when they are asked for (see `table`).
+            InvalidInput: a level that is not above 0 or above 1 - 1e-9, or nothing is released yet.
             StateError: the state is gone.
         """
         if not self.after:
@@ -110,12 +106,9 @@ class Run:
                 f"nothing is released yet: no window has ended by the newest event; give events "
                 f"beyond the first window, or {field('until')}"
             )
-        if self.definition.statistic.on_demand:
-            raise InvalidInput(
-                f"cells of {self.definition.statistic!r} are computed with the key when they are "
-                f"asked for: take table(), with {field('ask')} for some of them, or keep the "
-                f"outcome of counton.jobs.run open"
-            )
+        if self.definition.statistic.on_demand:  # whose cells the key computes
+            with Stream.open(self.request.state, self.request.name, key=self.request.key) as stream:
+                return self._of(stream, level, shown).at_hand()
         with Store(self.request.state) as store:
             return self._of(store.reader(self.request.name), level, shown)
 
@@ -135,9 +128,6 @@ class Run:
         Raises:
             InvalidInput, StateError: see `released`.
         """
-        if self.after and self.definition.statistic.on_demand:
-            with Stream.open(self.request.state, self.request.name, key=self.request.key) as stream:
-                return self._of(stream, level, None).table()
         return self.released(level).table()
 
     def describe(self) -> str:
@@ -170,9 +160,6 @@ class Run:
     def _repr_html_(self) -> str:
         if not self.after:
             return html(self.describe(), {})
-        if self.definition.statistic.on_demand:
-            last = self.table().head(_SHOWN)
-            return html(self.describe(), {name: last[name].to_numpy() for name in last.columns})
         from counton.results.notebook import page
 
         return page(self.released(), self.describe())
