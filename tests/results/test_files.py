@@ -22,7 +22,7 @@ from counton.jobs.writing import Outputs
 from counton.results.cells import ReleasedCells
 from counton.results.files import facts_of
 
-ENDINGS = ("parquet", "csv", "json", "jsonl", "arrow")
+ENDINGS = ("parquet", "csv", "json", "jsonl", "arrow", "xlsx")
 COUNT: dict[str, Any] = {"by": "page", "domain": ["home", "shop", "far"]}
 PAID: dict[str, Any] = {"value": "paid", "lower": 0, "upper": 9, "resolution": 1}
 USERS = "page=home,shop,far;user=" + ",".join(f"u{n}" for n in range(11))

@@ -13,7 +13,7 @@ from xml.etree import ElementTree as ET
 import polars as pl
 import pytest
 
-from counton import PureDP, release
+from counton import PureDP, read, release
 from counton.errors import InvalidInput
 from counton.jobs import export
 from counton.jobs.outputs import write_table
@@ -92,9 +92,8 @@ def test_a_run_and_an_export_write_the_released_numbers(tmp_path: Path) -> None:
             for value, (column, exact) in zip(row.values(), known.items(), strict=True):
                 if column in zoned:
                     assert at(value) == exact.replace(tzinfo=None)
-                else:  # a workbook has 16 digits
-                    near = pytest.approx(exact, rel=1e-15) if isinstance(exact, float) else exact
-                    assert value == near, column
+                else:
+                    assert value == exact, column
         promised = json.loads((tmp_path / f"{path.name}.json").read_text())
         assert promised["guarantee"] == "pure differential privacy with epsilon = 1"
 
@@ -154,6 +153,16 @@ def test_workbooks_are_not_read_and_old_ones_not_written(tmp_path: Path) -> None
     (tmp_path / "t.xlsx.json").write_text("{}")
     with pytest.raises(InvalidInput, match="which the run reads or keeps"):
         check_output(tmp_path / "t.xlsx", inputs=[tmp_path / "t.xlsx.json"])
+
+
+def test_what_is_no_workbook_of_ours_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "t.xlsx"
+    file.write_bytes(b"no archive")
+    with pytest.raises(InvalidInput, match="it is no workbook of counton"):
+        read(file)
+    workbooks.write_workbook(pl.DataFrame({"step": [1]}), str(file))
+    with pytest.raises(InvalidInput, match="no description of its stream in its sheet 'about'"):
+        read(file)
 
 
 def test_a_workbook_carries_what_its_table_promises(tmp_path: Path) -> None:

@@ -31,8 +31,8 @@ def read(
     Values that were changed cannot be noticed.
 
     Args:
-        source: a table that a run or an export wrote: Parquet, or CSV, JSON, JSON lines or Arrow
-            with the description beside it (``visits.csv.json``); a pattern such as
+        source: a table that a run or an export wrote: Parquet, a workbook, or CSV, JSON, JSON lines
+            or Arrow with the description beside it (``visits.csv.json``); a pattern such as
             ``2024-*.parquet``. Or the address of a stream of a service:
             ``https://counts.example/v1/streams/visits``. Or a database that ``counton publish``
             wrote: a SQLite file, ``sqlite:///public.db`` or ``postgresql://USER@HOST/DATABASE``.

@@ -334,15 +334,18 @@ def _places(source: Any) -> list[str]:
 
 def _opened(path: Path) -> _File:
     kind = TABLES.get(path.suffix.lower())
-    if kind in (None, "xlsx"):
+    if kind is None:
         raise InvalidInput(
-            f"{str(path)!r} is no table that can be read back; give .parquet, .csv, .json, .jsonl "
-            f"or .arrow"
+            f"{str(path)!r} is no table that can be read back; give {', '.join(TABLES)}"
         )
     texts = {"group": pl.String(), "name": pl.String()}
     try:
-        facts = _facts(path, kind)
-        if kind == "parquet":
+        facts = None if kind == "xlsx" else _facts(path, kind)
+        if kind == "xlsx":
+            from counton.results.workbooks import read_workbook
+
+            rows, facts = read_workbook(str(path), NUMBERS)
+        elif kind == "parquet":
             rows = pl.read_parquet(path)
         elif kind == "arrow":
             rows = pl.read_ipc(path)
@@ -361,7 +364,8 @@ def _opened(path: Path) -> _File:
     except (pl.exceptions.PolarsError, OSError, ValueError) as error:
         raise InvalidInput(f"{str(path)!r} cannot be read as a table: {error}") from error
     if facts is None or facts.get("description") is None:
-        where = "its metadata" if kind == "parquet" else f"{path.name}.json beside it"
+        where = f"{path.name}.json beside it"
+        where = {"parquet": "its metadata", "xlsx": "its sheet 'about'"}.get(kind, where)
         raise InvalidInput(
             f"{str(path)!r} carries no description of its stream in {where}: keep both together, "
             f"or write the table again with this version, by export"

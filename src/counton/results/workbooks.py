@@ -1,14 +1,21 @@
-"""Tables as workbooks for spreadsheets, which know neither time zones nor large integers."""
+"""Tables as workbooks for spreadsheets, which know neither time zones nor large integers.
+
+A workbook is read back too: its numbers are written with all their digits, and a sheet has what is
+public of the stream.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+import re
+import zipfile
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from itertools import islice
 from tempfile import TemporaryDirectory
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import polars as pl
 import polars.selectors as cs
@@ -33,7 +40,7 @@ def write_workbook(table: pl.DataFrame, name: str, facts: Mapping[str, Any] | No
         table: cells are numbers, text, dates, times or empty. Times are written as they read in
             their zone, which stands in the header: ``window_start (Europe/Berlin)``. Integers of
             more than 15 digits are text, since a spreadsheet would round them; other numbers have
-            16 digits. Text is text, also where it begins like a formula or an address.
+            all their digits. Text is text, also where it begins like a formula or an address.
         name: of the file. Where the rows do not fit in one sheet there are several.
         facts: what the table promises, JSON values; they stand in a sheet of their own, "about".
 
@@ -61,6 +68,116 @@ def write_workbook(table: pl.DataFrame, name: str, facts: Mapping[str, Any] | No
             book.close()
         except XlsxWriterException as error:
             raise OSError(str(error)) from error
+
+
+class _Digits(float):
+    """A number that is written with all its digits, of which 17 are needed."""
+
+    def __format__(self, spec: str) -> str:
+        return repr(float(self)).removesuffix(".0")
+
+
+#: How the parts of a workbook call things.
+_MAIN = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
+_LINK = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
+
+
+def read_workbook(name: str, numbers: Sequence[str]) -> tuple[pl.DataFrame, dict[str, Any]]:
+    """The rows of a workbook that `write_workbook` wrote, and what it promises.
+
+    Args:
+        name: of the file, which a spreadsheet may have saved again.
+        numbers: columns that are numbers, also where a long one is a text.
+
+    Raises:
+        ValueError: it is no such workbook.
+    """
+    try:
+        with zipfile.ZipFile(name) as archive:
+            sheets = _sheets(archive)
+    except (zipfile.BadZipFile, ET.ParseError, LookupError) as error:
+        raise ValueError(f"it is no workbook of counton ({error})") from error
+    facts = {
+        str(row[0]): "".join(str(row[column]) for column in sorted(row)[1:])
+        for row in sheets.get("about", ())
+    }
+    found: dict[str, Any] = {"written_by": facts.get("written_by")}
+    if "description" in facts:
+        found["description"] = json.loads(facts["description"])
+    columns: dict[str, list[Any]] = {}
+    for sheet, rows in sheets.items():
+        if not re.fullmatch(r"table( \d+)?", sheet) or not rows:
+            continue
+        header = {
+            at: re.sub(r"^(window_\w+|counted_until) \(.*", r"\1", str(words))
+            for at, words in rows[0].items()
+        }
+        for at, words in header.items():
+            columns.setdefault(words, []).extend(row.get(at) for row in rows[1:])
+    series = (_series(column, values, column in numbers) for column, values in columns.items())
+    return pl.DataFrame(list(series)), found
+
+
+def _series(name: str, values: list[Any], number: bool) -> pl.Series:
+    if number:
+        values = [_number(value) if isinstance(value, str) else value for value in values]
+    there = [value for value in values if value is not None]
+    if any(isinstance(value, str) for value in there):
+        texts = [None if value is None else str(value) for value in values]
+        return pl.Series(name, texts, dtype=pl.String)
+    kind: Any = pl.Boolean
+    if not there or not all(isinstance(value, bool) for value in there):
+        kind = pl.Int64 if all(isinstance(value, int) for value in there) else pl.Float64
+    return pl.Series(name, values, dtype=kind, strict=False)
+
+
+def _number(text: str) -> float:
+    """A number that a spreadsheet would not show as it is, and that is a text therefore."""
+    return int(text) if re.fullmatch(r"-?\d+", text) else float(text)
+
+
+def _sheets(archive: zipfile.ZipFile) -> dict[str, list[dict[int, Any]]]:
+    """Rows by the names of sheets: cells by the number of their column."""
+
+    def part(path: str) -> ET.Element:
+        return ET.fromstring(archive.read(path))  # expat refuses bombs
+
+    texts: list[str] = []
+    if "xl/sharedStrings.xml" in archive.namelist():
+        texts = [_text(one) for one in part("xl/sharedStrings.xml").iter(f"{_MAIN}si")]
+    links = part("xl/_rels/workbook.xml.rels")
+    places = {one.attrib["Id"]: one.attrib["Target"].removeprefix("/xl/") for one in links}
+    return {
+        one.attrib["name"]: [
+            {_column(cell): _value(cell, texts) for cell in row.iter(f"{_MAIN}c")}
+            for row in part(f"xl/{places[one.attrib[_LINK]]}").iter(f"{_MAIN}row")
+        ]
+        for one in part("xl/workbook.xml").iter(f"{_MAIN}sheet")
+    }
+
+
+def _text(of: ET.Element) -> str:
+    return "".join(one.text or "" for one in of.iter(f"{_MAIN}t"))
+
+
+def _column(cell: ET.Element) -> int:
+    number = 0
+    for letter in re.sub(r"\d", "", cell.attrib["r"]):
+        number = 26 * number + ord(letter) - ord("A") + 1
+    return number - 1
+
+
+def _value(cell: ET.Element, texts: Sequence[str]) -> Any:
+    kind, value = cell.attrib.get("t", "n"), cell.findtext(f"{_MAIN}v")
+    if kind == "inlineStr":
+        return _text(cell)
+    if value is None:
+        return None
+    if kind in ("s", "str"):
+        return texts[int(value)] if kind == "s" else value
+    if kind == "b":
+        return bool(int(value))
+    return int(value) if re.fullmatch(r"-?\d+", value) else float(value)
 
 
 def _texts(table: pl.DataFrame) -> list[str]:
@@ -98,7 +215,7 @@ def _fill(book: Any, table: pl.DataFrame) -> None:
                 if isinstance(value, bool):
                     sheet.write_boolean(row, column, value)
                 elif isinstance(value, int | float) and _is_number(value):
-                    sheet.write_number(row, column, value, numbers.get(digits[column]))
+                    sheet.write_number(row, column, _Digits(value), numbers.get(digits[column]))
                 elif isinstance(value, date) and value.year >= 1900:
                     style = time if isinstance(value, datetime) else day
                     sheet.write_datetime(row, column, value, style)
