@@ -34,6 +34,13 @@ BY = {"by": "page", "domain": ",".join(PAGES)}
 VALUE = {"value": "paid", "lower": 0, "upper": 9, "resolution": "0.1"}
 PEOPLE = {"user": "user", "most": 2}
 FOUND = {"by": "page", "unknown": "discover", "delta": "1e-6"}
+#: Of a report: rows that add up to numbers, and such as choose among places.
+STATISTICS = {
+    "visits": {"statistic": "count"},
+    "paid": {"statistic": "average", **VALUE},
+    "spread": {"statistic": "quantiles", "value": "paid", "edges": "0,4,9", "line": "identity"},
+    "pages": {"statistic": "ranges", "label": "page", "domain": ",".join(PAGES)},
+}
 JOBS: dict[str, tuple[str, dict[str, Any]]] = {
     "count": ("count", {}),
     "groups": ("count", BY),
@@ -60,6 +67,8 @@ JOBS: dict[str, tuple[str, dict[str, Any]]] = {
         "contingency",
         {"columns": "page,place", "domain": f"page={','.join(PAGES)};place={','.join(PLACES)}"},
     ),
+    "report": ("report", {"statistics": STATISTICS}),
+    "report of people": ("report", {"statistics": STATISTICS, **PEOPLE, "unknown": "drop"}),
     "people": ("count", {**BY, **PEOPLE}),
     "sums of people": ("sum", {**BY, **VALUE, **PEOPLE}),
     "weeks of people": ("count", {**BY, **PEOPLE, "per": "1w"}),
