@@ -150,6 +150,16 @@ def test_questions_with_rows_for_an_answer(place: Workplace, table: str) -> None
     assert "--other-steps" in done.err
     done = place.plain("answer", table, "--hidden")
     assert "shows all of its groups" in done.err
+    chart = place.folder / "changes.svg"
+    done = place.plain("answer", table, *words, "--plot", str(chart))
+    assert done.code == 0, done.err
+    assert chart.read_text().count("<svg") == 1
+    done = place.plain("answer", table, "--difference", "a,b", "--plot", str(chart))
+    assert done.code == 0, done.err
+    done = place.plain("answer", table, "--difference", "a,b", "--plot", "t.csv")
+    assert "is no chart" in done.err
+    done = place.plain("answer", table, "--plot", str(chart))
+    assert "draws answers" in done.err
     done = place.plain("answer", table, "--hidden", "--band")
     assert "two questions" in done.err
 

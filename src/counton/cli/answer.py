@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ from counton.results.release import Release
 _QUESTIONS = ("difference", "ratio", "change", "share")
 #: Questions with rows for an answer, and one of groups that nobody declared.
 _TABLES = ("sums", "changes", "band", "hidden")
+#: Files of charts, and changes that one shows.
+_CHARTS, _DRAWN = (".png", ".svg", ".pdf"), 20
 #: Rows that the screen shows.
 _ROWS = 40
 
@@ -50,13 +53,32 @@ def perform(options: AnswerOptions) -> None:
             f"{field(one, getattr(options, one))} and {field(other, getattr(options, other))} are "
             f"two questions: ask one at a time"
         )
+    if options.plot is not None and not asked and tables != ["changes"]:
+        raise InvalidInput(
+            f"{field('plot', str(options.plot))} draws answers: ask for a difference, a ratio, a "
+            f"share or the largest change; counton export draws what was released"
+        )
+    if options.plot is not None and options.plot.suffix.lower() not in _CHARTS:
+        raise InvalidInput(
+            f"{field('plot', str(options.plot))} is no chart; name a {', '.join(_CHARTS)}"
+        )
     if not asked and tables != ["hidden"]:
-        _print_table(_table(released, options, steps), released, options)
+        table = _table(released, options, steps)
+        if options.plot is not None:
+            rows = table.head(_DRAWN).drop("sure").rows()
+            each = [
+                Answer(value, std, low, high, released.level, name)
+                for name, value, std, low, high in rows
+            ]
+            _draw(each, released, options.plot)
+        _print_table(table, released, options)
         return
     many = len(asked)
     answers = [_answer(released, options, name, words, steps, many) for name, words in asked]
     if not asked:
         answers = [released.most_of_hidden()]
+    if options.plot is not None:
+        _draw(answers, released, options.plot)
     if options.json:
         about = {"about": promise_of(released)}
         numbers = [_numbers(one) for one in answers]
@@ -69,6 +91,18 @@ def perform(options: AnswerOptions) -> None:
         level = f"{100 * released.level:g}%"
         text = f"All {len(answers)} intervals hold together with probability {level}."
         print_line(Console(), text)
+
+
+def _draw(answers: Sequence[Answer], released: Release, path: Path) -> None:
+    """Write a chart of answers."""
+    from counton.plots.answers import plot_answers
+    from counton.plots.style import save_figure
+    from counton.results.wording import foot_of
+
+    level = f"{100 * released.level:g}%"
+    subtitle = f"with {level} intervals" + (", which hold together" if len(answers) > 1 else "")
+    foot = foot_of(released.definition, None)
+    save_figure(plot_answers(answers, released.terms.name, subtitle, foot=foot), path)
 
 
 def _table(released: Release, options: AnswerOptions, steps: range) -> pl.DataFrame:

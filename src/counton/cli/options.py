@@ -512,6 +512,9 @@ class AnswerOptions:
     hidden: bool = option(
         False, "what the number of a group that is not shown is at most", "--hidden"
     )
+    plot: Path | None = option(
+        None, "draw the answers, or the changes, with their intervals: .png, .svg or .pdf"
+    )
     level: float | None = option(
         None, "probability that an interval holds the true number; default: as it was written"
     )

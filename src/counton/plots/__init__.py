@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from counton.lazy import loader
 
 if TYPE_CHECKING:
+    from counton.plots.answers import plot_answers as plot_answers
     from counton.plots.bounds import plot_bounds as plot_bounds
     from counton.plots.loss import plot_loss as plot_loss
     from counton.plots.plans import plot_plan as plot_plan
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 #: Where each public name lives. The imports above say the same to type checkers.
 _HOME = {
     "Curves": "counton.plots.totals",
+    "plot_answers": "counton.plots.answers",
     "plot_bounds": "counton.plots.bounds",
     "plot_hierarchy": "counton.plots.tables",
     "plot_loss": "counton.plots.loss",
@@ -28,6 +30,7 @@ _HOME = {
 
 __all__ = [
     "Curves",
+    "plot_answers",
     "plot_bounds",
     "plot_hierarchy",
     "plot_loss",
