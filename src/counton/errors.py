@@ -79,7 +79,7 @@ class CountonError(Exception):
         return tuple(dict.fromkeys(found[1] for found in _FIELD.finditer(self._message)))
 
     @property
-    def marked(self) -> str:
+    def template(self) -> str:
         """The message with its arguments marked, to be put into another error's."""
         return self._message
 

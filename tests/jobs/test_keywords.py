@@ -24,7 +24,11 @@ WIDER = {
 
 #: Types of an option by its kind, whether it is an exact number, and whether a list will do.
 TYPES = {
-    ("text", False, False): ("str | None", "str | Mapping[str, float] | None"),
+    ("text", False, False): (
+        "str | None",
+        "str | Mapping[str, float] | None",
+        "str | Mapping[str, Mapping[str, Any]] | None",
+    ),
     ("text", True, False): ("Number | None",),
     ("text", False, True): ("str | Sequence[str] | None", "str | Sequence[float] | None"),
     ("whole", False, False): ("int | None",),

@@ -171,7 +171,16 @@ HINTED = (
     {"events.spread", "events.tally"},
     {
         f"statistics.{name}"
-        for name in ["base", "known", "machine", "planned", "readings", "running", "tallied"]
+        for name in [
+            "base",
+            "count",
+            "known",
+            "machine",
+            "planned",
+            "readings",
+            "running",
+            "tallied",
+        ]
     },
 )
 

@@ -14,6 +14,10 @@ from counton.statistics.known import KNOWN, keywords
 HOME = Path(counton.__file__).parent
 #: Words that are names of statistics and mean something else where they stand, by file.
 OTHER_WORDS = {
+    *(
+        ("cli/beside.py", name)  # commands of their own
+        for name in ("count", "sum", "hierarchy", "contingency", "ranges")
+    ),
     ("cli/demo.py", "count"),  # the command that the demonstration shows
     ("cli/people.py", "edges"),  # a parameter
     ("cli/inspection.py", "count"),  # the unit of a plan that names no statistic

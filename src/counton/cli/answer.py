@@ -12,9 +12,8 @@ from typing import Any
 import polars as pl
 from rich.console import Console
 
-from counton.cli.export import table_of
 from counton.cli.options import AnswerOptions
-from counton.cli.printing import print_json, print_line, print_table
+from counton.cli.printing import print_json, print_line, print_table, table_of_texts
 from counton.errors import InvalidInput, field
 from counton.jobs.exports import released_in
 from counton.jobs.reading import read
@@ -22,6 +21,7 @@ from counton.mechanisms.contrasts import Answer
 from counton.results.choosing import groups_named, steps_between, steps_within
 from counton.results.files import ADDRESSES, TABLES, is_database, promise_of
 from counton.results.release import Release
+from counton.results.screen import text_table
 
 #: Questions with one number for an answer.
 _QUESTIONS = ("difference", "ratio", "change", "share")
@@ -66,11 +66,11 @@ def perform(options: AnswerOptions) -> None:
         table = _table(released, options, steps)
         if options.plot is not None:
             rows = table.head(_DRAWN).drop("sure").rows()
-            each = [
+            drawn = [
                 Answer(value, std, low, high, released.level, name)
                 for name, value, std, low, high in rows
             ]
-            _draw(each, released, options.plot)
+            _draw(drawn, released, options.plot)
         _print_table(table, released, options)
         return
     many = len(asked)
@@ -214,7 +214,7 @@ def _print_table(table: pl.DataFrame, released: Release, options: AnswerOptions)
     print_line(console, released.describe())
     print_line(console, "")
     shown = table.head(_ROWS) if options.changes else table.tail(_ROWS)
-    print_table(console, table_of(shown))
+    print_table(console, table_of_texts(text_table(shown), unbroken=True))
     if table.height > _ROWS:
         which = "first" if options.changes else "last"
         print_line(console, f"the {which} {_ROWS} of {table.height:,} rows; all of them: --json")

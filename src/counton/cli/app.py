@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from counton.cli.beside import BESIDE
 from counton.cli.exits import epilogue, explained
 from counton.cli.options import (
     AnswerOptions,
@@ -29,7 +30,6 @@ from counton.cli.options import (
     VerifyOptions,
     takes,
 )
-from counton.statistics.known import BESIDE
 
 app = typer.Typer(
     name="counton",

@@ -17,12 +17,12 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.models import ArgumentInfo, OptionInfo
 
+from counton.cli.beside import BESIDE
 from counton.cli.exits import explained
 from counton.errors import InvalidInput
 from counton.jobs.fields import options_of
 from counton.jobs.job import Job
 from counton.options import Option
-from counton.statistics.known import BESIDE
 
 _WIDTH = 94
 JSON = "print one JSON object and nothing else"

@@ -30,6 +30,12 @@ _FEWEST = 1_000
 _UNLUCKY = 1e-6
 
 
+def fresh_noise(terms: StreamTerms, cells: int, steps: int) -> NDArray[np.float64]:
+    """As `noise_alone`, of all steps, under a key that nobody else has or will have."""
+    (found,) = noise_alone(terms, Key.generate(), cells, steps, steps)
+    return found
+
+
 def noise_alone(
     terms: StreamTerms, key: Key, cells: int, steps: int, at_a_time: int
 ) -> Iterator[NDArray[np.float64]]:

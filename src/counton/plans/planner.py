@@ -156,7 +156,7 @@ class Choice:
 
         >>> from counton import PureDP, plan
         >>> plan(365, PureDP(1)).best.halfwidth(365)
-        16.0...
+        18.47...
         """
         found = halfwidths(self.strategy, self.noise_law, range(step, step + 1), level)
         return float(found[0]) * float(self.resolution) * self.each

@@ -27,7 +27,7 @@ from counton.statistics.quantiles import QuantilesReading
 
 #: Numbers of events are told apart one by one up to here, and by powers of two beyond.
 EXACTLY = 16
-#: Bounds that a sweep tries unless others are stated, times powers of ten.
+#: ValueBounds that a sweep tries unless others are stated, times powers of ten.
 _TRIED = (1, 2, 5)
 #: Values are told apart by powers of two between these, on both sides of 0.
 _LEAST, _LARGEST = -6, 34
@@ -89,7 +89,7 @@ class Most(NamedTuple):
         return {} if self.most is None else {"most": self.most}
 
 
-class Bounds(NamedTuple):
+class ValueBounds(NamedTuple):
     """Between these bounds lies a share of the values; outside as many on either side.
 
     Attributes:
@@ -99,7 +99,7 @@ class Bounds(NamedTuple):
         lower_from, lower_to: the interval of the lower quantile.
         upper_from, upper_to: the interval of the upper one.
 
-    >>> Bounds(0.95, 0.0, 256.0, 0.0, 1.0, 128.0, 256.0).options
+    >>> ValueBounds(0.95, 0.0, 256.0, 0.0, 1.0, 128.0, 256.0).options
     {'lower': '0', 'upper': '256'}
     """
 
@@ -213,7 +213,7 @@ class Inspection:
         return int(self._edges[-1]) - 2
 
     @cached_property
-    def answers(self) -> tuple[Most, ...] | tuple[Bounds, ...]:
+    def answers(self) -> tuple[Most, ...] | tuple[ValueBounds, ...]:
         """One for each share."""
         if self.of_values:
             return tuple(map(self._bounds, self.shares))
@@ -232,7 +232,7 @@ class Inspection:
             lower, upper = min(lower, self.at_most + 1), self.at_most + 1
         return Most(share, most, max(lower, 1), None if upper > self.at_most else upper)
 
-    def _bounds(self, share: float) -> Bounds:
+    def _bounds(self, share: float) -> ValueBounds:
         ends = []
         tails = (1 - share) / 2, (1 + share) / 2
         for side, tail in enumerate(tails):
@@ -242,7 +242,7 @@ class Inspection:
             cells = found.lower, found.upper
             ends.append((end, *cells))
         (lower, *of_lower), (upper, *of_upper) = ends
-        return Bounds(share, lower, upper, *of_lower, *of_upper)
+        return ValueBounds(share, lower, upper, *of_lower, *of_upper)
 
     @property
     def suggestion(self) -> dict[str, Any]:
@@ -334,7 +334,7 @@ class Inspection:
     def table(self) -> pl.DataFrame:
         """A row for each share."""
         numbers = pl.Float64 if self.of_values else pl.Int64
-        names = (Bounds if self.of_values else Most)._fields
+        names = (ValueBounds if self.of_values else Most)._fields
         types = {name: pl.Float64 if name == "share" else numbers for name in names}
         return pl.DataFrame([one._asdict() for one in self.answers], schema=types)
 
@@ -394,7 +394,7 @@ class Inspection:
         events = "event" if one.most == 1 else "events"
         return f"{who} have at most {one.most:,} {events} ({interval}: {one.lower:,} {upper})"
 
-    def _bounds_in_words(self, one: Bounds) -> str:
+    def _bounds_in_words(self, one: ValueBounds) -> str:
         interval = f"intervals of {100 * self.level:g}%"
         ends = (
             f"{figures(one.lower_from)} to {figures(one.lower_to)}, and "

@@ -64,13 +64,12 @@ def simulated_releases(
         numbers: what happened in each step, shape ``(steps, ...)``.
         n: how many times.
     """
-    from counton.mechanisms.bands import noise_alone
-    from counton.noise import Key
+    from counton.mechanisms.bands import fresh_noise
 
     delay, steps = terms.strategy.delay, len(numbers)
     late = np.concatenate([np.zeros((delay, *numbers.shape[1:])), numbers])[:steps]
     truth = np.cumsum(late, axis=0) if terms.strategy.workload == "totals" else late
     cells = int(np.prod(numbers.shape[1:], dtype=np.int64))
     for _ in range(check_integer("n", n, 1, _MOST)):
-        (noise,) = noise_alone(terms, Key.generate(), cells, steps, steps)
+        noise = fresh_noise(terms, cells, steps)
         yield truth + noise.reshape(truth.shape)

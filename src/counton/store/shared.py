@@ -290,7 +290,7 @@ class SharedLedger(Closing):
         try:
             present.spend(spend.name, spend.guarantee, unit=spend.unit, relation=spend.relation)
         except BudgetExceeded as error:
-            raise BudgetExceeded(f"in the shared ledger {self.label}, {error.marked}") from None
+            raise BudgetExceeded(f"in the shared ledger {self.label}, {error.template}") from None
         return present
 
     def refuse_as_ledger(self) -> None:
