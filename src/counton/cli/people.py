@@ -29,7 +29,7 @@ from counton.jobs.inspecting import inspect
 from counton.options import numbers_of
 from counton.privacy.guarantees import plural
 from counton.results.description import People
-from counton.results.inspection import Bounds, Inspection, Most, Swept, planned_halfwidths
+from counton.results.inspection import Inspection, Most, Swept, ValueBounds, planned_halfwidths
 from counton.store.whole_file import replace_file
 
 _WARNING = (
@@ -162,7 +162,7 @@ def _bounds_to_try(given: str | None) -> list[int] | None:
     return [int(number) for number in numbers]
 
 
-def _in_options(answer: Most | Bounds) -> str:
+def _in_options(answer: Most | ValueBounds) -> str:
     return " ".join(f"--{name} {value}" for name, value in answer.options.items())
 
 

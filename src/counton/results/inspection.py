@@ -27,7 +27,7 @@ from counton.statistics.quantiles import QuantilesReading
 
 #: Numbers of events are told apart one by one up to here, and by powers of two beyond.
 EXACTLY = 16
-#: ValueBounds that a sweep tries unless others are stated, times powers of ten.
+#: Bounds that a sweep tries unless others are stated, times powers of ten.
 _TRIED = (1, 2, 5)
 #: Values are told apart by powers of two between these, on both sides of 0.
 _LEAST, _LARGEST = -6, 34
