@@ -24,7 +24,7 @@ def asked(name: str, folder: Path, **more: Any) -> Job:
     return job.having(until=more.get("until", "2024-03-01T06:00"), confirmed=True)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "report"])  # has its own
 def test_every_statistic_is_as_accurate_as_wanted(name: str, tmp_path: Path) -> None:
     """And no more than four digits of epsilon allow."""
     job = asked(name, tmp_path)
@@ -32,7 +32,7 @@ def test_every_statistic_is_as_accurate_as_wanted(name: str, tmp_path: Path) -> 
         guarantee = outcome.definition.guarantee
         released = halfwidths(outcome.released().table())
     assert isinstance(guarantee, PureDP)
-    if name not in ("quantiles", "moments"):  # whose half-widths depend on the rows
+    if not name.startswith(("quantiles", "moments")):  # whose half-widths depend on the rows
         wanted = {"count": released["count"]} if "count" in released else released
         assert 0.9 * 200 < max(wanted.values()) <= 200
     stated = planned_job(job.having(within=None, epsilon=guarantee.epsilon))

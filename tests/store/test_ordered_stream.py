@@ -373,9 +373,9 @@ for at in 1, 2, 3:
                         os._exit(9)
                     return of(*arguments)
                 return called
-            exact = stream._ordered._exact
+            exact = stream._ordered_machine._exact
             exact.save = dying(exact.save)
-            saved.Saved._write_head = dying(saved.Saved._write_head)
+            saved.StatisticRecord._write_head = dying(saved.StatisticRecord._write_head)
             stream.release_events("b", first_step=3)
             print(stream.reading(3).table_columns()["estimate"].tolist(), flush=True)
             os._exit(9)

@@ -681,7 +681,7 @@ def command_line(command: str, *values: Any) -> str:
 
     >>> ledger = LedgerOptions("my visits.db", epsilon="2", age=24)
     >>> print(command_line("ledger", ledger))
-    counton ledger --state 'my visits.db' --limit-epsilon 2 --limit-age 24
+    counton ledger 'my visits.db' --limit-epsilon 2 --limit-age 24
     """
     words = []
     for given in values:

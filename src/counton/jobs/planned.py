@@ -146,7 +146,7 @@ def planned_jobs(
     ...           steps=52, epsilon=1)
     >>> found = planned_jobs({"visits": job}, PureDP(4), size=5000)
     >>> [round(half, 1) for half in found.jobs["visits"].numbers[0].halfwidths]
-    [9.1, 12.6, 12.4]
+    [6.1, 10.5, 12.4]
     >>> found.accounts["visits.db"][0].shares
     {'visits': 0.25}
     """

@@ -71,8 +71,8 @@ class People(NamedTuple):
             row: what one of them changes.
 
         >>> print(People(3).bounding(Contribution.add_remove(unit="visitor")))
-        one visitor, of whose events at most 3 count, each by at most 1, in any cells and steps,
-        added or removed
+        one visitor added or removed, with at most 3 events counted, each by at most 1, in any cells
+        and steps
         """
         once: Literal["group"] | None = "group" if self.first else None
         if row.pattern is None:

@@ -160,7 +160,7 @@ class Inspection:
     >>> print(found.words()[0])
     95% of users have at most 2 events (interval of 95%: 2 to 2)
     >>> [round(one.kept, 2) for one in found.sweep([1, 2])]
-    [0.56, 1.0]
+    [0.55, 0.98]
     >>> folder.cleanup()
     """
 
