@@ -112,7 +112,7 @@ def export(
         reader = store.reader(only_name(store.streams) if name is None else name)
         found = _of_stream(reader, steps, start, until, groups, level, fit)
         if (doubt := reader.doubt()) is not None:
-            found = found.noted(doubt)
+            found = found.noted(doubt).at_hand()
     if path is not None:
         look = {"title": title, "axis": axis, "source": source, "width": width}
         _write(found, path, panels=panels, **look)

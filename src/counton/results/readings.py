@@ -466,7 +466,7 @@ class ReleasedReadings(Release):
         """The released cells by step; None where they are made on demand, or are too many."""
         if self.statistic.on_demand:
             return None
-        found = self.source.readings(1, self.steps.stop, self.statistic).releases
+        found = self._readings.releases
         return None if found is None or found.values.size > MOST_CELLS else found.values
 
     def _table(self, steps: range) -> pl.DataFrame:
