@@ -24,7 +24,7 @@ def asked(name: str, folder: Path, **more: Any) -> Job:
     return job.having(until=more.get("until", "2024-03-01T06:00"), confirmed=True)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "report"])  # has its own
+@pytest.mark.parametrize("name", NAMES)
 def test_every_statistic_is_as_accurate_as_wanted(name: str, tmp_path: Path) -> None:
     """And no more than four digits of epsilon allow."""
     job = asked(name, tmp_path)

@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 from counton import ZCDP, ApproxDP, Key, PureDP, read, release
-from counton.errors import InvalidInput
+from counton.errors import InvalidInput, SumOverflow
 from counton.jobs import Job, jobfile, run
 from counton.laws import Bounded
 from counton.plans.splits import last_halfwidth
@@ -275,6 +275,30 @@ def test_what_cannot_be_in_a_report_is_refused() -> None:
         daily(within={"places": 1}).settled(PureDP(1), 4)
     with pytest.raises(InvalidInput, match="is no statistic of the report"):
         Report({"x": Sum(0, 7, resolution=1)}, columns={"x": "x", "nobody": "x"})
+
+
+def test_rows_that_cannot_be_counted_are_refused_and_change_nothing() -> None:
+    report = daily()
+    counter = report.counter(3, PureDP(4000), key=Key.generate(), name="r", batched=True)
+    for wrong, said in (
+        ({"city": "b", "region": "S"}, "no place that"),  # both are declared, and not together
+        ({"city": "elsewhere"}, "no place that"),
+        ({"paid": float("nan")}, "must be finite"),
+        ({"paid": "many"}, "must be numbers"),
+    ):
+        with pytest.raises(InvalidInput, match=said):
+            counter.release_batch([*ROWS, {**ROWS[0], **wrong}])
+    assert counter.step == 0
+    right: Any = counter.release_batch(ROWS)
+    assert round(right["visits"]) == 9
+
+
+def test_weights_do_not_make_sums_wrap() -> None:
+    told = {**daily().settled(PureDP(1), 4).parameters}
+    told["weights"] = dict.fromkeys(told["weights"], 2**34)
+    sums = np.full((1, daily().places), 2**30, np.int64)
+    with pytest.raises(SumOverflow, match="can reach"):
+        Report(**told).measured(sums)
 
 
 # Through whole jobs.

@@ -342,6 +342,17 @@ class Plan:
         wide = widest_halfwidth(choice.strategy, choice.noise_law, 1 - missed)
         return wide * float(1 if resolution is None else resolution)
 
+    def terms(self, choice: Choice) -> StreamTerms:
+        """Those of a stream that is planned so, and has no name of its own yet."""
+        return StreamTerms(
+            name="planned",
+            strategy=choice.strategy,
+            guarantee=self.guarantee,
+            contribution=self.contribution,
+            shape=self.shape,
+            law=choice.noise_law,
+        )
+
     def release_seconds(self, choice: Choice) -> float | None:
         """Time of one release of all cells, measured here and now over up to 4,096 of the first.
 
@@ -352,15 +363,7 @@ class Plan:
         steps = min(self.steps, _MEASURED, max(_MOST_MEASURED // cells, 1))
         if max(choice.strategy.drawn_ahead, steps) * cells > _MOST_MEASURED:
             return None
-        terms = StreamTerms(
-            name="measured",
-            strategy=choice.strategy,
-            guarantee=self.guarantee,
-            contribution=self.contribution,
-            shape=self.shape,
-            law=choice.noise_law,
-        )
-        noise_field = terms.noise_field(Key.generate())
+        noise_field = self.terms(choice).noise_field(Key.generate())
         choice.strategy.noise(noise_field, range(1, 2))  # tables and series that are made once
         begin = perf_counter()
         choice.strategy.noise(noise_field, range(1, steps + 1))

@@ -585,19 +585,9 @@ class Statistic(ABC):
         >>> users.halfwidths(users.plan(52, PureDP(1), batched=True))
         {'': 49.45...}
         """
-        from counton.mechanisms.terms import StreamTerms
         from counton.statistics.planned import planned_halfwidths
 
-        best = found.best
-        terms = StreamTerms(
-            name="planned",
-            guarantee=found.guarantee,
-            contribution=found.contribution,
-            shape=found.shape,
-            law=best.noise_law,
-            strategy=best.strategy,
-        )
-        this = self.settled(found.guarantee, found.horizon)
+        this, terms = self.settled(found.guarantee, found.horizon), found.terms(found.best)
         return planned_halfwidths(this, terms, step or found.steps, level, rows=rows)
 
     def least_errors(self, horizon: int, guarantee: Guarantee) -> tuple[LowerBound, ...]:

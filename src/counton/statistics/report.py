@@ -31,14 +31,15 @@ from numpy.typing import NDArray
 
 from counton.arrays import Floats, Integers
 from counton.columns import MISSING, OUTSIDE
-from counton.errors import InvalidInput, field
+from counton.errors import InvalidInput, SumOverflow, field
 from counton.exact import check_integer, exact, figures, quoted
 from counton.laws import Bounded
 from counton.mechanisms import Release
 from counton.mechanisms.formulas import Asked
+from counton.mechanisms.tables import LARGEST_MEASUREMENT
 from counton.mechanisms.terms import StreamTerms
 from counton.options import Option, OwnColumns, Statement, check_value, listed
-from counton.privacy import Contribution, Guarantee
+from counton.privacy import Contribution, Guarantee, value_grid
 from counton.privacy.contribution import checked_unit
 from counton.statistics.base import Drawing, ErrorOf, Events, Statistic
 from counton.statistics.known import statistic_from_dict, statistic_named
@@ -104,7 +105,8 @@ class Report(Tallied):
     """Several statistics of the same rows, under one guarantee and one bound on people.
 
     An event is a mapping from columns to what they hold, or a sequence in the order of
-    ``column_names``. A row that one of the statistics cannot place is counted in none.
+    ``column_names``. A row that one of the statistics cannot place is refused, or by a job that
+    drops such rows counted in none.
 
     Args:
         statistics: by name, or pairs of a name and what `Statistic.to_dict` says.
@@ -504,7 +506,6 @@ class Report(Tallied):
 
     def _error(self, name: str, guarantee: Guarantee, horizon: int | None) -> float:
         """How far off what is read of a statistic is, in what one of its cells is off."""
-        from counton.mechanisms.calibration import law_for
         from counton.statistics.planned import planned_reading
 
         of = self.followed.get(name, name)
@@ -515,18 +516,9 @@ class Report(Tallied):
                 f"there are; say how many there will be, about, where that is public "
                 f"({field('rows', 10_000)}), or give it a share"
             )
-        best = source.plan(horizon, guarantee, batched=True).best
-        contribution = source.contribution(batched=True)
-        terms = StreamTerms(
-            name=name,
-            guarantee=guarantee,
-            contribution=contribution,
-            shape=source.cells,
-            law=law_for(best.strategy, guarantee, contribution, source.cells).law,
-            strategy=best.strategy,
-        )
-        terms = PartTerms.of(terms, source, 1, source.cells)
-        last = horizon or best.strategy.longest or 1
+        plan = source.plan(horizon, guarantee, batched=True)
+        terms = PartTerms.of(plan.terms(plan.best), source, 1, source.cells)
+        last = horizon or terms.strategy.longest or 1
         reading = planned_reading(source, terms, last, self.rows)
         own = reading if of == name else self.reading_of(name, reading)
         cell = halfwidth(reading.release)
@@ -569,7 +561,7 @@ class Report(Tallied):
 
     def columns_of(self, events: Events) -> tuple[Any, ...]:
         """See `Tallied.columns_of`."""
-        found = []
+        found: list[NDArray[Any]] = []
         for place, part in enumerate(self.parts):
             values = []
             for event in events:
@@ -586,7 +578,7 @@ class Report(Tallied):
                 codes = {label: code for code, label in enumerate(part.labels)}
                 found.append(np.array([codes.get(one, OUTSIDE) for one in values], np.int64))
             else:
-                found.append(np.asarray(values, np.float64))
+                found.append(value_grid.finite(values))
         return tuple(found)
 
     def said(self, *parts: Any) -> Integers:
@@ -692,6 +684,13 @@ class Report(Tallied):
 
     def measured(self, sums: Integers) -> Integers:
         """See `Tallied.measured`: cells of each, times its weight."""
+        most = self.largest_measured(np.abs(sums.astype(np.float64)).max(axis=0, initial=0.0))
+        if most >= LARGEST_MEASUREMENT:
+            raise SumOverflow(
+                f"what a step of the report measures can reach {most:.3g}; below "
+                f"{LARGEST_MEASUREMENT:.3g} it is exact: take shorter steps, or a coarser "
+                f"resolution"
+            )
         parts = [
             one.measured(sums[:, self._place_ranges[name]]).reshape(len(sums), -1)
             * self.weight(name)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.arrays import Floats, Integers
-from counton.errors import SumOverflow
+from counton.errors import InvalidInput, SumOverflow
 from counton.laws import Law
 from counton.mechanisms.terms import StreamTerms, std_at
 from counton.statistics.base import Events, Exact, Statistic
@@ -252,6 +252,11 @@ class Sums(Exact):
         each = np.diff(stops, prepend=0)
         this.check_events(each)
         said = this.said(*this.columns_of(events))
+        if this.may_be_none and (said < 0).any():
+            raise InvalidInput(
+                f"an event says no place that {this!r} knows: say one that is declared, or leave "
+                f"the event out"
+            )
         sums = np.zeros((steps, this.places), np.int64)
         ends = np.concatenate([[0], stops])
         for place, amount in this.entries(said):
