@@ -280,6 +280,13 @@ bench: $(READY) ## speed against numpy and others, as ratios within one run
 	@$(BIN)/python -m pip install --quiet --no-deps --requirement benchmarks/requirements.lock
 	$(BIN)/python -m benchmarks
 
+# Numbers of declared groups that are measured, commas between.
+MANY ?= 100000,1000000
+
+.PHONY: bench-groups
+bench-groups: $(READY) ## what nights of many declared groups cost, by MANY groups: a table
+	$(BIN)/python -m benchmarks.many_groups --groups $(MANY)
+
 .PHONY: lock
 lock: $(READY) ## choose versions anew and write requirements.lock (UPGRADE=--upgrade: the newest)
 	@cp requirements.lock requirements.tmp

@@ -34,7 +34,7 @@ from counton.strategies.streams.octave_columns import (
     LOWEST,
     REACH,
     TABLE_BITS,
-    Columns,
+    OctaveColumns,
     matrix,
 )
 
@@ -162,7 +162,7 @@ class _Search:
         grid = Octave(length, metric)._grid
         nodes = grid.nodes[grid.upper :]
         plain = tuple(np.full(len(one), 1 << WEIGHT_BITS) for one in nodes)
-        columns = Columns(length, grid.nodes, plain, 12, WEIGHT_BITS)
+        columns = OctaveColumns(length, grid.nodes, plain, 12, WEIGHT_BITS)
         self._entering = columns.entering / 2.0**12
         self._below = columns.below(2) / 4.0 ** (16 + WEIGHT_BITS)
         ups = [np.eye(len(nodes[0]))]

@@ -46,11 +46,11 @@ PRIVATE = (
         ("tests/events/test_rows_alone.py", "tests/jobs/test_neighbours.py"),
     ),
     Room(
-        ("jobs/people.py", "jobs/each_user.py", "jobs/forgetting.py", "store/marks.py",
-         "jobs/private_domain.py"),
+        ("jobs/people.py", "jobs/first_rows.py", "jobs/each_user.py", "jobs/forgetting.py",
+         "store/marks.py", "jobs/private_domain.py"),
         "no more of a person's rows count than stated, in files of all events and of new ones",
-        ("tests/jobs/test_people.py", "tests/jobs/test_inspecting.py",
-         "tests/jobs/test_neighbours.py"),
+        ("tests/jobs/test_people.py", "tests/jobs/test_first_rows.py",
+         "tests/jobs/test_inspecting.py", "tests/jobs/test_neighbours.py"),
     ),
     Room(
         ("jobs/changes.py", "jobs/intake.py", "jobs/again.py", "jobs/tallied_rows.py",

@@ -14,7 +14,7 @@ from benchmarks.measure import fastest, process
 from benchmarks.row import Row
 from counton import Key, PureDP, Stream
 from counton.events.files import open_source
-from counton.events.tally import Columns, Reading, tally
+from counton.events.tally import Columns, RowReading, tally
 from counton.strategies import KAry
 from counton.windows import Windows
 
@@ -51,7 +51,7 @@ def _slope(files: list[Path], kind: str) -> tuple[float, float]:
 
 def _ours(file: Path) -> None:
     source = open_source(file)
-    tally(source, Reading(Columns("time", "page"), WINDOWS), PAGES)
+    tally(source, RowReading(Columns("time", "page"), WINDOWS), PAGES)
     source.digests(["time", "page"])
 
 

@@ -65,7 +65,7 @@ from counton.mechanisms.calibration import law_for
 from counton.mechanisms.counter import OneAtATime
 from counton.mechanisms.intervals import SMALLEST_TAIL, widest_halfwidth
 from counton.mechanisms.state import (
-    Progress,
+    StreamProgress,
     Totals,
     Waiting,
     read_checkpoint,
@@ -451,7 +451,7 @@ class _Done(NamedTuple):
     taken: int
     waiting: int
     counted: float
-    inner: Progress
+    inner: StreamProgress
 
     def __repr__(self) -> str:
         return "_Done(secret)"
@@ -613,7 +613,7 @@ class SparseCounter:
             "counted": now.counted,
         }
         sums = np.array([now.taken, now.waiting], np.int64)
-        done = Progress(now.step, sums, Waiting(np.zeros(0, np.int64)))
+        done = StreamProgress(now.step, sums, Waiting(np.zeros(0, np.int64)))
         return write_checkpoint(json.dumps(terms, sort_keys=True), self.key_fingerprint, done)
 
     @classmethod

@@ -103,6 +103,7 @@ class Statement(ABC):
         most, first, unknown: how many events of a user count, whether once for ever, and what
             becomes of groups that nobody declared.
         domain: the declared groups, nodes or cells, as they are stated.
+        size: how many rows there will be, about, where that is public.
     """
 
     statistic: str
@@ -117,6 +118,7 @@ class Statement(ABC):
     first: bool
     unknown: str
     domain: Any
+    size: int | None
 
     def __getitem__(self, name: str) -> Any:
         """What is stated of an option; None where nothing is."""
@@ -151,13 +153,15 @@ class Statement(ABC):
         return listed(given)
 
     @abstractmethod
-    def of_part(self, statistic: str, options: Mapping[str, Any], domain: Any) -> Statement:
+    def of_part(
+        self, statistic: str, options: Mapping[str, Any], by: str | None, domain: Any
+    ) -> Statement:
         """What a job states of one statistic of several.
 
         Args:
             statistic: its name.
             options: of its own.
-            domain: as of the class.
+            by, domain: as of the class.
         """
 
     @abstractmethod
@@ -264,14 +268,14 @@ TOP = 10
 
 # What more than one statistic has, each written once.
 VALUE = Option("value", "column of the values to add up", column="number", needed=True)
-COUNTS = Option("value", "column of counts: a row counts as often as it says", column="number")
+COUNTS = Option("value", "column of counts: how often each row counts", column="number")
 LOWER = Option("lower", "smaller values count as this", exact=True, needed=True)
 UPPER = Option("upper", "larger values count as this", exact=True, needed=True)
 RESOLUTION = Option(
     "resolution", "values are rounded to multiples of this", exact=True, needed=True
 )
 REPLACE = Option(
-    "replace", "protect what a row says, not whether it is there", "flag", heading="Guarantee",
+    "replace", "hide what a row says, not that it is there", "flag", heading="Guarantee",
     default=False,
 )  # fmt: skip
 LINE = Option("line", "how cells are measured: auto, identity, haar, hierarchy or optimal")
@@ -282,11 +286,13 @@ EDGE = Option(
     column="label",
     needed=True,
 )
-WEIGHT = Option("weight", "column of the weights of edges; default: each weighs 1", column="number")
-CHANGES = Option("changes", "users, or edges, that come and go so many times at most", "whole")
-COMES = Option("comes", "with changes: column that is true of who comes, or false", column="flag")
+WEIGHT = Option("weight", "column of the edges' weights; default: each weighs 1", column="number")
+CHANGES = Option("changes", "how often a user, or an edge, comes or goes at most", "whole")
+COMES = Option(
+    "comes", "with changes: column that says true for coming, false for going", column="flag"
+)
 BEYOND = Option("beyond", "edges beyond the bounds: refuse (default) or drop")
-DEGREE = Option("degree", "most edges of one node, which is enforced", "whole", needed=True)
+DEGREE = Option("degree", "most edges of one node; see beyond", "whole", needed=True)
 TABLE_COLUMNS = Option(
     "columns", "columns of the parts of an event, in the statistic's order: A,B", several=True,
     column="label", needed=True,
@@ -297,6 +303,6 @@ ALPHABET = Option(
 )  # fmt: skip
 LONGEST = Option("longest", "most letters of a word", "whole", needed=True)
 LETTER = Option(
-    "letter", "column of letters; without it the file is a text (FASTA too), a step a letter",
+    "letter", "column of letters; without it the file is a text (also FASTA), a letter a step",
     column="label",
 )  # fmt: skip

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import re
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -11,9 +13,10 @@ from typing import Any
 
 import polars as pl
 import pytest
+from rich.console import Console
 
 from counton import Contribution, Key, PureDP, Stream
-from counton.cli.export import table_of
+from counton.cli.printing import print_released
 from counton.errors import InvalidInput
 from counton.jobs import Job, export, run
 from counton.strategies import Binary
@@ -146,10 +149,10 @@ BAD = [
     (["--steps", "0:3"], 2, "--steps 0:3 is not within the released steps 1:4"),
     (["--steps", "3:9"], 2, "--steps 3:9 is not within the released steps 1:4"),
     (["--steps", "3:2"], 2, "the first before the last"),
-    (["--steps", "3"], 2, "--steps 3 is not FIRST:LAST; write 25:48"),
-    (["--steps", ":"], 2, "is not FIRST:LAST"),
-    (["--steps", "a:b"], 2, "is not FIRST:LAST"),
-    (["--steps", "-3:"], 2, "is not FIRST:LAST"),
+    (["--steps", "x"], 2, "--steps x names no steps; write 25:48"),
+    (["--steps", ":"], 2, "names no steps"),
+    (["--steps", "a:b"], 2, "names no steps"),
+    (["--steps", "-3:"], 2, "names no steps"),
     (["--groups", "c"], 2, "--groups names 'c', which is not among the groups; choose from a, b"),
     (["--groups", "a,a"], 2, "--groups names 'a', twice"),
     (["--groups", ""], 2, "names '', which is not among the groups"),
@@ -306,8 +309,36 @@ def test_numbers_are_not_broken_and_midnights_are_days() -> None:
         "estimate": [1234.25, 7.5],
         "std": [2.0, 2.0],
     }
-    shown = table_of(pl.DataFrame(rows))
-    cells = {str(column.header): list(column.cells) for column in shown.columns}
-    assert cells["window_start"] == ["2024-03-01", "2024-03-02"]
-    assert cells["window_end"] == ["2024-03-01 00:00", "2024-03-01 01:00"]
-    assert [column.no_wrap for column in shown.columns] == [False, False, True, True]
+    screen = Console(width=120, record=True, file=io.StringIO())
+    print_released(screen, pl.DataFrame(rows))
+    shown = screen.export_text()
+    assert re.search("│ 2024-03-01 +│ 2024-03-01 00:00 │ +1,234.2 │", shown)
+    assert re.search("│ 2024-03-02 +│ 2024-03-01 01:00 │ +7.5 │", shown)
+
+
+@pytest.mark.parametrize(
+    ("width", "columns", "note"),
+    [
+        (100, "step window_start window_end estimate std", ""),
+        (50, "step window_start estimate std", "Files and --json also have window_end."),
+        (40, "window_start estimate std", "Files and --json also have step and window_end."),
+    ],
+)
+def test_a_screen_breaks_no_date_and_no_number(width: int, columns: str, note: str) -> None:
+    rows = {
+        "step": [1, 2],
+        "window_start": [datetime(2024, 3, 1), datetime(2024, 3, 2)],
+        "window_end": [datetime(2024, 3, 2), datetime(2024, 3, 3)],
+        "estimate": [1234567, 7],
+        "std": [2.0, 2.0],
+    }
+    screen = Console(width=width, record=True, file=io.StringIO())
+    print_released(screen, pl.DataFrame(rows))
+    shown = screen.export_text()
+    assert re.findall("[a-z_]+", shown.splitlines()[1]) == columns.split()
+    assert "│ 2024-03-01 " in shown
+    assert " 1,234,567 │" in shown
+    assert note in shown
+    narrow = Console(width=25, record=True, file=io.StringIO())
+    print_released(narrow, pl.DataFrame(rows))
+    assert narrow.export_text().splitlines()[2].split() == ["window_end", "2024-03-02"]

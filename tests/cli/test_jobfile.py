@@ -140,7 +140,7 @@ def test_the_schema_says_what_commands_say(place: Any) -> None:
     assert found["from"]["description"] == "beginning of the first window"
     assert found["bad-rows-most"] == {
         "type": "integer",
-        "description": "with quarantine: so many rows may be set aside",
+        "description": "with quarantine: how many rows may be set aside",
         "default": 1000,
     }
     assert json.loads(place("run", "--schema").out) == schema()

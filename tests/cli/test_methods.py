@@ -147,7 +147,7 @@ WORDS = [
     ),
     (
         "average --value age --lower 0 --upper 90 --resolution 1 --over 2",
-        "What is shown at each window is of the last 2 windows.",
+        "The numbers shown at each window are of the last 2 windows.",
     ),
     ("top-k --by group --domain a,b,c --top 2", "The running ranking of the 2 largest groups by"),
     (
@@ -185,7 +185,7 @@ def test_a_paragraph_calls_a_statistic_by_words(
 
 def test_every_statistic_has_words() -> None:
     wordless = {name for name in KNOWN if not getattr(statistics, name).phrase}
-    assert wordless <= {"Count", "Sum", "Grouped"}
+    assert wordless <= {"Count", "Sum", "Grouped", "GroupedRows"}
     for statistic, words in (
         (statistics.Degrees(degree=3), "number of nodes of each degree up to 3 of a growing graph"),
         (statistics.Stars(degree=3, leaves=2), "number of stars with 2 leaves of a growing graph"),

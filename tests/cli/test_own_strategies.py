@@ -123,4 +123,4 @@ def test_a_file_that_holds_no_strategy_is_refused(tmp_path: Path) -> None:
 
 def test_python_takes_it_by_name(events: Path, tmp_path: Path) -> None:
     found = release("count", events, state=tmp_path / "s.db", strategy=root(), **STREAM)
-    assert found.after == 3
+    assert found.steps == range(1, 4)

@@ -24,7 +24,7 @@ def test_without_a_user_the_output_says_that_people_are_not_protected(
     assert "people are not protected: a person with 100 events loses 100 times the epsilon" in said
     assert "--user COLUMN --most N" in said
     assert (
-        "against anyone who knows or chooses all other rows and who, after each release, chooses"
+        "against readers who know or choose all other rows, and who choose after each release"
         in said
     )
 
@@ -116,7 +116,7 @@ def test_what_is_protected_is_said_in_words_and_what_is_dropped_to_the_operator(
         "any cells and steps" in said
     )
     assert "people are not" not in said
-    assert "rows beyond the limit of their user, counted nowhere: 2" in done.err
+    assert "rows beyond their user's limit, not counted: 2" in done.err
     report = json.loads(place("count", events, *place.again, "--json").out)
     assert "one visitor's day" in report["protected"]
     assert report["contribution"]["most"] == 2
@@ -130,14 +130,14 @@ def test_what_an_id_protects_is_said_with_its_limits(place: Any) -> None:
     """For as long as ids are remembered, and in this stream alone."""
     path = str(place.write("ids.csv", ["00:10,a,1", "00:20,a,1", "03:00,b,2"], "time,group,row"))
     said = " ".join(place.count(path, "--id", "row").out.split())
-    assert "all rows with the same id are one event, until 35 days after it was counted" in said
-    assert "an id that is used again later may count as another one, with a loss of its own" in said
+    assert "the same id are one event, until 35 days after the first of them was counted" in said
+    assert "an id that comes again later counts as another event, with a loss of its own" in said
     more = ("--state", place.state, "--name", "next", "--continues", "events")
     done = place("count", path, *more, "--until", "2013-01-01T04:00", "--yes")
     assert done.code == 0, done.err
     said = " ".join(done.out.split())
-    assert "an id with rows in both streams has the losses of both: the ledger adds them up" in said
-    assert "an event lies in the windows of one of them only" not in said
+    assert "an id with rows in both streams loses in both: the ledger adds the losses up" in said
+    assert "each event lies in the windows of one stream" not in said
 
 
 def test_the_message_names_options(place: Any, events: str) -> None:
@@ -201,8 +201,10 @@ def test_inspect_says_that_it_is_not_private(place: Any, events: str) -> None:
     more = ("--exact", *plan, "--per", "1d", "--time", "time")
     done = place("inspect", events, "--user", "who", *more, "--plot", str(picture))
     assert done.code == 0, done.err
-    assert done.out.startswith("NOT PRIVATE: exact facts of these events. Nothing of them is")
-    assert "covered by no guarantee" in done.out
+    assert done.out.startswith(
+        "NOT PRIVATE: these are exact facts about the events. They are not protected"
+    )
+    assert "no guarantee covers" in done.out
     assert "5 events of 2 units (who's day); the largest has 4" in done.out
     assert picture.read_bytes().startswith(b"\x89PNG")
     found = json.loads(place("inspect", events, "--user", "who", *more, "--json").out)

@@ -17,7 +17,7 @@ from counton.errors import InvalidInput
 from counton.events.files import Source, open_source
 from counton.events.ordered import ordered_rows
 from counton.events.policies import Policies
-from counton.events.tally import Columns, Problem, Reading, tally
+from counton.events.tally import Columns, Problem, RowReading, tally
 from counton.events.windows import NO_TIME, UNREADABLE_TIME, moments
 from counton.private import open_private
 from counton.windows import Windows, moment
@@ -106,7 +106,9 @@ def readers(role: str, folder: Path) -> Iterator[tuple[str, Any]]:
 
     def added(columns: Columns, domain: tuple[str, ...] | None, **more: Any) -> Any:
         def read(source: Source, time_format: str | None = None) -> Any:
-            reading = Reading(columns, WINDOWS, policies=policies, time_format=time_format, **more)
+            reading = RowReading(
+                columns, WINDOWS, policies=policies, time_format=time_format, **more
+            )
             return open_private(tally(source, reading, domain)).rows
 
         return read
@@ -182,7 +184,9 @@ def test_the_last_day_of_the_calendar_is_a_time_in_every_zone() -> None:
 def test_what_is_set_aside_is_shown_as_it_is_stored(tmp_path: Path) -> None:
     bad, policies = tmp_path / "bad.csv", Policies(tmp_path / "bad.csv", 100)
     source = file_of("date", [DAY, 2**31 - 1], "time", tmp_path / "e.parquet")
-    found = open_private(tally(source, Reading(Columns("time"), WINDOWS, policies=policies), None))
+    found = open_private(
+        tally(source, RowReading(Columns("time"), WINDOWS, policies=policies), None)
+    )
     assert (found.rows, found.quarantined) == (2, 1)
     assert (
         bad.read_text().splitlines()[1].endswith(f",2,{Problem.UNREADABLE_TIME.words},{2**31 - 1}")

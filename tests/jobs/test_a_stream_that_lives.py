@@ -44,7 +44,7 @@ def totals(request: Job) -> tuple[tuple[str, ...], list[list[int]]]:
     with run(request) as outcome:
         released = cells_of(outcome)
         assert set(released.table()["group"]) == set(outcome.definition.groups)
-        return outcome.definition.groups, released.own.estimates.tolist()
+        return tuple(outcome.definition.groups), released.own.estimates.tolist()
 
 
 def later(request: Job, hour: int, **more: object) -> Job:

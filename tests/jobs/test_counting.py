@@ -104,7 +104,7 @@ def test_the_same_rows_give_the_same_bytes(
             value="paid", lower=0, upper=2, resolution="0.01",
             state=state, name="paid",
         )  # fmt: skip
-        assert (count.before, count.after, count.for_operator().rows) == (0, 4, 45)
+        assert count.steps == range(1, 5)
         found.append((journal(state), count.table().write_csv(), total.table().write_csv()))
     assert found[0] == found[1]
 
@@ -142,7 +142,7 @@ def test_a_run_says_what_happened_and_shows_the_steps_it_released(tmp_path: Path
     then = first.table()
     late = pl.DataFrame({"time": ["2013-01-01T00:01Z"], "page": ["b"], "paid": [0.0]})
     second = release("count", pl.concat([ROWS, late]), state=state, until="newest")
-    assert (second.before, second.after, second.for_operator().late) == (2, 4, 1)
+    assert (first.steps, second.steps) == (range(1, 3), range(1, 5))
     assert first.table().equals(then)  # what came later is not in it
     assert second.table().height == 8
     assert second.table()[:4].equals(then)
@@ -159,10 +159,12 @@ def test_a_run_shows_itself_as_words_table_and_chart(tmp_path: Path) -> None:
 
 def test_a_run_that_released_nothing_shows_itself_too(tmp_path: Path) -> None:
     run = release("count", ROWS[:2], **NEW, state=tmp_path / "state.db")
-    assert run.after == 0
+    assert not run.steps
+    assert run.table().height == 0
     assert "0 windows of 1h released" in run._repr_html_()
-    with pytest.raises(InvalidInput, match="nothing is released yet"):
-        run.table()
+    for face in (run.figures, run.screen, run.methods):
+        with pytest.raises(InvalidInput, match="nothing is released yet"):
+            face()
 
 
 @pytest.mark.parametrize(
@@ -185,7 +187,7 @@ def test_a_guarantee_and_its_numbers_ask_for_the_same(
     two = release(
         "count", ROWS, **{**asked, "guarantee": None}, **numbers, state=tmp_path / "two.db"
     )
-    assert one.definition == two.definition
+    assert one.describe() == two.describe()
     assert journal(tmp_path / "one.db") == journal(tmp_path / "two.db")
 
 
@@ -213,16 +215,16 @@ def test_what_cannot_be_asked_is_refused_and_changes_nothing(
 def test_a_frame_of_new_events_is_counted_once(tmp_path: Path) -> None:
     state = tmp_path / "state.db"
     early, rest = ROWS[:20], ROWS[20:]
-    release("count", early, **NEW, state=state, append=True)
+    first = release("count", early, **NEW, state=state, append=True)
     known = release("count", early.lazy(), state=state, append=True, until="newest")
-    assert (known.before, known.after) == (known.after, known.before)
+    assert known.steps == first.steps
     with pytest.raises(ReplayMismatch, match="the data frame has been counted already"):
         release("count", early.lazy(), state=state, append=True, until="2013-01-01T06:00")
-    assert release("count", rest, state=state, append=True, until="newest").after == 4
+    assert release("count", rest, state=state, append=True, until="newest").steps == range(1, 5)
     whole = release(
         "count", ROWS, **{**NEW, "guarantee": PureDP(1000)}, state=tmp_path / "whole.db"
     )
-    assert whole.after == 4
+    assert whole.steps == range(1, 5)
 
 
 def test_of_a_folder_of_new_events_only_new_files_are_read(
@@ -239,12 +241,11 @@ def test_of_a_folder_of_new_events_only_new_files_are_read(
     monkeypatch.setattr("counton.jobs.tallied_rows.tally", noting)
     for night, rows in enumerate((ROWS[:20], ROWS[20:30], ROWS[30:])):
         rows.write_csv(folder / f"{night}.csv")
-        run = release("count", folder, **NEW, state=state, append=True)
-        assert run.for_operator().rows == rows.height
+        latest = release("count", folder, **NEW, state=state, append=True)
     assert read == ["0.csv", "1.csv", "2.csv"]
     again = release("count", folder, **NEW, state=state, append=True)
-    assert again.again
-    assert again.before == again.after == 4
+    assert again.steps == latest.steps == range(1, 5)
+    assert again.table().equals(latest.table())
     whole = release("count", ROWS, **NEW, state=tmp_path / "whole.db")
     assert whole.table().drop("estimate").equals(again.table().drop("estimate"))
 

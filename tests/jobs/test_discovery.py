@@ -514,4 +514,4 @@ def test_from_python(tmp_path: Path) -> None:
     assert set(done.table()["group"]) == {"home", "shop"}
     assert "hush" not in done._repr_html_()
     with pytest.raises(InvalidInput, match="totals alone"):
-        done.released().sums("1d")
+        done.sums("1d")

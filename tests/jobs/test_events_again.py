@@ -17,7 +17,7 @@ import pytest
 from counton.errors import InvalidInput, ReplayMismatch
 from counton.events.files import open_source
 from counton.events.linesums import LineSums
-from counton.events.tally import Columns, Reading, tally
+from counton.events.tally import Columns, RowReading, tally
 from counton.jobs import Job, run
 from counton.private import open_private
 from counton.statistics import Average
@@ -301,7 +301,7 @@ def test_files_that_come_to_the_same_and_say_another_thing_are_counted(
 
 
 def test_what_rows_come_to_hangs_on_each_time_group_and_value(tmp_path: Path) -> None:
-    reading = Reading(
+    reading = RowReading(
         Columns("time", "page", several=("paid",)),
         Windows(datetime(2024, 3, 1, tzinfo=UTC), "1h", 24),
         adds=Average(lower=0, upper=9, resolution=1),

@@ -78,10 +78,10 @@ TREE = Tree.from_leaves({"state": ["a", "b"]}, ["state"])
 RESULTS: dict[str, tuple[Callable[[Path], Any], frozenset[str]]] = {
     "run of counts": (counted, frozenset({"methods"})),
     "run of averages": (averaged, frozenset({"methods"})),
-    "counts": (lambda at: counted(at).released(), frozenset({"methods", "figures"})),
-    "averages": (lambda at: averaged(at).released(), frozenset({"methods", "figures"})),
-    "difference": (lambda at: counted(at).released().difference("north", "south"), frozenset()),
-    "share": (lambda at: counted(at).released().share("north"), frozenset()),
+    "counts": (counted, frozenset({"methods", "figures"})),
+    "averages": (averaged, frozenset({"methods", "figures"})),
+    "difference": (lambda at: counted(at).difference("north", "south"), frozenset()),
+    "share": (lambda at: counted(at).share("north"), frozenset()),
     "exported": (exported, frozenset({"methods", "figures"})),
     "release": (lambda _: a_counter().release([3, 4]), frozenset({"methods", "interval", "std"})),
     "releases": (

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from counton import PureDP, Stream
 from counton.errors import InvalidInput, StateError
 from counton.jobs import Job, forgetting, people, run
-from counton.jobs.forgetting import forget
+from counton.jobs.forgetting import forget, forget_older
 from counton.private import open_private
 from counton.store import Store, marks
 from counton.store.database import database_url
@@ -152,7 +152,9 @@ def test_the_guarantee_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bu
 @pytest.mark.parametrize("wrong", ["their room comes back", "refused only if they were known"])
 def test_what_would_break_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str) -> None:
     if wrong == "their room comes back":
-        monkeypatch.setattr(people.Bounding, "_not_refused", lambda _, frame, before: frame)
+        monkeypatch.setattr(
+            people.Bounding, "_not_refused", lambda _, rows, *others: np.arange(len(rows))
+        )
     else:
         right = marks.write
 
@@ -253,3 +255,70 @@ def test_a_file_of_all_events_goes_on_with_or_without_the_persons_rows(tmp_path:
         assert counted(state, rows(events, *whole), "2024-03-03", **all_since) == [2, 3]
         forget(state, ANN, now=NOW)
         assert counted(state, rows(events, *then), "2024-03-04", **all_since) == [2, 3, 4]
+
+
+DAYS = {"per": "1d"}
+
+
+def test_no_byte_of_people_of_long_ago_stays(tmp_path: Path) -> None:
+    state = str(tmp_path / "v.db")
+    counted(
+        state, rows(tmp_path / "one.csv", (ANN, 1), ("bob", 1), ("cid", 3)), "2024-03-04", **DAYS
+    )
+    with Store(state) as store:
+        secret = store.secret("events", None)
+    assert secret is not None
+    gone = secret.digests(f"{ANN}bob".encode(), np.array([len(ANN), 3]), people.USER)
+    (done,) = forget_older(state, "2d", now=NOW)
+    assert (open_private(done.marks), done.before) == (2, datetime(2024, 3, 2, tzinfo=UTC))
+    with Stream.open(state, "events") as stream:
+        (kept,) = open_private(stream.marks("user"))
+    assert not set(gone) & set(kept.digests)
+    left = bytes_of(state, postgres=False)
+    for digest in map(int, gone):
+        assert digest.to_bytes(8, "little") not in left
+        assert digest.to_bytes(8, "big") not in left
+
+
+def delivered_again(folder: Path, second: list[tuple[str, int]], append: bool) -> list[int]:
+    """What is counted when old rows come once more, after the people of day 1 are forgotten."""
+    folder.mkdir()
+    state, first = folder / "v.db", [(ANN, 1), ("bob", 1), ("bob", 2)]
+    more = {**DAYS, "append": append}
+    assert counted(state, rows(folder / "one.csv", *first), "2024-03-03", **more) == [2, 3]
+    forget_older(state, "1d", now=datetime(2024, 3, 3, 12, tzinfo=UTC))  # day 1 has ended
+    return counted(state, rows(folder / "two.csv", *second), "2024-03-04", **more)
+
+
+#: What comes then: a file that comes twice, rows of others on that day, and all rows anew.
+AGAIN: dict[str, tuple[list[tuple[str, int]], bool]] = {
+    "the same file": ([(ANN, 1), ("bob", 1), ("bob", 2)], True),
+    "their rows and new ones": ([(ANN, 1), ("dan", 1), ("dan", 2)], True),
+    "all rows": ([(ANN, 1), ("bob", 1), ("bob", 2), ("dan", 3)], False),
+    "all rows but the forgotten": ([("bob", 2), ("dan", 3)], False),
+}
+COUNTED = {"the same file": [2, 3, 3], "their rows and new ones": [2, 3, 4]}
+
+
+@pytest.mark.parametrize("comes", AGAIN)
+def test_nobody_counts_again_in_a_period_that_is_forgotten(tmp_path: Path, comes: str) -> None:
+    again = delivered_again(tmp_path / "v", *AGAIN[comes])
+    assert again == COUNTED.get(comes, [2, 3, 4])
+
+
+@pytest.mark.slow
+def test_room_that_comes_back_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What if no period were closed: the same file counts once more."""
+    monkeypatch.setattr(people, "CLOSED", "nothing")
+    assert delivered_again(tmp_path / "v", *AGAIN["the same file"]) != COUNTED["the same file"]
+
+
+def test_people_without_periods_are_kept_as_long_as_the_stream(tmp_path: Path) -> None:
+    state = tmp_path / "v.db"
+    counted(state, rows(tmp_path / "one.csv", (ANN, 1)), "2024-03-02")
+    before = state.read_bytes()
+    with pytest.raises(InvalidInput, match=r"protects each user over its whole length.*days"):
+        forget_older(state, "90d", now=NOW)
+    assert state.read_bytes() == before
+    with pytest.raises(InvalidInput, match="age is '90'; write days or weeks, as in 90d or 12w"):
+        forget_older(state, "90")

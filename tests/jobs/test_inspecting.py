@@ -20,7 +20,7 @@ from counton.errors import BudgetExceeded, CountonError, InvalidInput, StateErro
 from counton.events.files import open_source
 from counton.jobs import Inspection, Job, each_user, read
 from counton.jobs.definition import ask, define
-from counton.jobs.each_user import Asked, EachUser
+from counton.jobs.each_user import EachUser, UserRows
 from counton.mechanisms.calibration import law_for
 from counton.mechanisms.intervals import window_halfwidths
 from counton.results.inspection import numbers_of_events, planned_halfwidths, powers_of_two
@@ -75,14 +75,14 @@ LOOKS: dict[str, dict[str, Any]] = {
 }
 
 
-def asked_for(look: str) -> Asked:
+def asked_for(look: str) -> UserRows:
     given = LOOKS[look]
     values = "value" in given
     grid = Quantiles(powers_of_two() if values else numbers_of_events(20))
-    return Asked("who", "paid" if values else "events", grid, **given)
+    return UserRows("who", "paid" if values else "events", grid, **given)
 
 
-def rows_of(frame: pl.DataFrame, asked: Asked) -> pl.DataFrame:
+def rows_of(frame: pl.DataFrame, asked: UserRows) -> pl.DataFrame:
     return EachUser(open_source(frame), asked).frame().collect()
 
 
@@ -137,7 +137,7 @@ def test_values_that_are_taken_stand_evenly_among_all() -> None:
     frame = pl.DataFrame({"who": ["a"] * 100, "paid": [*map(float, range(100))]})
     for most, wanted in ((1, [49]), (2, [24, 74]), (4, [12, 37, 62, 87]), (100, [*range(100)])):
         rows = rows_of(frame.sample(fraction=1, shuffle=True, seed=3),
-                       Asked("who", "paid", grid, "paid", most))  # fmt: skip
+                       UserRows("who", "paid", grid, "paid", most))  # fmt: skip
         assert rows["paid"].to_list() == wanted
 
 

@@ -71,6 +71,19 @@ TALLIED: dict[str, tuple[Any, dict[str, Any]]] = {
             }
         },
     ),
+    "users": (
+        "report",
+        {
+            "statistics": {
+                "n": {"statistic": "count"},
+                "users": {"statistic": "distinct"},
+                "by group": {"statistic": "distinct", "by": "group", "domain": ["1", "2"]},
+                "paid": {"statistic": "average", **OF_VALUES, "by": "group", "domain": ["1", "2"]},
+                "top": {"statistic": "top-k", "by": "id", "domain": ["0", "1", "2", "3", "4"]},
+            },
+            "unknown": "drop",
+        },
+    ),
     "moments": (
         Moments({"value": (0, 10), "group": (0, 4)}, grid=4), {"columns": ["value", "group"]},
     ),
@@ -156,6 +169,8 @@ def published(
                     fixed = [name for name in PUBLIC if name in table.columns]
                     if what == "top-k":
                         fixed.remove("group")  # the ranking is read from what is released
+                    if "top" in options.get("statistics", ()):
+                        fixed.remove("name")
                     if ask is None:
                         values = np.asarray(outcome.stream.releases().values, float)
                         values = values / float(outcome.stream.terms.resolution)
@@ -234,6 +249,8 @@ def test_one_unit_moves_what_is_stated_and_nothing_else(
     ids: bool,
 ) -> None:
     what, defined = TALLIED[statistic]
+    if statistic == "users":  # whose rows they are is known, and groups are those of each
+        groups, people = {}, people or PEOPLE[1]
     policies = {"missing": "skip", "bad_rows": "quarantine", "append": append}
     options = {**groups, **defined, **people, **policies, **({"id": "id"} if ids else {})}
     if statistic == "top-k":

@@ -22,7 +22,7 @@ WRONG: dict[str, Any] = {
     "Promise": {"expire": 1},
     "Arrangement": {"release": "all"},
     "Users": {"most": True},
-    "Rows": {"late": "keep"},
+    "RowPolicies": {"late": "keep"},
     "OutputFiles": {"out": 5},
     "Showing": {"level": "high"},
 }

@@ -8,13 +8,13 @@ from typing import Any
 
 import polars as pl
 import pytest
-from cells import cells_of
 
 from counton import Average, Key, PureDP, Quantiles, Substrings, TopK, plan, release
 from counton.errors import InvalidInput, WrongKey
 from counton.jobs import Job
 from counton.jobs.jobfile import save
 from counton.mechanisms import interval_halfwidth
+from counton.results.cells import ReleasedCells
 
 ROWS = pl.DataFrame(
     {
@@ -81,7 +81,7 @@ def test_groups_of_two_columns_count_what_both_say(
         tuple(pair.split(" / ")) for pair in PAIRS
     }
     again = release("count", events, state=tmp_path / "s.db", until=date(2024, 3, 5))
-    assert (again.before, again.after) == (3, 4)
+    assert (run.steps, again.steps) == (range(1, 4), range(1, 5))
 
 
 def test_a_row_that_lacks_one_of_two_groups_has_no_group(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_every_statistic_is_one_call_and_shows_itself(
     what: Any, more: dict[str, Any], tmp_path: Path
 ) -> None:
     run = release(what, ROWS, state=tmp_path / "s.db", **more, **NEW)
-    assert (run.before, run.after) == (0, 3)
+    assert run.steps == range(1, 4)
     assert run.table()["step"].max() == 3
     page = run._repr_html_()
     assert "<table" in page
@@ -155,11 +155,10 @@ def test_what_was_asked_of_cells_on_demand_is_released_as_all_is(tmp_path: Path)
         Substrings("AB", longest=2), letters, columns="letter", steps=6, ask=["AB"],
         guarantee=PureDP(200), state=tmp_path / "s.db",
     )  # fmt: skip
-    last = run.table().filter(pl.col("step") == 6)
-    assert round(last["estimate"].item()) == 2
-    found: Any = run.released()
+    found: Any = run
     (tmp_path / "s.db").unlink()  # it is read, and needs neither state nor key
-    assert found.table().filter(pl.col("step") == 6).equals(last)
+    last = found.table().filter(pl.col("step") == 6)
+    assert round(last["estimate"].item()) == 2
     assert "each word came in a stream of letters" in found.methods()
     with pytest.raises(InvalidInput, match="answer what was asked"):
         found.reading["BB"]
@@ -184,10 +183,10 @@ def test_of_windows_alone_the_largest_groups_are_those_of_the_whole_period(tmp_p
         }
     )
     pages = ["lately", "often", "never"]
-    made = release(
+    found = release(
         "count", rows, by="page", domain=pages, release="windows", state=tmp_path / "s.db", **NEW
     )
-    found = cells_of(made)
+    assert isinstance(found, ReleasedCells)
     assert found.largest(1).groups == ("often",)
     curves, _ = found.window_curves()
     assert list(curves.largest(1).groups) == ["often"]
@@ -199,7 +198,7 @@ def test_shares_lie_between_0_and_1_with_both_ends(tmp_path: Path) -> None:
     empty = [f"empty {n}" for n in range(20)]
     given = {"by": "region", "domain": ["north", "south", *empty], "guarantee": PureDP(2)}
     found = release("count", ROWS, state=tmp_path / "s.db", **{**NEW, **given})
-    shares = found.released(0.1).shares_of_groups()
+    shares = found.at(0.1).shares_of_groups()
     outside = shares.filter((pl.col("estimate") < 0) | (pl.col("estimate") > 1))
     assert outside.height > 3
     within = pl.all_horizontal(pl.col("lower", "upper").is_between(0, 1))

@@ -18,7 +18,7 @@ from counton import Contribution, Counter, PureDP
 from counton.errors import InvalidInput, SumOverflow
 from counton.laws import DiscreteGaussian, DiscreteLaplace, Law
 from counton.mechanisms.calibration import law_for
-from counton.mechanisms.state import Progress
+from counton.mechanisms.state import StreamProgress
 from counton.mechanisms.terms import StreamTerms
 from counton.noise import NoiseField
 from counton.plans.planner import MOST_DRAWN, MOST_HELD, candidates
@@ -184,7 +184,7 @@ def test_a_solved_strategy_refuses_what_it_could_not_add_up(
     assert isinstance(strategy, Solved)
     wide = law_for(strategy, PureDP("0.001"), Contribution.add_remove()).law
     monkeypatch.setattr(least_squares, "_TOGETHER", least_squares._ALONE)
-    with pytest.raises(InvalidInput, match="of which sums over 105,120 steps are not exact"):
+    with pytest.raises(InvalidInput, match="and sums of it over 105,120 steps are not exact"):
         Solved.from_dict(strategy.to_dict()).check_law(wide)
 
 
@@ -194,7 +194,7 @@ def at_the_end(terms: StreamTerms, counter: Counter) -> float:
     _, before, waiting = counter._done
     last = last_of(terms.strategy, 10**9)
     totals = terms.strategy.workload == "totals"
-    counter._done = Progress(last - 1, sums if totals else before, waiting)
+    counter._done = StreamProgress(last - 1, sums if totals else before, waiting)
     release = counter.release(np.zeros_like(sums) if totals else sums)
     away = np.abs(release.value - terms.to_data(sums << terms.strategy.fraction_bits)).max()
     return float(away / (release.std + 2.0**-52 * terms.largest_sum * float(terms.resolution)))

@@ -13,6 +13,7 @@ import pytest
 from counton.arrays import Floats
 from counton.strategies.training import (
     BandedInverseSquareRoot,
+    BandedOptimum,
     BufferedToeplitz,
     DenseOptimum,
     Echo,
@@ -40,7 +41,7 @@ def strategies() -> Iterator[Made]:
     for steps, epochs in RUNS:
         for order in ("fixed", "separated"):
             said = f"{steps}-{epochs}-{order}"
-            for scaling in ("none", "equal"):
+            for scaling in ("none", "equal", "epochs"):
                 fit = partial(BufferedToeplitz.fit, steps, epochs, order, buffers=2)
                 yield f"buffers-{said}-{scaling}", partial(fit, scaling=scaling)
             schedule = training_schedule(steps, epochs, order)
@@ -52,13 +53,16 @@ def strategies() -> Iterator[Made]:
         yield f"buffers-{said}-free", partial(free_buffers, steps, epochs)
         yield f"octave-{said}-free", partial(Octave.fit, steps, epochs, scaling="free")
         yield f"dense-{said}", partial(DenseOptimum.fit, steps, epochs)
+        yield f"optimal-bands-{said}", partial(BandedOptimum.fit, steps, epochs)
         if epochs > 1:
             echo = Echo(steps, (0.9, 0.5), (0.7, 0.2), 0.2, 0.6, training_schedule(steps, epochs))
             yield f"echo-{said}", partial(copy, echo)
             yield f"echo-{said}-equal", partial(echo.scaled, "equal")
             yield f"echo-{said}-free", partial(echo.scaled, "free")
     fit = partial(BufferedToeplitz.fit, 14, 3, "separated", separation=4)
-    yield "buffers-14-3-apart", partial(fit, scaling="equal")
+    for scaling in ("equal", "epochs"):
+        yield f"buffers-14-3-apart-{scaling}", partial(fit, scaling=scaling)
+    yield "optimal-bands-14-3-apart", partial(BandedOptimum.fit, 14, 3, 4)
     bands = partial(BandedInverseSquareRoot.fit, 14, 3, "separated", separation=2)
     yield "bands-14-3-apart", partial(bands, scaling="equal")
     yield "octave-14-3-apart", partial(Octave.fit, 14, 3, "separated", separation=4)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -279,6 +280,58 @@ def test_the_difference_of_two_moments(watched: Page) -> None:
     fields[0].fill("yesterday")
     fields[0].blur()
     page.get_by_text("Write a moment as ").wait_for()
+
+
+def test_two_groups_and_two_times_are_compared(watched: Page) -> None:
+    page = watched.open("visits", windows=20)
+    page.get_by_role("combobox", name="Group").select_option("home")
+    page.locator("#quick [data-count='10']").click()
+    marked = page.evaluate("['#from', '#to'].map(field => document.querySelector(field).value)")
+    for field, text in zip(("#from", "#to"), marked, strict=True):  # and follow no more
+        page.locator(field).fill(text)
+        page.locator(field).blur()
+    start, end = (datetime.strptime(at, "%d %b %Y, %H:%M:%S") for at in marked)
+    zone = watched.api("streams/visits")["last_window_end"][-6:]
+    asked = "group=home&" + moments(start, end, zone)
+    words = "document.querySelector('#difference-answer').innerText"
+    compared = page.locator("#against")
+
+    compared.select_option("group shop")
+    row = watched.api(f"streams/visits/difference?{asked}&against=shop")
+    watched.until(f"{words}.startsWith({json.dumps(shown(row))})")
+    assert ", minus shop, from " in page.evaluate(words)
+    alone = watched.api(f"streams/visits/difference?{asked}")
+    assert row["std"] > alone["std"]
+
+    compared.select_option("before")
+    its = moments(start - (end - start), start, zone, "against_")
+    row = watched.api(f"streams/visits/difference?{asked}&{its}")
+    assert row["against"]["group"] == "home"
+    watched.until(f"{words}.startsWith({json.dumps(shown(row))})")
+    watched.until(f"{words}.includes(', minus home, from ')")
+
+    compared.select_option("time")  # begins as the time before
+    fields = page.locator("#against-from"), page.locator("#against-to")
+    said = [datetime.strptime(one.input_value(), "%d %b %Y, %H:%M:%S") for one in fields]
+    assert said == [start - (end - start), start]
+    fields[0].fill(marked[0])
+    fields[0].blur()
+    page.get_by_text("No window lies in the time that is compared with.").wait_for()
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    if folder := os.environ.get("PICTURES"):
+        compared.select_option("before")
+        watched.until(f"{words}.includes(', minus home, from ')")
+        page.locator("#difference").screenshot(path=f"{folder}/compared.png")
+    page.set_viewport_size({"width": 1280, "height": 900})
+    compared.select_option("")
+
+
+def moments(start: datetime, end: datetime, zone: str, prefix: str = "") -> str:
+    """Two moments as the service is asked for them."""
+    times = (f"{at.isoformat()}{zone}" for at in (start, end))
+    names = (f"{prefix}{name}" for name in ("from", "to"))
+    return "&".join(f"{n}={t}" for n, t in zip(names, times, strict=True)).replace("+", "%2B")
 
 
 def test_the_keyboard_alone(watched: Page) -> None:

@@ -1,4 +1,4 @@
-"""All ways of choosing a step from earlier releases, in small strategies: none loses more.
+"""All ways of choosing a step, and a stream, from earlier releases: none loses more.
 
 Every assignment of noise to the nodes is tried, up to a reach. What an attacker has seen at a step
 is the vector of releases before it; he may say that the unit counts there, or wait. The best of all
@@ -32,6 +32,7 @@ from counton.strategies import (
     SmoothBinary,
     StreamStrategy,
 )
+from counton.strategies.base import NodeNoise
 
 Reals = NDArray[np.float64]
 #: What an event gains: of the probabilities with the unit, and without it.
@@ -207,3 +208,87 @@ def test_between_whole_orders_some_way_exceeds_rho_by_no_more_than_is_said() -> 
     divergence = math.log(mean) / (order - 1)
     assert divergence > 1.02 * order * rho
     assert divergence <= renyi_by_concentrated(Fraction(rho), Fraction(order))
+
+
+# ------------------------------------------------------------------------- several streams
+
+
+def both_known(epsilon: float) -> Gain:
+    """As `beyond`, of events whose probabilities stand in the table: no way gains less in truth."""
+    factor = math.exp(epsilon)
+    return lambda p, q: np.where(q > 0, np.maximum(p - factor * q, 0), 0)
+
+
+def best_of_streams(
+    strategy: StreamStrategy, law: Law, epsilon: float, most: int
+) -> tuple[float, float]:
+    """What the best way loses in one stream, and in so many that each has noise of its own.
+
+    Who waits to the end of one stream, without a step, goes on to the next: so what is gained in
+    the streams to come is what it gains never to choose a step in this one.
+    """
+    one = lost = 0.0
+    for number in range(most):
+        more, _ = best_way(strategy, law, both_known(epsilon), never=lost)
+        one = one or more
+        if more <= lost + 1e-9 and number:
+            break
+        lost = more
+    return one, lost
+
+
+FEW = [strategy for strategy in SMALL if strategy.horizon is not None and strategy.horizon < 5]
+
+
+@pytest.mark.parametrize("family", ["laplace", "gaussian"])
+@pytest.mark.parametrize("strategy", FEW, ids=str)
+def test_no_way_of_choosing_a_stream_exceeds_epsilon_and_delta(
+    strategy: StreamStrategy, family: Family
+) -> None:
+    for guarantee in GUARANTEES:
+        law = law_for(strategy, guarantee, ONE, family=family).law
+        one, lost = best_of_streams(strategy, law, float(guarantee.epsilon), 12)
+        assert one <= lost <= float(guarantee.delta) * (1 + 1e-9)
+
+
+def test_a_law_that_keeps_delta_in_one_stream_is_found_to_lose_it_in_several() -> None:
+    """Composed losses of a strategy that is not causal."""
+    strategy, guarantee = KAry(4, 3), GUARANTEES[0]
+    law = calibrate(guarantee, strategy.shift(), "laplace").law
+    one, lost = best_of_streams(strategy, law, 6, 3)
+    assert one <= float(guarantee.delta) < lost / 1.09
+
+
+class Shared(Independent):
+    """Two streams of one step each, with the same noise: wrong."""
+
+    def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
+        """The first node's noise at each step."""
+        return np.repeat(super().noise(field, range(1, 2)), len(steps), axis=0)
+
+
+def test_streams_that_share_their_noise_are_found_to_lose_everything() -> None:
+    law = law_for(Independent(2), GUARANTEES[0], ONE).law
+    right, _ = best_way(Independent(2), law, both_known(6), never=0)
+    wrong, left_out = best_way(Shared(2), law, beyond(6), never=0)
+    assert right <= float(GUARANTEES[0].delta)
+    assert wrong > 1 - 1e-6 - left_out
+
+
+def test_rows_that_are_dealt_in_turn_change_every_stream() -> None:
+    """Which stream a row goes to must hang on that row alone."""
+
+    def changed(split: Callable[[int, int], int]) -> int:
+        """Most rows that are in other places if one row is taken away, among three streams."""
+        most = 0
+        for rows in itertools.product(range(3), repeat=5):
+            whole = [(split(row, place), row) for place, row in enumerate(rows)]
+            for gone in range(5):
+                rest = rows[:gone] + rows[gone + 1 :]
+                left = [(split(row, place), row) for place, row in enumerate(rest)]
+                cells = {*whole, *left}
+                most = max(most, sum(abs(whole.count(c) - left.count(c)) for c in cells))
+        return most
+
+    assert changed(lambda row, place: row) == 1
+    assert changed(lambda row, place: place % 3) > 5

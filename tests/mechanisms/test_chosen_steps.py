@@ -75,6 +75,18 @@ def test_waiting_for_a_block_gains_nothing() -> None:
         assert waiting(law, 1, blocks=9) <= 0.01
 
 
+def test_waiting_for_a_stream_gains_nothing() -> None:
+    """As many blocks as gain anything: those of a thousand jobs, of which he chooses one."""
+    strategy, guarantee = KAry(180, 19, subtraction=True), ApproxDP(1, "0.01")
+    fixed = calibrate(guarantee, strategy.shift(), "laplace").law
+    lost = [waiting(fixed, 1, blocks) for blocks in (1, 2, 1000)]
+    assert lost == pytest.approx([0.01, 0.0118, 0.0188], abs=5e-5)
+    law = law_for(strategy, guarantee, ONE, family="gaussian").law
+    lost = [waiting(law, 1, blocks) for blocks in (1, 1000)]
+    assert lost == pytest.approx([0.0093, 0.009995], abs=5e-5)
+    assert lost[1] <= 0.01
+
+
 # ------------------------------------------------------------------- choosing among many cells
 
 

@@ -17,7 +17,7 @@ from counton.errors import InvalidInput
 from counton.laws import DiscreteLaplace
 from counton.mechanisms import Releases
 from counton.mechanisms.contrasts import Answer, ratio, weighted_sum
-from counton.mechanisms.formulas import Part
+from counton.mechanisms.formulas import Term
 from counton.mechanisms.intervals import interval_halfwidth
 from counton.privacy.guarantees import Guarantee
 from counton.strategies import (
@@ -67,15 +67,15 @@ def coverage(answers: list[Answer], truth: float) -> float:
 @pytest.mark.parametrize(
     "parts",
     [
-        [Part(1, 0, 16, 0), Part(-1, 0, 16, 1)],
-        [Part(1, 8, 16, 0), Part(-1, 0, 8, 0)],
-        [Part(1, 3, 7, 0), Part(-2.5, 3, 7, 1), Part(0.5, 0, 16, 0)],
+        [Term(1, 0, 16, 0), Term(-1, 0, 16, 1)],
+        [Term(1, 8, 16, 0), Term(-1, 0, 8, 0)],
+        [Term(1, 3, 7, 0), Term(-2.5, 3, 7, 1), Term(0.5, 0, 16, 0)],
     ],
     ids=["groups", "windows", "weights"],
 )
 @pytest.mark.slow
 def test_sums_with_signs_hold_as_often_as_promised(
-    strategy: StreamStrategy, guarantee: Guarantee, parts: list[Part]
+    strategy: StreamStrategy, guarantee: Guarantee, parts: list[Term]
 ) -> None:
     releases = released(strategy, guarantee, 40)
     truth = sum(40 * part.weight * (part.stop - part.start) for part in parts)
@@ -100,7 +100,7 @@ def test_sums_with_signs_hold_as_often_as_promised(
 @pytest.mark.slow
 def test_ratios_hold_as_often_as_promised(strategy: StreamStrategy, guarantee: Guarantee) -> None:
     releases = released(strategy, guarantee, 10)
-    above, below = [Part(1, 4, 16, 0)], [Part(1, 4, 16, 0), Part(1, 4, 16, 1)]
+    above, below = [Term(1, 4, 16, 0)], [Term(1, 4, 16, 0), Term(1, 4, 16, 1)]
     answers = [
         ratio(releases._terms, above, below, total_of(releases, cell), LEVEL)
         for cell in range(0, CELLS, 8)
@@ -112,14 +112,14 @@ def test_ratios_hold_as_often_as_promised(strategy: StreamStrategy, guarantee: G
 
 def test_a_divisor_that_may_be_nothing_gives_no_bounds() -> None:
     releases = released(KAry(STEPS, 3), PureDP(0.01), 0)
-    found = ratio(releases._terms, [Part(1, 0, 16, 0)], [Part(1, 0, 16, 1)], total_of(releases, 0))
+    found = ratio(releases._terms, [Term(1, 0, 16, 0)], [Term(1, 0, 16, 1)], total_of(releases, 0))
     assert (found.lower, found.upper) == (-math.inf, math.inf)
 
 
 def test_more_at_once_are_wider() -> None:
     releases = released(KAry(STEPS, 3), PureDP(0.5), 10)
     of = total_of(releases, 0)
-    parts = [Part(1, 0, 16, 0), Part(-1, 0, 16, 1)]
+    parts = [Term(1, 0, 16, 0), Term(-1, 0, 16, 1)]
     widths = [weighted_sum(releases._terms, parts, of, at_once=many).upper for many in (1, 2, 10)]
     assert widths == sorted(set(widths))
     for wrong in (0, True, 1.5):

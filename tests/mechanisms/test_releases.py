@@ -11,7 +11,7 @@ import pytest
 from keys import chosen_key
 
 from counton.errors import CountonError, HorizonExceeded, InvalidInput
-from counton.mechanisms import Counter, Release, Releases, Window
+from counton.mechanisms import Counter, Releases, StepRelease, Window
 from counton.noise import InsecureKeyWarning, InsecureSeededKey
 from counton.privacy import ZCDP, Contribution, ExpiringDP, Guarantee, PureDP
 from counton.store import Stream
@@ -159,7 +159,7 @@ def test_tables_have_a_row_for_each_step_and_cell() -> None:
 def test_notebooks_show_guarantee_unit_and_escaped_names() -> None:
     counter = counter_of(Binary(20), PureDP(1), name="<b>visits</b>", shape=(3,))
     releases = counter.release_many(np.ones((5, 3), int))
-    shown: list[Release | Releases | Window] = [
+    shown: list[StepRelease | Releases | Window] = [
         releases,
         counter.release([1, 1, 1]),
         releases.window(1, 4),

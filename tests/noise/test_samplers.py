@@ -16,7 +16,7 @@ from counton.noise.samplers import (
     GaussianBlockSampler,
     GaussianTableSampler,
     LaplaceSampler,
-    Sampler,
+    TileSampler,
     sampler_for,
 )
 
@@ -61,7 +61,7 @@ def test_widening_the_guard_takes_the_exact_path_and_changes_no_value(law: Law) 
     assert (usual == careful).all()
 
 
-def exact_sampler(law: Law) -> Sampler:
+def exact_sampler(law: Law) -> TileSampler:
     if isinstance(law, DiscreteLaplace):
         return LaplaceSampler(law, guard_bits=60)
     if law.sigma_squared <= 128**2:

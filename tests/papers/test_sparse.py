@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from counton import Contribution, Counter, Key, plan
 from counton.errors import HorizonExceeded, InvalidInput, StateError, WrongKey
 from counton.laws import DiscreteLaplace
-from counton.mechanisms.state import Progress, Waiting, read_checkpoint, write_checkpoint
+from counton.mechanisms.state import StreamProgress, Waiting, read_checkpoint, write_checkpoint
 from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP
 from counton.strategies import Binary
 from papers.constants.error_quantiles import fewest_runs, largest_error_of_totals
@@ -356,7 +356,9 @@ def test_an_interrupted_release_counts_nothing_twice(monkeypatch: pytest.MonkeyP
     assert again.closed.tolist() == clean.closed[4:].tolist()
     # A checkpoint whose counter has taken more in than the segments that closed is refused.
     state = read_checkpoint(saved)
-    wrong = Progress(state.step, state.sums + np.array([1, 0]), Waiting(np.zeros(0, np.int64)))
+    wrong = StreamProgress(
+        state.step, state.sums + np.array([1, 0]), Waiting(np.zeros(0, np.int64))
+    )
     with pytest.raises(StateError, match="closed segments"):
         SparseCounter.resume(
             write_checkpoint(json.dumps(state.terms, sort_keys=True), state.key_fingerprint, wrong),

@@ -19,7 +19,6 @@ from counton.jobs import export
 from counton.plots import Curves, plot_totals
 from counton.plots.style import PALETTE, colours_at
 from counton.plots.totals import tick_names, window_names
-from counton.results.shown import Shown
 
 pytestmark = pytest.mark.slow  # most of it draws
 
@@ -44,7 +43,7 @@ BY: dict[str, Any] = {"by": "museum", "domain": GROUPS}
 
 def counted(folder: Path, until: date = date(2024, 4, 1), **more: Any) -> Any:
     asked = {**BASE, "every": "1d", "state": folder / "s.db", "until": until, "unit": "visit"}
-    return release("count", VISITS, **{**asked, **more}).released()
+    return release("count", VISITS, **{**asked, **more})
 
 
 def words(figure: Any) -> str:
@@ -96,17 +95,19 @@ def test_an_average_of_each_window_stands_on_it_and_a_running_one_at_its_end(
     tmp_path: Path,
 ) -> None:
     asked = {**BASE, "every": "1d", "until": date(2024, 3, 8), "state": tmp_path / "s.db"}
-    run = release(Average(0, 90, resolution=1), VISITS, value="age", **asked, **BY)
-    axes = run.released().figures()["statistic"].axes[0]
+    average = Average(0, 90, resolution=1)
+    running = release(average, VISITS, value="age", **asked, **BY).figures()["statistic"]
+    axes = running.axes[0]
     assert np.asarray(axes.lines[0].get_xdata())[0] == day_number(datetime(2024, 3, 2))
-    assert "Running average of age, by museum" in words(run.released().figures()["statistic"])
-    each = run.released(shown=Shown(over=1)).figures()["statistic"]
+    assert "Running average of age, by museum" in words(running)
+    again = {"value": "age", "state": asked["state"], "until": asked["until"]}
+    each = release(average, VISITS, over=1, **again).figures()["statistic"]
     assert np.asarray(each.axes[0].lines[0].get_xdata())[0] == day_number(datetime(2024, 3, 1))
     said = words(each)
     assert "Average of age, by museum" in said
     assert "Running" not in said
     assert "in each day" in said
-    week = words(run.released(shown=Shown(over=7)).figures()["statistic"])
+    week = words(release(average, VISITS, over=7, **again).figures()["statistic"])
     assert "in the 7 days up to each point" in week
 
 

@@ -13,7 +13,7 @@ from counton import Counter, Key
 from counton.errors import BudgetExceeded, InvalidInput
 from counton.laws import DiscreteGaussian, DiscreteLaplace
 from counton.mechanisms.calibration import law_for
-from counton.mechanisms.state import Progress, Waiting, write_checkpoint
+from counton.mechanisms.state import StreamProgress, Waiting, write_checkpoint
 from counton.privacy import (
     ZCDP,
     ApproxDP,
@@ -117,7 +117,7 @@ def test_vectors_and_the_gaussian_form_are_the_same_one_by_one() -> None:
 def test_state_stays_small_far_out() -> None:
     key = Key.generate()
     counter = Counter(Expiring(1), ExpiringDP(1), key=key, name="visits")
-    done = Progress(10**9, np.array(10**12), Waiting(np.zeros(0, np.int64)))
+    done = StreamProgress(10**9, np.array(10**12), Waiting(np.zeros(0, np.int64)))
     far = Counter.resume(write_checkpoint(counter.terms.text, key.fingerprint, done), key=key)
     far.release(1)
     assert len(far.checkpoint()) < 10_000

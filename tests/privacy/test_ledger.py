@@ -227,7 +227,7 @@ def test_units_are_counted_apart() -> None:
     assert ledger.spent(unit="household") is None
     assert ledger.units == {"visit": "add_remove", "visitor": "add_remove"}
     for question in (ledger.spent, ledger.remaining):
-        with pytest.raises(InvalidInput, match=r"'visit' and 'visitor' apart.*unit='visit'"):
+        with pytest.raises(InvalidInput, match="'visit' and 'visitor'; name one: unit='visit'"):
             question()
     with pytest.raises(BudgetExceeded, match="for one visit added or removed"):
         ledger.spend("more", PureDP(0.5), unit="visit")

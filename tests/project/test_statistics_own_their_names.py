@@ -26,6 +26,7 @@ OTHER_WORDS = {
     ("jobs/definition.py", "distinct"),  # an option of people
     ("jobs/inspecting.py", "edges"),  # a parameter
     ("jobs/jobfile.py", "report"),  # a section of a job file
+    ("store/facts.py", "count"),  # how many names of groups there are
     ("jobs/planned.py", "count"),  # a row of a reading
     ("literature.py", "ranges"),  # a paper
     ("plans/largest_error.py", "ranges"),  # a workload

@@ -116,8 +116,8 @@ def listed(heading: str) -> list[tuple[str, str]]:
     return sorted(one for several in named for one in several)
 
 
-OPENS = "where rows or exact numbers come out.\n\n"
-TOLD = "are numbers of rows:\n\n"
+OPENS = "exact numbers come out nowhere else.\n\n"
+TOLD = "the operator sees exact numbers of rows:\n\n"
 
 
 def test_the_page_lists_each_function_that_opens() -> None:
@@ -252,7 +252,7 @@ from counton.errors import InvalidInput
 from counton.events.files import Source
 from counton.events.ordered import ordered_rows
 from counton.events.spread import Spread
-from counton.events.tally import Reading, tally
+from counton.events.tally import RowReading, tally
 from counton.jobs.changes import Counted, compared
 from counton.jobs.definition import Definition
 from counton.jobs.runs import Outcome
@@ -263,7 +263,7 @@ from counton.store.store import JournalReader
 """
 HANDS = (
     "outcome: Outcome, reader: JournalReader, table: Table, report: dict[str, int], "
-    "file: io.StringIO, fold: Fold, batch: Batch, source: Source, reading: Reading, "
+    "file: io.StringIO, fold: Fold, batch: Batch, source: Source, reading: RowReading, "
     "spread: Spread, definition: Definition, counted: Counted"
 )
 

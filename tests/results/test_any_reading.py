@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 import counton
 from counton import ZCDP, Counter, PureDP
 from counton.errors import InvalidInput
-from counton.mechanisms import Release
+from counton.mechanisms import StepRelease
 from counton.mechanisms.formulas import Asked, Formula, OfTwo, difference, ratio_of
 from counton.results.release import Release as Released
 from counton.statistics import (
@@ -52,7 +52,7 @@ def cells_of(statistic: Statistic, each: NDArray[Any]) -> list[Any]:
     found = counter.release_many(changes)
     stds = counter.terms.std(range(1, STEPS + 1))
     return [
-        statistic.read(Release(step, value, float(std), counter.terms))
+        statistic.read(StepRelease(step, value, float(std), counter.terms))
         for step, (value, std) in enumerate(zip(found.values, stds, strict=True), 1)
     ]
 
@@ -190,6 +190,7 @@ ROWS = {
     "time": [f"2024-03-0{day}T1{hour}:00" for day in (1, 2, 3) for hour in range(8)],
     "page": ["home", "shop"] * 12,
     "paid": [float(number % 7) for number in range(24)],
+    "again": [float(number % 5) for number in range(24)],
 }
 
 
@@ -198,7 +199,7 @@ def run_of(what: str, folder: Path, name: str, **options: Any) -> Released:
         what, pl.DataFrame(ROWS), time="time", every="1d", start="2024-03-01", steps=30,
         until="2024-03-04", guarantee=PureDP(1), state=str(folder / f"{name}.db"), name=name,
         out=str(folder / f"{name}.parquet"), **options,
-    ).released()  # fmt: skip
+    )  # fmt: skip
 
 
 def test_a_file_answers_as_its_run_and_streams_stand_beside_each_other(tmp_path: Path) -> None:
@@ -242,3 +243,33 @@ def test_comparisons_of_what_is_shown_by_size_hold_for_all_pairs(tmp_path: Path)
     asked = difference(shown.asked("home"), shown.asked("far"))
     assert found.interval() == asked.interval(1 - (1 - 0.95) / 3)
     assert shown.share("home").what == "home, of all groups"
+
+
+def test_numbers_of_a_report_share_noise_where_they_share_cells(tmp_path: Path) -> None:
+    paid = {"statistic": "average", "value": "paid", "lower": 0, "upper": 9, "resolution": 1}
+    grouped = run_of(
+        "report", tmp_path, "grouped", by="page", domain=["home", "shop"],
+        statistics={"rows": {"statistic": "count"}, "paid": paid},
+    )  # fmt: skip
+    rows = grouped.part("rows")  # follows from the cells of the average
+    home, shop = rows.asked("home"), rows.asked("shop")
+    assert rows.difference("home", "shop").std == pytest.approx(math.hypot(home.std, shop.std))
+    same = grouped.difference("home", "home", of="rows", steps="2:3", other_steps="2:3")
+    assert (same.std, same.lower, same.upper) == (0, 0, 0)
+    window = grouped.asked("home", "2:3", "rows")
+    assert isinstance(window, Formula)
+    assert {part.start for one, _ in window.sums for part in one.parts} == {1}
+    alike = run_of(
+        "report", tmp_path, "alike",
+        statistics={"paid": paid, "again": {**paid, "value": "again"}},
+    )  # fmt: skip
+    both = [alike.asked(f"{name} sum").std for name in ("paid", "again")]
+    apart = alike.difference("paid sum", "again sum")
+    assert apart.std == pytest.approx(math.hypot(*both))
+    for beside in (alike.part("paid"), alike.part("again")):  # never taken for another stream
+        with pytest.raises(InvalidInput, match="its noise may be the same"):
+            alike.difference("paid sum", "sum", beside=beside)
+        with pytest.raises(InvalidInput, match="its noise may be the same"):
+            alike.part("paid").difference("sum", "sum", beside=beside)
+    with pytest.raises(InvalidInput, match="simulate the report, and take this part"):
+        rows.simulate()

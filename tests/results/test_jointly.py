@@ -98,7 +98,7 @@ def run_of(what: str, folder: Path, **options: Any) -> Release:
     return counton.release(
         what, ROWS, time="time", every="1d", start="2024-03-01", steps=30, until="2024-03-03",
         state=str(folder / f"{what}.db"), **terms,
-    ).released()  # fmt: skip
+    )  # fmt: skip
 
 
 def test_the_largest_change_is_found_with_one_band_for_all_groups(tmp_path: Path) -> None:

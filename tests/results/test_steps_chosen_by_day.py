@@ -28,6 +28,7 @@ BERLIN = Windows(datetime(2024, 3, 29, 23, tzinfo=UTC), "1h", 200, "Europe/Berli
         ("2024-03-02", DAYS, range(2, 3)),
         ("2024-03-28:", DAYS, range(28, 31)),
         (":2024-03-02", DAYS, range(1, 3)),
+        ("7", DAYS, range(7, 8)),
         ("2024-02-01:2024-03-02", DAYS, range(1, 3)),
         ("2024-03-31", BERLIN, range(25, 31)),
         ("2024-03-30T10:00:2024-03-30T12:00", BERLIN, range(11, 13)),
@@ -47,8 +48,9 @@ def test_a_day_of_changed_clocks_has_23_hours() -> None:
         ("2024-05-01:2024-05-02", "no released window lies between the times of steps=2024-05-01"),
         ("2024-03-04:2024-03-02", "no released window"),
         ("2024-03-32:2024-03-33", "as in 2024-03-18:2024-03-24"),
-        ("7", "is not FIRST:LAST"),
-        (7, "is not FIRST:LAST"),
+        ("31", "not within the released steps 1:30"),
+        ("-7", "names no steps"),
+        (1.5, "names no steps"),
         ("29:31", "not within the released steps 1:30"),
     ],
 )
@@ -58,7 +60,7 @@ def test_what_names_no_step_is_refused(asked: Any, words: str) -> None:
 
 
 def test_days_where_steps_have_no_times_are_refused() -> None:
-    with pytest.raises(InvalidInput, match="FIRST:LAST"):
+    with pytest.raises(InvalidInput, match="names no steps"):
         steps_between("2024-03-01:2024-03-02", 30)
 
 
@@ -68,14 +70,15 @@ def test_every_question_takes_days(tmp_path: Path) -> None:
     found = release(
         "count", visits, state=state, guarantee=PureDP(1), time="time", every="1d", steps=9,
         start="2024-03-01", until="2024-03-05", by="page", domain=["a", "b"],
-    ).released()  # fmt: skip
+    )  # fmt: skip
     for ask in (found.difference, found.ratio):
         days = ask("a", "b", steps="2024-03-02:2024-03-03", other_steps="2024-03-04")
         assert days == ask("a", "b", steps="2:3", other_steps="4:4")
     assert found.share("a", steps="2024-03-02") == found.share("a", steps="2:2")
     assert found.shares_of_groups(steps="2024-03-02").equals(found.shares_of_groups(steps="2:2"))
-    wrong: Any = 2
-    with pytest.raises(InvalidInput, match="steps=2 is not FIRST:LAST"):
+    wrong: Any = 2.5
+    with pytest.raises(InvalidInput, match=r"steps=2\.5 names no steps"):
         found.difference("a", "b", steps=wrong)
+    assert found.share("a", steps="2") == found.share("a", steps="2:2")
     table = export(state, steps="2024-03-02:2024-03-03").table()
     assert table["step"].unique().sort().to_list() == [2, 3]

@@ -42,7 +42,8 @@ def refused(file: Path, only: tuple[str, ...] = ()) -> str:
         ({"time": None, "every": None}, "no column of times"),
         ({"steps": None}, "steps"),
         ({"every": "1y"}, "1y"),
-        ({"pages": "home"}, "is nothing a job can say"),
+        ({"pages": "home"}, "is no key of a job"),
+        ({"start": "2024-03-01"}, "'start' is no key of a job; did you mean 'from'?"),
         ({"bad-rows": "eat"}, "quarantine:FILE"),
         ({"statistic": "graphs"}, "use one of"),
         ({"key": "/nowhere/key"}, "/nowhere"),
@@ -134,7 +135,7 @@ def test_one_stream_is_served_by_one_job(tmp_path: Path) -> None:
     file = job_file(tmp_path, jobs={"visits": {}, "again": {}})
     file.write_text(file.read_text().replace("[jobs.again]", "[jobs.again]\nname = 'visits'"))
     message = refused(file)
-    assert "a stream of the name 'visits'" in message
+    assert "a stream named 'visits' too" in message
 
 
 def test_jobs_that_set_rows_aside_into_one_file_are_refused(tmp_path: Path) -> None:

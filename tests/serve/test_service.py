@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -222,6 +223,24 @@ def test_reading(own: Running) -> None:
     ).json()
     assert difference["estimate"] == totals[3]["estimate"] - totals[1]["estimate"]
     assert difference["lower"] < difference["estimate"] < difference["upper"]
+    between = {"from": "2026-03-01T09:02", "to": "2026-03-01T09:04", "group": "home"}
+    earlier = {"against_from": "2026-03-01T09:00", "against_to": "2026-03-01T09:02"}
+    found = [
+        service.get("/v1/streams/visits/difference", **between, **against).json()
+        for against in ({"against": "shop"}, earlier, {"against": "home"})
+    ]
+    other = service.series(of="windows", group="shop")
+    assert (
+        found[0]["estimate"] == difference["estimate"] - other[2]["estimate"] - other[3]["estimate"]
+    )
+    assert found[0]["std"] == pytest.approx(difference["std"] * math.sqrt(2))  # of two groups
+    assert found[1]["estimate"] == sum(
+        s * w["estimate"] for s, w in zip((-1, -1, 1, 1), windows, strict=False)
+    )
+    assert found[1]["against"]["to"] == difference["from"]
+    assert (found[2]["std"], found[2]["lower"], found[2]["upper"]) == (0, 0, 0)  # with itself
+    for wrong in ({"against": "cellar"}, {"against_from": "2026-03-01T09:00"}):
+        assert service.get("/v1/streams/visits/difference", **between, **wrong).status_code == 422
     assert "visit" in service.get("/v1/streams/visits/methods").json()["text"]
 
 

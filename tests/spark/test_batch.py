@@ -241,8 +241,12 @@ def test_a_frame_that_changes_between_passes_is_noticed(tmp_path: Path, spark: A
         spread(spark, events(rows=40), 1).write.parquet(str(path))
         other = F.udf(lambda: secrets.token_hex(8)).asNondeterministic()
         frame = spark.read.parquet(str(path)).withColumn("user", other())
-        refused(job("people", tmp_path), frame, "changed while it was read", "cache() it")
-        with counton_spark.run(job("people", tmp_path), frame.cache()) as outcome:
+        twice = job("found of people", tmp_path)
+        refused(twice, frame, "changed while it was read", "cache() it")
+        with counton_spark.run(twice, frame.cache()) as outcome:
+            assert outcome.for_operator().rows == 40
+        once = job("people", tmp_path, "once")  # whose rows are read once
+        with counton_spark.run(once, frame) as outcome:
             assert outcome.for_operator().rows == 40
 
 

@@ -25,6 +25,7 @@ from counton.statistics import (
     Contingency,
     Count,
     Distinct,
+    Episodes,
     Grouped,
     Hierarchy,
     Moments,
@@ -85,6 +86,22 @@ def several() -> dict[str, Report]:
                 "places": Hierarchy(TREE),
             },
             columns={"cities": "city"},
+        ),
+        "groups": Report(
+            {
+                "n": Count(),
+                "regions": Count(),
+                "paid": Grouped(Average(0, 10, resolution=1), ["a", "b", "c"]),
+                "spread": Grouped(Quantiles(lower=0, upper=10, cells=5), ["N", "S"]),
+                "largest": TopK(["c", "a", "b"], 2),
+            },
+            columns={
+                "regions": "region",
+                "paid": ["city", "paid"],
+                "spread": ["region", "paid"],
+                "largest": "city",
+            },
+            groups={"regions": ["N", "S"]},
         ),
         "six": Report(
             {
@@ -185,6 +202,10 @@ def test_each_statistic_reads_what_it_reads_alone() -> None:
             events: Any = [tuple(row[column] for column in columns) for row in own]
             if len(columns) == 1 and not isinstance(one, Moments | Hierarchy | Contingency):
                 events = [event[0] for event in events]
+            if isinstance(one, Grouped):
+                one = Grouped(one.inner, one.groups)
+                inner = one.inner.parts
+                events = [(event[0], event[1] if inner else None) for event in events]
             counter = one.counter(1, PureDP(4000), key=Key.generate(), name=name, batched=True)
             alone = counter.release_batch(events or own).table_columns()
             together = reading.of(name).table_columns()
@@ -197,7 +218,7 @@ def test_each_statistic_reads_what_it_reads_alone() -> None:
 @pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP(Fraction(1, 2))], ids=str)
 def test_what_is_wanted_is_what_is_planned_and_read(guarantee: Any) -> None:
     steps, wanted = 12, {"visits": 60.0, "paid": 0.5, "places": 400.0}
-    report = daily(within=wanted, rows=2000).settled(guarantee, steps)
+    report = daily(within=wanted, size=2000).settled(guarantee, steps)
     counter = report.counter(steps, guarantee, key=Key.generate(), name="d", batched=True)
     for _ in range(steps - 1):
         counter.release_batch([])
@@ -254,14 +275,19 @@ def test_measured_once_is_better_than_twice() -> None:
 
 
 def test_what_cannot_be_in_a_report_is_refused() -> None:
-    for one in (
-        Distinct(),
-        TopK(["a", "b"]),
-        Hierarchy(TREE, counts=True),
-        Average(0, 1, 1, number=3),
+    for one, why in (
+        (Distinct(window=7), "rows in their order"),
+        (Episodes("ab", 2), r"\(episodes\) which takes rows in their order"),
+        (TopK(["a", "b"], most=2), "rows in their order"),
+        (TopK(["a", "b"], neighbours="replace"), "what a row says"),
+        (Hierarchy(TREE, counts=True), "as often as it says"),
+        (Average(0, 1, 1, number=3), "rows in their order"),
+        (daily(), "holds more"),
     ):
-        with pytest.raises(InvalidInput, match="beside the report"):
+        with pytest.raises(InvalidInput, match=f"{why}.*beside the report"):
             Report({"n": Count(), "x": one})
+    with pytest.raises(InvalidInput, match="no event says whose it is"):
+        exact(Report({"n": Count(), "people": Distinct()}), ROWS)
     with pytest.raises(InvalidInput, match="no statistic of the report reads a column"):
         Report({"n": Count(), "m": Count()})
     with pytest.raises(InvalidInput, match="62 bits"):
@@ -407,10 +433,10 @@ def test_the_bound_on_people_holds_for_all_statistics_together(tmp_path: Path) -
 @pytest.mark.parametrize("ending", [".parquet", ".csv", ".json", ".arrow"])
 def test_a_file_answers_for_the_report_and_each_statistic(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"daily{ending}"
-    done = release(
+    own = release(
         daily(), FRAME, state=tmp_path / "s.db", epsilon=2, out=path, user="who", most=3, **STREAM
     )
-    own, found = done.released(), read(path)
+    found = read(path)
     assert found.table().equals(own.table())
     assert found.methods() == own.methods()
     for name in daily().statistics:
@@ -504,6 +530,19 @@ share = 2
 statistic = "hierarchy"
 levels = "region,city"
 domain = "places.csv"
+
+[report.daily.people]
+statistic = "distinct"
+
+[report.daily.pages]
+statistic = "top-k"
+by = "page"
+domain = "home,shop"
+top = 1
+
+[report.daily.cities]
+by = "city"
+domain = ["a", "b", "c"]
 """
 
 
@@ -519,9 +558,12 @@ def test_a_job_file_has_reports(tmp_path: Path) -> None:
             report = outcome.definition.statistic
             table = outcome.released().table()
     assert isinstance(report, Report)
-    assert [*report.statistics] == ["visits", "paid", "places"]
+    names = ["visits", "paid", "places", "people", "pages", "cities"]
+    assert [*report.statistics] == names
     assert report.within == {"visits": 60}
-    assert set(table["statistic"]) == {"visits", "paid", "places"}
+    assert set(table["statistic"]) == {*names}
+    pages = table.filter((pl.col("statistic") == "pages") & (pl.col("step") == 9))
+    assert pages["name"].to_list() == ["home"]
     half = table.filter((pl.col("statistic") == "visits") & (pl.col("step") == 9))
     assert float((half["upper"] - half["lower"])[0]) / 2 <= 60
     saved = tmp_path / "saved.toml"

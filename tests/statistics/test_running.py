@@ -205,7 +205,7 @@ def test_patterns_of_runs_are_exact_where_columns_are_written_out() -> None:
         one = strategy.shift()
         bounded = shift_by(strategy, Bounded(3, 5))
         assert (bounded.l1, bounded.l2_squared) == (3 * one.l1, 5 * one.l2_squared)
-    with pytest.raises(InvalidInput, match="none falls within the horizon of 3 steps"):
+    with pytest.raises(InvalidInput, match="no run falls within the horizon of 3 steps"):
         Binary(3).shift_by(Runs((Run(2, offset=3), Run(1, since=4))))
 
 

@@ -20,6 +20,7 @@ from counton import (
     Stream,
 )
 from counton.errors import InvalidInput, StateError, WrongKey
+from counton.groups import GroupNames
 from counton.store import Store, journal, marks, verify
 from counton.strategies import (
     Binary,
@@ -223,6 +224,39 @@ def test_altered_details_and_a_lost_memory_show(
     if "counton_streams" in statement or "marks" in statement:
         with pytest.raises(StateError, match=problem):
             Stream.open(state, "s")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM counton_names WHERE stream_id = 1",
+        "UPDATE counton_names SET names = other FROM (SELECT names AS other FROM counton_names "
+        "WHERE stream_id = 2) WHERE stream_id = 1",
+        "UPDATE counton_names SET names = substr(names, 1, 100) WHERE stream_id = 1",
+    ],
+)
+def test_names_of_groups_that_are_altered_show(statement: str, tmp_path: Path) -> None:
+    state = tmp_path / "s.db"
+    for name, groups in (("s", ["home", "shop"]), ("t", ["shop", "home"])):
+        details = {**GROUPS, "domain": GroupNames(groups)}
+        Stream.create(state, name, KAry(20, 4), PureDP(1), shape=(2,), details=details).close()
+    with Store(state) as store:
+        assert store.details["s"]["domain"] == ("home", "shop")
+    alter(state, statement)
+    assert "names of 2 groups" in wrong(state, "s")
+    with pytest.raises(StateError, match="names of 2 groups are not those that were declared"):
+        Stream.open(state, "s")
+
+
+def test_names_that_are_amended_replace_those_before(tmp_path: Path) -> None:
+    state, names = tmp_path / "s.db", GroupNames([f"g{number}" for number in range(5)])
+    make = Stream.create(state, "s", KAry(20, 4), PureDP(1), shape=(6,), details={"domain": names})
+    with make as stream:
+        stream.amend({"domain": names.plus(["new"]), "also": True})
+        stream.release([1, 2, 3, 4, 5, 6])
+    with Stream.open(state, "s") as stream:
+        assert stream.details == {"domain": [*names, "new"], "also": True}
+    assert all(one.right for one in verify(state))
 
 
 def test_details_that_are_amended_are_sealed_anew(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from counton import Contribution
 from counton.laws import Bounded, Shift
-from counton.mechanisms import Release
+from counton.mechanisms import StepRelease
 from counton.statistics import Average, Cuts, Distinct, Grouped, Substrings, Tallied
 from counton.statistics.base import Statistic
 from counton.statistics.readings import CellsReading, OnDemandReading
@@ -124,12 +124,12 @@ class ShowsWhatItCounted(Above):
     def read(self, release: Any) -> CellsReading:
         return CellsReading(self, replace(release, value=self._exact(release)))
 
-    def _exact(self, release: Release) -> Any:
+    def _exact(self, release: StepRelease) -> Any:
         return release.value if self.seen is None else self.seen.sum(axis=0)
 
 
 class ShowsOnlyWhatItCounted(ShowsWhatItCounted):
-    def _exact(self, release: Release) -> Any:
+    def _exact(self, release: StepRelease) -> Any:
         return self.seen.sum(axis=0)
 
 

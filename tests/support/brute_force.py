@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from counton import Key
-from counton.mechanisms import Release
+from counton.mechanisms import StepRelease
 from counton.noise import NoiseField
 from counton.privacy import Guarantee
 from counton.statistics import Exact, Running, Statistic
@@ -85,7 +85,7 @@ def simulated(
     values = terms.to_data(released + (np.asarray(exact) << terms.strategy.fraction_bits))
     std = float(terms.std(range(step, step + 1))[0])
     for value in values:
-        yield statistic.read(Release(step, value, std, terms))
+        yield statistic.read(StepRelease(step, value, std, terms))
 
 
 def check_scores(found: np.ndarray[Any, Any]) -> None:

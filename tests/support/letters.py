@@ -10,7 +10,7 @@ import pytest
 
 from counton import Contribution
 from counton.errors import InvalidInput
-from counton.mechanisms.releases import Release
+from counton.mechanisms.releases import StepRelease
 from counton.statistics import Exact, Reading, Statistic
 from counton.statistics.base import Events
 from counton.statistics.known import KNOWN
@@ -75,7 +75,7 @@ class Letters(Statistic):
     def restore(self, saved: bytes) -> Exact:
         return _Kept.saved(self, saved.decode())
 
-    def read(self, release: Release) -> Reading:
+    def read(self, release: StepRelease) -> Reading:
         return _Shown(self, release)
 
     def cell(self, name: Any) -> int:

@@ -41,6 +41,12 @@ STATISTICS = {
     "spread": {"statistic": "quantiles", "value": "paid", "edges": "0,4,9", "line": "identity"},
     "pages": {"statistic": "ranges", "label": "page", "domain": ",".join(PAGES)},
 }
+OF_PEOPLE = {
+    "users": {"statistic": "distinct"},
+    "users by page": {"statistic": "distinct", **BY},
+    "paid by page": {"statistic": "average", **VALUE, **BY},
+    "top": {"statistic": "top-k", **BY, "top": 2},
+}
 JOBS: dict[str, tuple[str, dict[str, Any]]] = {
     "count": ("count", {}),
     "groups": ("count", BY),
@@ -68,7 +74,10 @@ JOBS: dict[str, tuple[str, dict[str, Any]]] = {
         {"columns": "page,place", "domain": f"page={','.join(PAGES)};place={','.join(PLACES)}"},
     ),
     "report": ("report", {"statistics": STATISTICS}),
-    "report of people": ("report", {"statistics": STATISTICS, **PEOPLE, "unknown": "drop"}),
+    "report of people": (
+        "report",
+        {"statistics": {**STATISTICS, **OF_PEOPLE}, **PEOPLE, "unknown": "drop"},
+    ),
     "people": ("count", {**BY, **PEOPLE}),
     "sums of people": ("sum", {**BY, **VALUE, **PEOPLE}),
     "weeks of people": ("count", {**BY, **PEOPLE, "per": "1w"}),

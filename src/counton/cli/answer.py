@@ -13,15 +13,15 @@ import polars as pl
 from rich.console import Console
 
 from counton.cli.options import AnswerOptions
-from counton.cli.printing import print_json, print_line, print_table, table_of_texts
+from counton.cli.printing import print_json, print_line, print_released
 from counton.errors import InvalidInput, field
 from counton.jobs.exports import released_in
 from counton.jobs.reading import read
 from counton.mechanisms.contrasts import Answer
+from counton.mechanisms.joint import jointly
 from counton.results.choosing import groups_named, steps_between, steps_within
 from counton.results.files import ADDRESSES, TABLES, is_database, promise_of
 from counton.results.release import Release
-from counton.results.screen import text_table
 
 #: Questions with one number for an answer.
 _QUESTIONS = ("difference", "ratio", "change", "share")
@@ -73,8 +73,9 @@ def perform(options: AnswerOptions) -> None:
             _draw(drawn, released, options.plot)
         _print_table(table, released, options)
         return
-    many = len(asked)
-    answers = [_answer(released, options, name, words, steps, many) for name, words in asked]
+    answers = [_answer(released, options, name, words, steps) for name, words in asked]
+    if len(answers) > 1:
+        answers = jointly(answers)
     if not asked:
         answers = [released.most_of_hidden()]
     if options.plot is not None:
@@ -168,13 +169,13 @@ def public_places(source: str) -> list[str] | None:
 
 
 def _answer(
-    released: Release, options: AnswerOptions, asked: str, words: str, steps: range, many: int
+    released: Release, options: AnswerOptions, asked: str, words: str, steps: range
 ) -> Answer:
-    """One of the numbers that are asked for, of so many."""
+    """One of the numbers that are asked for."""
     named = groups_named(words, released.definition.groups)
     if asked == "share":
         group = named if len(named) > 1 else named[0]
-        return released.share(group, steps=steps, of=options.of, at_once=many)
+        return released.share(group, steps=steps, of=options.of)
     beside = None if options.beside is None else _released(options, options.beside, None)
     if len(named) == 1 and (options.other_steps is not None or beside is not None):
         named = [named[0], named[0]]
@@ -200,7 +201,6 @@ def _answer(
         other_steps=later,
         of=options.of,
         beside=beside,
-        at_once=many,
     )
 
 
@@ -214,7 +214,7 @@ def _print_table(table: pl.DataFrame, released: Release, options: AnswerOptions)
     print_line(console, released.describe())
     print_line(console, "")
     shown = table.head(_ROWS) if options.changes else table.tail(_ROWS)
-    print_table(console, table_of_texts(text_table(shown), unbroken=True))
+    print_released(console, shown)
     if table.height > _ROWS:
         which = "first" if options.changes else "last"
         print_line(console, f"the {which} {_ROWS} of {table.height:,} rows; all of them: --json")

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from counton.cli.beside import BESIDE
+from counton.cli.beside import BESIDE, KEEP, PLAN, READ, RELEASE
 from counton.cli.exits import epilogue, explained
 from counton.cli.options import (
     AnswerOptions,
@@ -34,7 +34,7 @@ from counton.cli.options import (
 app = typer.Typer(
     name="counton",
     cls=Commands,
-    help="Private running totals: differential privacy under continual observation.",
+    help="Private running totals: counts published again and again, which hide every single row.",
     epilog=epilogue(),
     no_args_is_help=True,
     add_completion=False,
@@ -58,7 +58,7 @@ def root(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="print the version")
     ] = False,
 ) -> None:
-    """Private running totals: differential privacy under continual observation."""
+    """Private running totals: counts published again and again, which hide every single row."""
 
 
 #: Commands whose words the command of a statistic takes: its options are loaded when it is called.
@@ -77,84 +77,86 @@ def _beside(name: str, says: str) -> None:
         perform(name, context.args)
 
     command.__doc__ = says
-    app.command(name=name, **_PASSED_ON)(command)
+    app.command(name=name, rich_help_panel=RELEASE, **_PASSED_ON)(command)
 
 
 for _name, _says in BESIDE.items():
     _beside(_name, _says)
 
 
-@app.command(name="statistic", **_PASSED_ON)
+@app.command(name="statistic", rich_help_panel=RELEASE, **_PASSED_ON)
 def statistic(context: typer.Context) -> None:
-    """Release a statistic: top-k, average, quantiles, distinct, words of letters, graphs.
+    """Release another statistic: average, quantiles, top-k, distinct users, words, graphs.
 
-    counton statistic lists them; each has options of its own: counton statistic top-k --help.
+    counton statistic lists them all. Each has its own options: counton statistic top-k --help.
     """
     from counton.cli.statistic import commands
 
     commands()(context.args, prog_name="counton statistic")
 
 
-@app.command(name="run")
+@app.command(name="run", rich_help_panel=RELEASE)
 @takes(RunOptions)
 def run_jobs(options: RunOptions) -> None:
-    """Carry out the jobs of a file, one after the other, as every night.
+    """Run the jobs of a file, one after the other, as every night.
 
-    A job that fails is reported and ends nothing but itself; the exit code is that of the first.
-    counton count ... --save nightly.toml writes such a file; --schema says what it may hold.
+    A job that fails is reported, and the others run all the same; the exit code is that of the
+    first failure. counton count ... --save nightly.toml writes such a file; --schema says what it
+    may hold.
     """
     from counton.cli.jobs import perform
 
     perform(options)
 
 
-@app.command(name="serve")
+@app.command(name="serve", rich_help_panel=RELEASE)
 @takes(ServeOptions)
 def serve(options: ServeOptions) -> None:
-    """Serve the jobs of a file: rows come in by HTTP, releases happen at their time.
+    """Run the jobs of a file as a service: it takes rows by HTTP and publishes on time.
 
-    Released series are read as JSON, CSV or Arrow, or live. Tokens are made by serve-token. Several
-    servers may serve one PostgreSQL database: one of them releases.
+    Readers get the released series as JSON, CSV or Arrow, or live. serve-token makes the tokens.
+    Several servers may share one PostgreSQL database: one of them releases.
     """
     from counton.cli.serving import perform
 
     perform(options)
 
 
-@app.command(name="serve-token")
+@app.command(name="serve-token", rich_help_panel=KEEP)
 @takes(TokenOptions)
 def serve_token(options: TokenOptions) -> None:
-    """List the tokens of a service, make one, or revoke one, while it runs.
+    """List, make or revoke the tokens of a service, while it runs.
 
-    ingest: to send rows; read: to read released series; operate: to see the operator's numbers,
-    which are exact and secret. Only digests of tokens are kept.
+    A token is for ingest (sending rows), read (reading released series) or operate (seeing the
+    operator's numbers, which are exact and secret). Only digests of tokens are kept.
     """
     from counton.cli.serving import perform_token
 
     perform_token(options)
 
 
-@app.command(name="serve-left-out")
+@app.command(name="serve-left-out", rich_help_panel=KEEP)
 @takes(LeftOutOptions)
 def serve_left_out(options: LeftOutOptions) -> None:
-    """List the batches that a service has acknowledged and could not count, and why.
+    """List the batches of rows that a service accepted and could not count, and why.
 
-    Put one back when what was wrong is mended, or drop it, while the service runs. What is printed
-    is about exact data: for the operator alone.
+    Put a batch back once its fault is mended, or drop it, while the service runs. The list is
+    exact and secret: it is for the operator alone.
     """
     from counton.cli.serving import perform_left_out
 
     perform_left_out(options)
 
 
-@app.command()
+@app.command(rich_help_panel=PLAN)
 @takes(PlanOptions)
 def plan(options: PlanOptions) -> None:
-    """Rank strategies by their exact error under a guarantee, best first.
+    """Show how accurate a release would be, before you spend anything: the exact error.
 
-    With --within: under the least guarantee with which the last release is so accurate. With
-    --expire: the endless stream of least error whose losses by age stay within targets. Of a job
-    file: how far off every number of its jobs will be, and what they cost; nothing is read.
+    Strategies are ranked, best first. --within finds the smallest epsilon for an accuracy that you
+    want. --expire plans a stream without an end, whose protection fades with age. A job file is
+    planned whole: the error of every number of its jobs, and what they cost; --simulate shows what
+    readers would see if the true numbers were those of a file. No rows are read.
     """
     if options.asked is not None and options.asked.endswith(".toml"):
         from counton.cli.job_plan import print_job_plan
@@ -162,6 +164,14 @@ def plan(options: PlanOptions) -> None:
         print_job_plan(options)
         return
     from counton.cli.inspection import print_plan, with_steps
+    from counton.errors import InvalidInput, field
+
+    for name in ("simulate", "out"):
+        if getattr(options, name) is not None:
+            raise InvalidInput(
+                f"{field(name, str(getattr(options, name)))} belongs to a plan of a job file: "
+                f"counton plan nightly.toml --simulate true.csv"
+            )
 
     options = with_steps(options)
     if options.expire is not None:
@@ -172,39 +182,40 @@ def plan(options: PlanOptions) -> None:
     print_plan(options)
 
 
-@app.command()
+@app.command(rich_help_panel=PLAN)
 @takes(InspectOptions)
 def inspect(options: InspectOptions) -> None:
-    """Ask privately how many events users have, to choose --most; or for bounds of values.
+    """Ask privately how many events users have, to choose --most, or for bounds of values.
 
-    The answer is one release: it protects users, and is entered in the ledger of the state. What
-    bounds keep and cost follows from it and from a plan (--plan). --exact shows exact numbers
-    instead, of data that is public: nothing of that is protected.
+    The answer is a release of its own: it protects users, and the ledger of the state records it.
+    The answer and a plan (--plan) show what each bound keeps and costs. --exact shows exact numbers
+    instead, and protects nobody: use it only for data that is public.
     """
     from counton.cli.people import print_inspection
 
     print_inspection(options)
 
 
-@app.command()
+@app.command(rich_help_panel=KEEP)
 @takes(LedgerOptions)
 def ledger(options: LedgerOptions) -> None:
-    """Show what the streams of a state have spent; set a limit that creating streams obeys.
+    """Show what the streams of a state have spent of privacy, and set a limit.
 
-    With a limit the state may be new: set it before anything is released.
+    A new stream that would exceed the limit is refused. Set the limit before anything is released:
+    the state may be new.
     """
     from counton.cli.inspection import print_ledger
 
     print_ledger(options)
 
 
-@app.command()
+@app.command(rich_help_panel=READ)
 @takes(ShowOptions)
 def show(options: ShowOptions) -> None:
-    """Show what a state or a released table holds: streams, guarantees, last releases, no secrets.
+    """Show what a state or a released table holds: streams, guarantees and last releases.
 
-    Needs no key. A table that was written and a published database are described by what is public
-    of their stream, which they carry.
+    Shows no secrets and needs no key. A released table or a published database carries all that
+    is public about its stream.
     """
     from counton.cli.answer import public_places
     from counton.cli.inspection import print_release, print_state
@@ -221,26 +232,27 @@ def show(options: ShowOptions) -> None:
     print_state(options.state, options.json)
 
 
-@app.command()
+@app.command(rich_help_panel=KEEP)
 @takes(ForgetOptions)
 def forget(options: ForgetOptions) -> None:
-    """Delete what a state keeps of a person: digests of whose rows have counted, and which.
+    """Delete what a state keeps of a person, or of all people of long ago (--older).
 
-    What was released stays, and what was added to sums stays in them. Nobody may write the state
-    meanwhile. The person's rows, and copies of the state, are yours to delete.
+    A state keeps digests of whose rows have counted. What was released stays, and sums stay as they
+    are. Nobody may write the state meanwhile. The rows themselves, and copies of the state, are
+    yours to delete.
     """
     from counton.cli.forgetting import print_forgotten
 
     print_forgotten(options)
 
 
-@app.command()
+@app.command(rich_help_panel=KEEP)
 @takes(EndOptions)
 def end(options: EndOptions) -> None:
-    """End a stream: it releases nothing more. What it has spent stays spent.
+    """End a stream: it releases nothing more, and what it has spent stays spent.
 
-    Another stream goes on from there with --continues, under a new guarantee, and a new key if you
-    give one. Refused while rows wait in it that are not counted yet; --yes drops them.
+    Another stream can go on from there (--continues) under a new guarantee, and a new key if you
+    give one. The command refuses while rows wait to be counted; --yes drops them.
     """
     from counton.jobs.succession import end_stream
     from counton.store import Store
@@ -248,12 +260,12 @@ def end(options: EndOptions) -> None:
     step, dropped = end_stream(options.state, options.name, confirmed=options.confirmed)
     if dropped:
         typer.echo(
-            f"not private, for the operator: rows that waited and are counted nowhere: {dropped:,}",
+            f"not private, for the operator: rows that waited and are not counted: {dropped:,}",
             err=True,
         )
     typer.echo(
-        f"stream {options.name!r} has ended at step {step:,}; another one goes on from there with "
-        f"--continues {options.name}"
+        f"stream {options.name!r} has ended at step {step:,}; another one can go on from there "
+        f"with --continues {options.name}"
     )
     with Store(options.state) as store:
         doubt = store.reader(options.name).doubt()
@@ -261,29 +273,29 @@ def end(options: EndOptions) -> None:
         typer.echo(f"note: {doubt}")
 
 
-@app.command()
+@app.command(rich_help_panel=KEEP)
 @takes(BackupOptions)
 def backup(options: BackupOptions) -> None:
-    """Copy a state that is a SQLite file, also while it is served or a run is at work.
+    """Copy a state that is a SQLite file, even while a run or a service writes it.
 
-    The copy is complete by itself. The key and its witness are not in it: keep them elsewhere.
+    The copy is complete, but for the key and its witness: keep those elsewhere.
     """
     from counton.store.backup import back_up
 
     copy = back_up(options.state, options.out)
     typer.echo(
-        f"copied to {copy}, which is as secret as the state: it holds exact sums; a copy that is "
-        f"restored is refused where the state has released more since"
+        f"copied to {copy}; the copy holds exact sums, so it is as secret as the state; once the "
+        f"state has released more, a restored copy is refused"
     )
 
 
-@app.command()
+@app.command(rich_help_panel=KEEP)
 def key(
     file: Annotated[str, typer.Argument(help="a new file; it is never overwritten")],
 ) -> None:
-    """Draw a key and write it to a new file, for a vault or for --key; never shown.
+    """Draw a key and write it to a new file, for a vault or for --key.
 
-    A state that is given a key which was there before derives one of its own from it.
+    The key is never shown. A new state derives a key of its own from the key that you give it.
     """
     with explained():
         from counton.noise import Key
@@ -293,76 +305,77 @@ def key(
         typer.echo(f"key written to {file}, fingerprint {drawn.fingerprint}")
 
 
-@app.command()
+@app.command(rich_help_panel=READ)
 @takes(ExportOptions, FitOptions)
 def export(options: ExportOptions, fit: FitOptions) -> None:
-    """Write what was released again, from the state alone: a table or a chart. Needs no key.
+    """Write what was released again, as a table or a chart, from the state alone.
 
-    Any steps, any groups, intervals of any level. It disturbs nobody who is writing the stream.
+    Choose any steps, any groups and intervals of any level. No key is needed, and nobody who
+    writes the stream is disturbed.
     """
     from counton.cli.export import perform
 
     perform(options, fit)
 
 
-@app.command()
+@app.command(rich_help_panel=READ)
 @takes(AnswerOptions)
 def answer(options: AnswerOptions) -> None:
-    """Ask a released table, a state or a service: differences, ratios, shares, sums over periods.
+    """Answer questions from what was released: differences, ratios, shares, sums.
 
-    A table that was written is enough: it carries what is public of its stream. Needs no key. The
-    address of a stream of a service does as well; a token in an option is seen by all who list the
-    machine's processes, and one in the environment is not.
+    A released table is enough, since it carries all that is public about its stream; no key is
+    needed. A state, or the address of a stream of a service, does as well. Put a service's token
+    into the environment: everyone on the machine can see the options of a running command.
     """
     from counton.cli.answer import perform
 
     perform(options)
 
 
-@app.command()
+@app.command(rich_help_panel=READ)
 @takes(MethodsOptions)
 def methods(options: MethodsOptions) -> None:
-    """Say in paragraphs what a publication needs: unit, guarantee, attacker, error, mechanism.
+    """Write the paragraphs that a publication needs: unit, guarantee, error, mechanism.
 
-    Also where the mechanism is described, and what was not protected. From the state alone, or a
-    table that was written, a published database or a service.
+    They also say against whom the guarantee holds, what was not protected, and where the mechanism
+    is described. A state is enough, or a released table, a published database or a service.
     """
     from counton.cli.export import print_methods
 
     print_methods(options)
 
 
-@app.command()
+@app.command(rich_help_panel=READ)
 @takes(PublishOptions)
 def publish(options: PublishOptions) -> None:
-    """Write releases into plain tables and a view, counton_releases, for Grafana, Metabase, psql.
+    """Write releases into plain database tables, for Grafana, Metabase or psql.
 
-    Run it after each release; within the state's own database every later run does it by itself.
+    The view counton_releases shows them. Run the command after each release; within the state's own
+    database every later run publishes by itself.
     """
     from counton.cli.export import print_published
 
     print_published(options)
 
 
-@app.command()
+@app.command(rich_help_panel=KEEP)
 @takes(VerifyOptions)
 def verify(options: VerifyOptions) -> None:
     """Compute every released value again, from sums and key, and compare with the journal.
 
-    Changes nothing of the state. Exit code 0: all is right; 3: something differs; 6: a key is
-    missing.
+    The state does not change. Exit code 0: all is right; 3: something differs; 6: a key is missing.
     """
     from counton.cli.inspection import print_verification
 
     print_verification(options)
 
 
-@app.command()
+@app.command(rich_help_panel=RELEASE)
 @takes(DemoOptions)
 def demo(options: DemoOptions) -> None:
-    """Count a year of departures from New York's airports, hour by hour for 16 carriers.
+    """Run an example: a year of departures from New York's airports, hour by hour.
 
-    Writes the events, a table and a chart into a folder, and shows the command that does it. The
+    Writes the events, a table and a chart into a folder, and shows the command that made them. The
     data come with counton's extra demo.
     """
     from counton.cli.demo import perform

@@ -1,16 +1,18 @@
-"""The commands that stand beside `statistic`: statistics that most people ask for first."""
+"""The list of commands: its headings, and the statistics that are commands of their own."""
 
 from __future__ import annotations
+
+#: Headings of the list of commands.
+RELEASE, PLAN = "Release", "Plan, before anything is spent"
+READ, KEEP = "Read and publish what was released", "Keep a state"
+OTHER = "Commands"
+HEADINGS = (RELEASE, PLAN, READ, KEEP, OTHER)
 
 #: By their names, with a line for the list of commands, which loads none of them.
 BESIDE = {
     "count": "Release the running number of events after each window, by group.",
-    "sum": "Release the running sum of a column: values clipped to bounds and put on a grid.",
-    "hierarchy": (
-        "Release counts at all levels of a hierarchy; they add up, over space and over time."
-    ),
-    "contingency": (
-        "Release a contingency table with all its margins; they add up, at every step too."
-    ),
-    "ranges": "Release a line of counts so that every interval is accurate, at every step too.",
+    "sum": "Release the running sum of a column, by group.",
+    "hierarchy": "Release counts at all levels of a hierarchy, such as region and city.",
+    "contingency": "Release a contingency table with all its margins.",
+    "ranges": "Release counts along a line, such as age, so that every interval is accurate.",
 }

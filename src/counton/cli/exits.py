@@ -33,11 +33,11 @@ class ExitCode(IntEnum):
 
 
 MEANINGS = {
-    ExitCode.OK: "done; also where there was nothing new to release",
+    ExitCode.OK: "done, even if there was nothing new to release",
     ExitCode.FAILED: "an unexpected failure: a file that cannot be written, or a defect",
-    ExitCode.INPUT: "an option or the data is outside what is allowed; nothing was released",
-    ExitCode.STATE: "the state does not fit: damaged, of another stream, or rows have disappeared",
-    ExitCode.BUDGET: "the privacy budget's limit would be exceeded",
+    ExitCode.INPUT: "an option or the data is not allowed; nothing was released",
+    ExitCode.STATE: "the state is damaged, or of another stream, or rows have disappeared",
+    ExitCode.BUDGET: "the limit of the privacy budget would be exceeded",
     ExitCode.CONFLICT: "another process works on the stream; try again when it has ended",
     ExitCode.KEY: "the key is missing, badly protected, not the stream's own, or cannot be written",
 }
@@ -98,5 +98,5 @@ def _words(error: Exception, options: Mapping[str, str]) -> str:
 
 def epilogue() -> str:
     """The table of exit codes for the help text."""
-    codes = "; ".join(f"{int(code)} {meaning}" for code, meaning in MEANINGS.items())
-    return f"Exit codes: {codes}."
+    lines = "\n".join(f"  {int(code)}  {meaning}" for code, meaning in MEANINGS.items())
+    return f"\b\nExit codes:\n{lines}"

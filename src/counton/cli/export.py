@@ -7,9 +7,7 @@ import sys
 from dataclasses import asdict
 from typing import Any
 
-import polars as pl
 from rich.console import Console
-from rich.table import Table
 
 from counton.cli.options import (
     ExportOptions,
@@ -20,9 +18,8 @@ from counton.cli.options import (
 from counton.cli.printing import (
     print_json,
     print_line,
-    print_table,
+    print_released,
     print_words,
-    table_of_texts,
 )
 from counton.errors import InvalidInput, field
 from counton.jobs.exports import NAMED, export, export_all, methods, publish, registry
@@ -31,7 +28,6 @@ from counton.jobs.reading import read
 from counton.jobs.released import fit_of
 from counton.results.files import facts_of
 from counton.results.release import Release
-from counton.results.screen import text_table
 from counton.results.shown import LOOK
 
 #: Rows that the screen shows.
@@ -58,6 +54,8 @@ def perform(options: ExportOptions, fit: FitOptions) -> None:
         "until": options.until,
         "groups": options.groups,
         "level": options.level,
+        "above": options.above,
+        "surely_above": options.surely_above,
         "panels": options.panels,
         "fit": fit_of(vars(fit)),
         **look,
@@ -90,7 +88,7 @@ def perform(options: ExportOptions, fit: FitOptions) -> None:
         return
     table = found.table()
     print_line(console, "")
-    print_table(console, table_of(table.tail(_ROWS)))
+    print_released(console, table.tail(_ROWS))
     if len(table) > _ROWS:
         print_line(
             console, f"the last {_ROWS} of {len(table):,} rows; all of them: --out FILE, or --json"
@@ -148,11 +146,6 @@ def _print_json(found: Release, options: ExportOptions) -> None:
         return
     rows = found.table().write_json()
     sys.stdout.write(f'{json.dumps(report)[:-1]}, "rows": {rows}}}\n')
-
-
-def table_of(table: pl.DataFrame) -> Table:
-    """A released table for the screen."""
-    return table_of_texts(text_table(table), unbroken=True)
 
 
 def print_methods(options: MethodsOptions) -> None:

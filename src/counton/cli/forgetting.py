@@ -1,4 +1,4 @@
-"""The command that forgets a person."""
+"""The command that forgets a person, or all people of long ago."""
 
 from __future__ import annotations
 
@@ -6,24 +6,48 @@ from rich.console import Console
 
 from counton.cli.options import ForgetOptions
 from counton.cli.printing import print_line
-from counton.jobs.forgetting import BUCKETS, forget
+from counton.errors import InvalidInput, field
+from counton.jobs.forgetting import BUCKETS, Forgotten, forget, forget_older
 
 
 def print_forgotten(options: ForgetOptions) -> None:
-    """What was deleted, and what stays; the same words whether the person was known or not."""
-    done = forget(options.state, options.person, name=options.name, key=options.key)
+    """What was deleted, and what stays; the same words whether anybody was known or not.
+
+    Raises:
+        InvalidInput: neither a person nor an age, or both.
+    """
+    state, name, key = options.state, options.name, options.key
+    if (options.person is None) == (options.age is None):
+        given = "both" if options.person is not None else "neither"
+        raise InvalidInput(
+            f"a person and {field('age')} are two ways to say who is forgotten, and {given} of "
+            f"them is given: give one"
+        )
+    if options.age is not None:
+        done = forget_older(state, options.age, name=name, key=key)
+    else:
+        assert options.person is not None
+        done = forget(state, options.person, name=name, key=key)
     console = Console()
     for one in done:
-        if one.keeps == "sums":
-            print_line(console, f"stream {one.name!r} keeps sums and nobody's rows: nothing to do")
-            continue
-        print_line(
-            console,
-            f"stream {one.name!r} knows this person no more; of people who are new to it, one in "
-            f"{BUCKETS:,} is not counted from now on, so that nobody counts twice",
-        )
+        print_line(console, _done(one))
     print_line(
         console,
-        "stays: what was released, and sums in which the person was counted; not touched: the rows "
-        "themselves, files of bad rows, and copies of the state",
+        "Not deleted: what was released, exact sums, the rows themselves, files of bad rows, and "
+        "copies of the state.",
+    )
+
+
+def _done(one: Forgotten) -> str:
+    if one.keeps == "sums":
+        return f"Stream {one.name!r} keeps sums and nobody's rows: there is nothing to delete."
+    if one.before is not None:
+        return (
+            f"Stream {one.name!r} has forgotten everybody in the periods that ended by "
+            f"{one.before:%Y-%m-%d %H:%M} UTC. Rows of these periods do not count from now on, so "
+            f"that nobody counts twice."
+        )
+    return (
+        f"Stream {one.name!r} has forgotten this person. So that nobody counts twice, it does not "
+        f"count one in {BUCKETS:,} of the people who are new to it from now on."
     )

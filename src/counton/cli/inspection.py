@@ -18,6 +18,7 @@ from counton.cli.printing import (
     print_files,
     print_json,
     print_line,
+    print_released,
     print_table,
     print_words,
     warn_of_no_witness,
@@ -34,6 +35,8 @@ from counton.strategies import Metric, strategy_from_dict
 from counton.strategies.base import ReleaseForm
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from counton.plans import Plan
     from counton.plans.least import Loss, Reached
 
@@ -448,7 +451,7 @@ _ROWS = 20
 
 def print_release(places: Sequence[str], name: str | None, as_json: bool) -> None:
     """What a released table, a published database or a service says of its stream."""
-    from counton.cli.export import table_of
+    from counton.columns import WHEN
     from counton.jobs.reading import read
     from counton.results.files import promise_of
     from counton.results.wording import groups_in_words
@@ -508,10 +511,21 @@ def print_release(places: Sequence[str], name: str | None, as_json: bool) -> Non
     print_words(console, rows)
     if last.height:
         more = shown.height - last.height if once else 0
-        print_line(console, "" if once else "\nthe last step:")
-        print_table(console, table_of(last))
+        print_line(console, "" if once else f"\n{_last_step(last)}")
+        print_released(console, last.drop(WHEN, strict=False))
         if more:
             print_line(console, f"and {more:,} rows more")
+
+
+def _last_step(rows: pl.DataFrame) -> str:
+    """Which step rows of one step are of, and its window where there are windows."""
+    from counton.results.screen import text_table
+
+    said = f"the last step, {rows['step'][0]:,}"
+    if "window_start" in rows.columns:
+        start, end = text_table(rows.head(1).select("window_start", "window_end")).rows[0]
+        said += f": from {start} to {end}"
+    return said
 
 
 def _steps_there(steps: Sequence[int]) -> dict[str, int | None]:

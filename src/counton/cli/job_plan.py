@@ -21,7 +21,7 @@ from counton.mechanisms.intervals import check_level
 from counton.privacy.ledger import NEIGHBOURS
 
 #: Options of a plan that a job file takes; all others it says itself.
-_TAKES = ("asked", "level", "size", "json")
+_TAKES = ("asked", "level", "size", "simulate", "out", "json")
 
 
 def print_job_plan(options: PlanOptions) -> None:
@@ -41,11 +41,20 @@ def print_job_plan(options: PlanOptions) -> None:
             )
     if options.level is not None:
         check_level(options.level)
+    if options.out is not None and options.simulate is None:
+        raise InvalidInput(
+            f"{field('out', str(options.out))} belongs to {field('simulate')}: give both"
+        )
     if options.size is not None and options.size < 1:
         raise InvalidInput(f"{field('size', options.size)} must be at least 1")
     found = planned_jobs(
         load(options.asked), for_all(options.asked).limit, level=options.level, size=options.size
     )
+    if options.simulate is not None:
+        from counton.cli.simulation import print_simulation
+
+        print_simulation(options, found.jobs)
+        return
     words = words_of_files()
     failed = {name: error.translate(words) for name, error in found.failed.items()}
     if options.json:
@@ -142,12 +151,16 @@ def _table(jobs: Sequence[PlannedJob], shares: Mapping[str, float], size: int | 
         for place, number in enumerate(job.numbers):
             halves = [f"±{figures(half)}" for half in number.halfwidths]
             first, middle, last = halves[0], halves[1:-1], halves[1:][-1:]
-            share = shares.get(job.name, math.nan) if not place else math.nan
+            first_of_part = not place or number.part != job.numbers[place - 1].part
+            share = shares.get(job.name, math.nan) if first_of_part else math.nan
+            budget = "" if math.isnan(share) else f"{share * (number.share or 1):.0%}"
+            if number.source:
+                budget = f"in {number.source}" if first_of_part else ""
             row = [job.name if not place else "", number.what or _only(job)]
             row += [first if last else "", *(middle or [""]), *(last or [first])]
             if parts:
                 row.append("" if number.percent is None else f"{figures(number.percent)}%")
-            table.add_row(*row, "" if math.isnan(share) else f"{share:.0%}")
+            table.add_row(*row, budget)
     return table
 
 

@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.models import ArgumentInfo, OptionInfo
 
-from counton.cli.beside import BESIDE
+from counton.cli.beside import BESIDE, HEADINGS, OTHER
 from counton.cli.exits import explained
 from counton.errors import InvalidInput
 from counton.jobs.fields import options_of
@@ -25,11 +25,13 @@ from counton.jobs.job import Job
 from counton.options import Option
 
 _WIDTH = 94
+#: More letters than the first sentence of any help has: it is never cut.
+_SENTENCE = 200
 JSON = "print one JSON object and nothing else"
 _ENDINGS = ".parquet, .csv, .json, .jsonl, .arrow or .xlsx"
 
 
-class Grouped(TyperCommand):
+class CommandWithHeadings(TyperCommand):
     """A command whose help shows options under headings, in the order of its parameters."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
@@ -50,6 +52,17 @@ class Grouped(TyperCommand):
 
 class Commands(TyperGroup):
     """Commands of which several are statistics, which people call by other words too."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands under headings, each with its whole first sentence."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for name in self.list_commands(ctx):
+            command = self.commands[name]
+            heading = getattr(command, "rich_help_panel", None) or OTHER
+            sections.setdefault(heading, []).append((name, command.get_short_help_str(_SENTENCE)))
+        for heading in sorted(sections, key=HEADINGS.index):
+            with formatter.section(heading):
+                formatter.write_dl(sections[heading])
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command of a name; a word for a statistic is answered by its command."""
@@ -128,7 +141,7 @@ class RunOptions:
     file: str | None = optional_argument("a job file: TOML with [defaults] and [jobs.NAME]")
     only: str | None = option(None, "only these jobs, A,B; default: all, in their order")
     until: str | None = option(
-        None, "of all jobs, whatever the file says: release windows that ended by then"
+        None, "release windows that ended by then, in all jobs, whatever the file says"
     )
     schema: bool = option(False, "print the JSON schema of job files, and do nothing", "--schema")
     json: bool = _json()
@@ -139,7 +152,7 @@ class ServeOptions:
     """Options of ``serve``."""
 
     file: str = argument("a job file: TOML with [defaults], [jobs.NAME] and [serve]")
-    listen: str = option("127.0.0.1:8080", "HOST:PORT; port 0: a free one")
+    listen: str = option("127.0.0.1:8080", "HOST:PORT to listen at; port 0 takes a free one")
     only: str | None = option(None, "only these jobs, A,B; default: all")
 
 
@@ -149,9 +162,9 @@ class TokenOptions:
 
     file: str = argument("the job file of the service")
     make: str | None = option(
-        None, "draw a token and print it once; what for: ingest, read, operate, or several: A,B"
+        None, "draw a token and print it once, for ingest, read or operate, or several: A,B"
     )
-    revoke: str | None = option(None, "forget the token of this id")
+    revoke: str | None = option(None, "revoke the token with this id")
 
 
 @dataclass(frozen=True)
@@ -159,10 +172,10 @@ class LeftOutOptions:
     """Options of ``serve-left-out``."""
 
     file: str = argument("the job file of the service")
-    only: str | None = option(None, "of these jobs only, A,B; default: all")
-    rows: str | None = option(None, "print the rows of the batch of this id as CSV; secret")
-    put_back: str | None = option(None, "let the batch of this id be counted after all")
-    drop: str | None = option(None, "forget the batch of this id: its rows count nowhere")
+    only: str | None = option(None, "only these jobs, A,B; default: all")
+    rows: str | None = option(None, "print the rows of the batch with this id as CSV; secret")
+    put_back: str | None = option(None, "count the batch with this id after all")
+    drop: str | None = option(None, "drop the batch with this id: its rows are not counted")
     json: bool = _json()
 
 
@@ -179,10 +192,10 @@ class FitOptions:
 
     integers: bool = option(False, "whole numbers that add up", "--integers")
     nonnegative: bool = option(
-        False, "no number below 0: biased where little is counted", "--nonnegative"
+        False, "no number below 0; this biases small counts upwards", "--nonnegative"
     )
     known: str | None = option(
-        None, "public totals that are kept: a table with level columns and 'total'"
+        None, "keep these public totals: a table with level columns and 'total'"
     )
 
 
@@ -194,7 +207,7 @@ class OnceOptions:
         False, "show how accurate the table would be, and release nothing", "--plan"
     )
     move: bool = option(
-        False, "the same as --replace: protect where a unit is counted, not whether it is", "--move"
+        False, "the same as --replace: hide where a unit is counted, not that it is there", "--move"
     )
 
 
@@ -209,49 +222,61 @@ class PlanOptions(_Guarantee, _Horizon):
     """Options of ``plan``."""
 
     asked: str | None = optional_argument(
-        "how many windows the stream will ever have, as --steps does; or a job file to be planned"
+        "how many windows the stream will ever have, as with --steps; or a job file to plan"
     )
     within: str | None = option(
         None,
-        "find the least guarantee with which an interval at the last step is at most this to "
-        "either side: 20, 2% of --size, or by name, count=20,mean=0.5",
+        "find the smallest epsilon (or rho) so that an interval at the last step reaches at most "
+        "this far to either side: 20, 2% of --size, or by name, count=20,mean=0.5",
     )
     level: float | None = option(
         None, "with --within or a job file: probability that an interval holds the true number"
     )
-    least: str | None = option(None, "with --within: what is found, epsilon (default) or rho")
+    least: str | None = option(None, "with --within: find the smallest epsilon (default) or rho")
     size: int | None = option(
-        None, "how many rows there will be by the last step, where that is public"
+        None, "how many rows there will be by the last step, if that is public"
     )
-    metric: str | None = option(None, "error to make small: mean or max")
-    release: str | None = option(None, "what is to be accurate: totals, windows or both")
-    around: int | None = option(None, "no last step: errors of the first so many windows")
+    metric: str | None = option(None, "the error to minimise: mean or max")
+    release: str | None = option(None, "which numbers must be accurate: totals, windows or both")
+    around: int | None = option(
+        None, "plan a stream without an end, for its first windows: how many"
+    )
     simple: bool = option(False, "only strategies that release integers, no search", "--simple")
-    most: int | None = option(None, "protect a user of whom so many events count, not one event")
+    most: int | None = option(
+        None, "protect a user instead of one event; at most this many of their events count"
+    )
     statistic: str | None = option(
-        None, "errors of a statistic, with the options that define it: 'distinct --changes 4'"
+        None, "plan this statistic, with the options that define it: 'distinct --changes 4'"
     )
     each_row: bool = option(
         False, "with --statistic: each row is a step, as without --time", "--each-row"
     )
     expire: str | None = option(
-        None, "an endless stream's largest loss by age, as in 1d:1,365d:3", "--expire"
+        None, "plan a stream without an end; largest loss by age, as in 1d:1,365d:3", "--expire"
     )
     every: str | None = option(None, "with --expire: length of a window")
-    per_step: float = option(1, "with --expire: events per window; what a delay costs")
+    per_step: float = option(
+        1, "with --expire: expected events per window, which say what a delay costs"
+    )
     rmse: float | None = option(None, "with --expire: typical error that must be reached")
     largest_error: float | None = option(
         None, "with --expire: bound on all errors, probability 2/3"
     )
     largest_growth: str | None = option(
-        None, "with --expire: growths to choose from are 0 to this; default: 2"
+        None, "with --expire: try growths from 0 to this; default: 2"
     )
     concentrated: bool = option(
         False, "with --expire: losses in rho, by Gaussian noise", "--concentrated"
     )
-    plot: Path | None = option(None, "draw errors over time; with --expire loss against age")
+    simulate: str | None = option(
+        None,
+        "with a job file: show what readers would see if the true numbers were these: a CSV file "
+        "with step, group and number, or JOB=FILE",
+    )
+    out: Path | None = option(None, "with --simulate: write what they would see, table or chart")
+    plot: Path | None = option(None, "draw the errors over time, or with --expire the loss by age")
     width: float | None = option(
-        None, "of the chart in inches, as in 4 for a telephone; default: 7.5"
+        None, "width of the chart in inches, as in 4 for a telephone; default: 7.5"
     )
     json: bool = _json()
 
@@ -261,59 +286,63 @@ class InspectOptions:
     """Options of ``inspect``."""
 
     events: str = argument("CSV, Parquet or JSON lines, one row per event; - for standard input")
-    user: str = option(..., "column that says whose an event is")
-    epsilon: str | None = option(None, "privacy loss of one user, or user's period, by the answer")
+    user: str = option(..., "column that names the user of each event")
+    epsilon: str | None = option(
+        None, "what the answer may cost one user, or one period of a user, in privacy"
+    )
     delta: str | None = option(None, "with --epsilon: approximate privacy")
     rho: str | None = option(None, "zero-concentrated privacy instead of epsilon")
     state: str | None = option(
-        None, "SQLite file or database URL whose ledger the answer is entered in; secret"
+        None, "SQLite file or database URL whose ledger records the answer; secret"
     )
     key: str | None = option(
         None, "file of the key, env:NAME or command:...; default: STATE.key", "--key"
     )
-    ledger: str | None = option(
-        None, "a state with a limit, path or URL, under which several states count together"
-    )
-    name: str | None = option(None, "of the release; default: inspect, or inspect-bounds")
+    ledger: str | None = option(None, "a state (path or URL) whose limit several states share")
+    name: str | None = option(None, "name of the release; default: inspect, or inspect-bounds")
     unit: str | None = option(None, "what a user is called: visitor; default: user, or as known")
-    share: str = option("0.95", "this share of users has at most how many events? or several: A,B")
-    at_most: int = option(1024, "larger numbers of events are not told apart")
-    bounds: str | None = option(
-        None, "column of values: between which bounds lies the share of them?"
+    share: str = option(
+        "0.95", "ask how many events this share of the users has at most; or several shares: A,B"
     )
-    most: int | None = option(None, "with --bounds: so many values of a user count")
+    at_most: int = option(1024, "treat all larger numbers of events as this one")
+    bounds: str | None = option(
+        None, "column of values: ask between which bounds that share of them lies"
+    )
+    most: int | None = option(None, "with --bounds: how many values of a user count at most")
     lower: str | None = option(None, "with --bounds: where the cells begin")
     upper: str | None = option(None, "with --bounds: where the cells end")
-    cells: int | None = option(None, "with --bounds: so many cells of one width")
+    cells: int | None = option(None, "with --bounds: how many cells of equal width")
     edges: str | None = option(
         None, "with --bounds: where cells begin and end; default: powers of two"
     )
-    per: str | None = option(None, "look at each period of a user, as in 1d; needs --time")
-    time: str | None = option(None, "column of the events' times, by which periods are told apart")
+    per: str | None = option(
+        None, "count the events of each user in each period, as in 1d; needs --time"
+    )
+    time: str | None = option(None, "column of the events' times; they decide the period")
     timezone: str = option("UTC", "zone of local times and of periods")
     sweep: str | None = option(
-        None, "what these bounds keep and cost: 1,2,5,10; default: up to the answer"
+        None, "compare what these bounds keep and cost: 1,2,5,10; default: up to the answer"
     )
     plan: str | None = option(
-        None, "error of the noise of what is to come: 'count --steps 366 --epsilon 1'"
+        None, "show the noise of a later stream too: 'count --steps 366 --epsilon 1'"
     )
-    level: float = option(0.95, "probability with which each interval holds")
+    level: float = option(0.95, "probability that each interval holds the true number")
     exact: bool = option(
-        False, "NOT PRIVATE: exact numbers, of data that is public; needs no guarantee", "--exact"
+        False, "NOT PRIVATE: show exact numbers; only for data that is public", "--exact"
     )
-    missing: str = option("refuse", "rows that lack a user, time or value: refuse or skip")
+    missing: str = option("refuse", "rows without a user, time or value: refuse or skip")
     file_format: str | None = option(
-        None, "csv, parquet or jsonl, where the name does not say", "--format"
+        None, "csv, parquet or jsonl, if the file's name does not say", "--format"
     )
     time_format: str | None = option(
         None, "epoch, epoch_ms, epoch_us, epoch_ns or a strftime format; default: ISO 8601"
     )
     clock_change: str = option(
-        "raise", "local times that come twice a year: raise, earliest or latest"
+        "raise", "local times that occur twice when clocks go back: raise, earliest or latest"
     )
     plot: Path | None = option(None, "draw noise and loss against the bound: .png, .svg or .pdf")
     width: float | None = option(
-        None, "of the chart in inches, as in 4 for a telephone; default: 7.5"
+        None, "width of the chart in inches, as in 4 for a telephone; default: 7.5"
     )
     json: bool = _json()
 
@@ -332,16 +361,21 @@ class EndOptions:
 
     state: str = option(..., "SQLite file or database URL that keeps the stream; secret")
     name: str = option("events", "name of the stream within the state")
-    confirmed: bool = option(False, "drop rows that it has seen and not counted", "--yes")
+    confirmed: bool = option(False, "drop rows that still wait to be counted", "--yes")
 
 
 @dataclass(frozen=True)
 class ForgetOptions:
     """Options of ``forget``."""
 
-    person: str = argument("the user, as the rows have it")
     state: str = option(..., "SQLite file or database URL that keeps the streams; secret")
-    name: str | None = option(None, "of one stream; default: all of the state")
+    person: str | None = optional_argument("the user, as the rows have it")
+    age: str | None = option(
+        None,
+        "forget all people instead, in periods that ended this long ago: 90d or 12w",
+        "--older",
+    )
+    name: str | None = option(None, "only this stream; default: all streams of the state")
     key: str | None = option(
         None, "where the key is kept: a file, env:NAME or command:...; default: STATE.key"
     )
@@ -349,8 +383,10 @@ class ForgetOptions:
 
 @dataclass(frozen=True)
 class _OneState:
-    place: str | None = optional_argument("SQLite file or database URL that keeps it all; secret")
-    named: str | None = option(None, "the same, in an option as of other commands", "--state")
+    place: str | None = optional_argument(
+        "SQLite file or database URL that keeps the releases; secret"
+    )
+    named: str | None = option(None, "the same as the argument, as in other commands", "--state")
 
     @property
     def state(self) -> str:
@@ -376,10 +412,14 @@ class LedgerOptions(_OneState):
     epsilon: str | None = option(
         None, "set the most that all streams together may spend", "--limit-epsilon"
     )
-    delta: str | None = option(None, "with --limit-epsilon", "--limit-delta")
+    delta: str | None = option(
+        None, "with --limit-epsilon: the delta of the limit", "--limit-delta"
+    )
     rho: str | None = option(None, "limit in zero-concentrated privacy instead", "--limit-rho")
     age: int | None = option(
-        None, "count streams with --expire as of events this many windows old", "--limit-age"
+        None,
+        "for streams with --expire: limit the loss of events this many windows old",
+        "--limit-age",
     )
     approximate_delta: str | None = option(
         None,
@@ -387,7 +427,9 @@ class LedgerOptions(_OneState):
         "--limit-approximate-delta",
     )
     relation: str | None = option(
-        None, "count all units as add_remove or replace; default: as the first", "--limit-relation"
+        None,
+        "how neighbours differ in all units: add_remove or replace; default: as in the first",
+        "--limit-relation",
     )
     json: bool = _json()
 
@@ -397,10 +439,10 @@ class ShowOptions(_OneState):
     """Options of ``show``."""
 
     place: str | None = optional_argument(
-        "SQLite file or database URL that keeps it all, secret; or what was released: a table, "
+        "SQLite file or database URL that keeps the releases, secret; or what is public: a table, "
         "several with commas between, a database that `publish` wrote, a stream of a service"
     )
-    name: str | None = option(None, "of a published stream, where there are several")
+    name: str | None = option(None, "name of the published stream, if there are several")
     json: bool = _json()
 
 
@@ -408,20 +450,22 @@ class ShowOptions(_OneState):
 class BackupOptions:
     """Options of ``backup``."""
 
-    state: str = option(..., "SQLite file that keeps it all; secret")
-    out: Path = option(..., "a new file for the copy; it is never written over another one")
+    state: str = option(..., "SQLite file that keeps the releases; secret")
+    out: Path = option(..., "a new file for the copy; an existing file is never overwritten")
 
 
 @dataclass(frozen=True)
 class MethodsOptions(_OneState):
     """Options of ``methods``."""
 
-    name: str | None = option(None, "of one stream or table; default: all")
+    name: str | None = option(None, "only this stream or table; default: all")
     level: float | None = option(
-        None, "probability that an interval holds the true number; default: as the files have it"
+        None, "probability that an interval holds the true number; default: as in the files"
     )
     registry: bool = option(
-        False, "a record for the public register of deployments instead, in YAML", "--registry"
+        False,
+        "print a record for the public register of deployments instead, in YAML",
+        "--registry",
     )
     json: bool = _json()
 
@@ -433,24 +477,32 @@ class ExportOptions:
     state: str = option(
         ..., "SQLite file or database URL that keeps the releases; secret; or a job file"
     )
-    name: str | None = option(None, "of the stream or table; needed where there are several")
+    name: str | None = option(None, "name of the stream or table; needed if there are several")
     out: Path | None = option(
         None,
         f"write a table ({_ENDINGS}) or a chart (.png, .svg, .pdf); default: print; "
-        "'{name}.csv': a file for each of all releases",
+        "'{name}.csv' writes a file for each release",
     )
     steps: str | None = option(
-        None, "steps of a stream, first and last: 25:48, 25: or :48, or days 2024-03-18:2024-03-24"
+        None, "only these steps, first and last: 25:48, 25: or :48, or days 2024-03-18:2024-03-24"
     )
-    start: str | None = option(None, "windows that begin then or later", "--from")
-    until: str | None = option(None, "windows that end by then")
+    start: str | None = option(None, "only windows that begin then or later", "--from")
+    until: str | None = option(None, "only windows that end by then")
     groups: str | None = option(None, "only these, in this order: A,B,C")
-    panels: bool = option(False, "with a chart: one for each group, the largest 24", "--panels")
-    title: str | None = option(None, "of the chart, in other words than the statistic's own")
+    above: float | None = option(
+        None, "only rows whose estimate is above this, and the groups of these"
+    )
+    surely_above: float | None = option(
+        None, "only rows whose interval is above this", "--surely-above"
+    )
+    panels: bool = option(
+        False, "with a chart: one panel for each group, the largest 24", "--panels"
+    )
+    title: str | None = option(None, "title of the chart, instead of the statistic's own")
     axis: str | None = option(None, "what the chart's axis shows")
     source: str | None = option(None, "where the numbers come from, a line below the chart")
     width: float | None = option(
-        None, "of the chart in inches, as in 4 for a telephone; default: 7.5"
+        None, "width of the chart in inches, as in 4 for a telephone; default: 7.5"
     )
     level: float | None = option(
         None, "probability that an interval holds the true number; default: as before, or 0.95"
@@ -466,40 +518,41 @@ class AnswerOptions:
         "a table that was written, several with commas between, a database that `publish` wrote, a "
         "state, or a stream of a service: https://counts.example/v1/streams/visits"
     )
-    name: str | None = option(None, "of the stream, where a database has several")
-    part: str | None = option(None, "of a report: the statistic that is asked")
+    name: str | None = option(None, "name of the stream, if a database has several")
+    part: str | None = option(None, "which statistic of a report to ask")
     token: str | None = option(
-        None, "that the service asks for, or env:NAME; default: what COUNTON_TOKEN holds"
+        None, "token for the service, or env:NAME; default: env:COUNTON_TOKEN"
     )
     difference: list[str] | None = option(
         None,
-        "how much more in one group than in another: A,B; of a statistic without groups its "
-        "numbers, as in mean; repeat it, and what is asked holds together",
+        "how much more is in one group than in another: A,B; without groups, name a number of the "
+        "statistic, such as mean; may be repeated, and then all intervals hold together",
     )
     ratio: list[str] | None = option(
-        None, "how many times as much in one group as in another: A,B; may be repeated"
+        None, "how many times as much is in one group as in another: A,B; may be repeated"
     )
     change: list[str] | None = option(
         None, "by how many per cent one group is above another: A,B; may be repeated"
     )
     share: list[str] | None = option(
-        None, "which part of all groups these are: A, or A,B; may be repeated"
+        None, "what share of all groups these have: A, or A,B; may be repeated"
     )
     of: str | None = option(
-        None, "which number of each group, where a statistic has several: mean, count, 0.9"
+        None, "which number of each group, if the statistic has several: mean, count, 0.9"
     )
     beside: str | None = option(
-        None, "another table, state or address, whose stream the second group is of", "--with"
+        None, "take the second group from this table, state or address", "--with"
     )
     steps: str | None = option(
-        None, "in these steps, first and last: 25:48, 25: or :48, or days 2024-03-18:2024-03-24"
+        None,
+        "only these steps: 25:48 (both included), 25:, :48 or 25, or days 2024-03-18:2024-03-24",
     )
-    start: str | None = option(None, "in windows that begin then or later", "--from")
-    until: str | None = option(None, "in windows that end by then")
+    start: str | None = option(None, "only windows that begin then or later", "--from")
+    until: str | None = option(None, "only windows that end by then")
     other_steps: str | None = option(
-        None, "steps of the second group, where they are others: compares two periods"
+        None, "steps of the second group, if they differ: compares two periods"
     )
-    sums: str | None = option(None, "what happened in each 1d, 1w or 1mo")
+    sums: str | None = option(None, "add up what happened in each 1d, 1w or 1mo")
     changes: bool = option(
         False,
         "by how much each group changed from --other-steps to --steps, the largest first; "
@@ -510,13 +563,13 @@ class AnswerOptions:
         False, "all rows, with intervals that hold for all steps and groups at once", "--band"
     )
     hidden: bool = option(
-        False, "what the number of a group that is not shown is at most", "--hidden"
+        False, "an upper bound on the number of a group that is not shown", "--hidden"
     )
     plot: Path | None = option(
         None, "draw the answers, or the changes, with their intervals: .png, .svg or .pdf"
     )
     level: float | None = option(
-        None, "probability that an interval holds the true number; default: as it was written"
+        None, "probability that an interval holds the true number; default: as in the table"
     )
     json: bool = _json()
 
@@ -527,15 +580,16 @@ class PublishOptions:
 
     state: str = option(..., "SQLite file or database URL that keeps the stream; secret")
     to: str | None = option(
-        None, "another database: a SQLite file or a URL; default: that of the state"
+        None, "publish into this database, a SQLite file or a URL; default: the state's own"
     )
-    name: str | None = option(None, "of the stream; needed where there are several")
+    name: str | None = option(None, "name of the stream; needed if there are several")
     level: float | None = option(
         None, "probability that an interval holds the true number; default: as before, or 0.95"
     )
     remove: bool = option(False, "take the stream's rows away instead", "--remove")
     key: str | None = option(
-        None, "where the key is kept, if not beside the state: its witness says how new that is"
+        None,
+        "where the key is kept, if not beside the state; its witness notices old copies",
     )
     json: bool = _json()
 
@@ -544,16 +598,16 @@ class PublishOptions:
 class VerifyOptions(_OneState):
     """Options of ``verify``."""
 
-    name: str | None = option(None, "of one stream or table; default: all")
+    name: str | None = option(None, "only this stream or table; default: all")
     key: list[str] | None = option(
         None,
-        "of the key: a file, env:NAME or command:...; default: STATE.key; repeat it for a state "
-        "with several keys: each release takes the one that fits",
+        "where the key is kept: a file, env:NAME or command:...; default: STATE.key; repeat it for "
+        "a state with several keys",
     )
     adopt: bool = option(
         False,
-        "you know that the state on a server is the newest: this machine's witness, which has not "
-        "seen who wrote it last, takes your word for it",
+        "accept the state on a server as the newest: use it when another machine wrote last, and "
+        "you know that no old copy was restored",
     )
     json: bool = _json()
 

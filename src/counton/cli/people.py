@@ -33,8 +33,8 @@ from counton.results.inspection import Inspection, Most, Swept, ValueBounds, pla
 from counton.store.whole_file import replace_file
 
 _WARNING = (
-    "NOT PRIVATE: exact facts of these events. Nothing of them is protected, and what is chosen by "
-    "them is covered by no guarantee: for data that is public alone"
+    "NOT PRIVATE: these are exact facts about the events. They are not protected, and no guarantee "
+    "covers what you choose by them: use them for public data only"
 )
 #: What the exact form has not, and what it alone has.
 _PRIVATE = (
@@ -135,10 +135,9 @@ def _asked(options: InspectOptions) -> dict[str, Any]:
     """The arguments of `counton.inspect`."""
     if options.state is None:
         raise InvalidInput(
-            f"{field('state')} is missing: a private look is entered in the ledger of a state, so "
-            f"that it counts as every release does; give {field('state', 'visits.db')} and "
-            f"{field('epsilon', '0.1')} for example. Of data that is public, "
-            f"{field('exact', True)} shows exact numbers"
+            f"{field('state')} is missing: a private look counts as a release does, in the ledger "
+            f"of a state; give {field('state', 'visits.db')} and {field('epsilon', '0.1')} for "
+            f"example. For public data {field('exact', True)} shows exact numbers"
         )
     names = (
         "user", "state", "epsilon", "delta", "rho", "at_most", "bounds", "most", "lower", "upper",

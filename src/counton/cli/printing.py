@@ -24,10 +24,14 @@ from counton.exact import readable
 from counton.jobs.progress import Progress, silent
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from counton.privacy import Guarantee
 
 #: Below so many columns a table that does not fit is shown row by row.
 _NARROW = 80
+#: Columns that a screen can do without, the first to go first: the other ones tell as much.
+_SPARED = ("window_end", "step")
 #: From this epsilon, or rho, on a guarantee is hardly one.
 MOST_LOSS = 20
 
@@ -86,12 +90,37 @@ def print_words(console: Console, rows: Iterable[tuple[str, str]]) -> None:
 
 def print_table(console: Console, table: Table) -> None:
     """A table whose cells are shown as they are; each row by itself where a screen is narrow."""
-    if table.show_header and table.columns and console.width < _NARROW:
-        wide = Measurement.get(console, console.options.update(width=1000), table).maximum
-        if wide > console.width:
-            _print_cards(console, table)
-            return
+    narrow = table.show_header and table.columns and console.width < _NARROW
+    if narrow and not _fits(console, table):
+        _print_cards(console, table)
+        return
     console.print(table, highlight=False, markup=False)
+
+
+def print_released(console: Console, table: pl.DataFrame) -> None:
+    """Rows of a release, no number or date broken: a screen may be too narrow for all columns."""
+    from counton.results.screen import text_table
+
+    left, spared = table, []
+    for name in _SPARED:
+        if _fits(console, table_of_texts(text_table(left))):
+            break
+        if name in left.columns and "window_start" in left.columns:
+            left = left.drop(name)
+            spared.append(name)
+    shown = table_of_texts(text_table(left), unbroken=True)
+    if _fits(console, shown):
+        print_table(console, shown)
+        if spared:
+            print_line(console, f"Files and --json also have {' and '.join(reversed(spared))}.")
+    else:
+        _print_cards(console, table_of_texts(text_table(table)))
+
+
+def _fits(console: Console, table: Table) -> bool:
+    """Whether no cell of a table is broken."""
+    widest = Measurement.get(console, console.options.update(width=1000), table).maximum
+    return widest <= console.width
 
 
 def table_of_texts(table: TextTable, *, unbroken: bool = False) -> Table:

@@ -11,7 +11,7 @@ import typer
 
 from counton.cli.options import (
     Commands,
-    Grouped,
+    CommandWithHeadings,
     OnceOptions,
     Printing,
     of_statistic,
@@ -97,7 +97,7 @@ def command_of(app: typer.Typer, name: str, says: str) -> None:
 
         kinds = (Job, Printing)
     command.__name__, command.__doc__ = name, says
-    app.command(name=name, cls=Grouped)(takes(*kinds, **of_statistic(name))(command))
+    app.command(name=name, cls=CommandWithHeadings)(takes(*kinds, **of_statistic(name))(command))
 
 
 def parsed(words: str) -> Statistic:

@@ -63,14 +63,14 @@ def operator_notes(outcome: Outcome, aside: int) -> list[str]:
     counts, windows = outcome.for_operator(), outcome.definition.cut
     if outcome.definition.once:
         notes = [
-            ("rows of undeclared cells, counted nowhere", counts.unknown),
-            ("rows that lack something, counted nowhere", counts.skipped),
+            ("rows of undeclared cells, not counted", counts.unknown),
+            ("rows with a missing value, not counted", counts.skipped),
             (_aside(aside, counts.quarantined), aside),
-            ("rows beyond the limit of their user, counted nowhere", counts.beyond_most),
+            ("rows beyond their user's limit, not counted", counts.beyond_most),
         ]
         return [f"not private, for the operator: {what}: {rows:,}" for what, rows in notes if rows]
     if windows is None:
-        notes = [("rows after the last step, counted nowhere", counts.beyond)]
+        notes = [("rows after the last step, not counted", counts.beyond)]
         return [f"not private, for the operator: {what}: {rows:,}" for what, rows in notes if rows]
     start = windows.at(windows.start)
     end = windows.at(windows.end)
@@ -79,21 +79,21 @@ def operator_notes(outcome: Outcome, aside: int) -> list[str]:
     elif outcome.after < windows.steps:
         counted_at = "to be counted at the next release"
     else:
-        counted_at = "counted nowhere: the stream has had its last release"
+        counted_at = "not counted: the stream has had its last release"
     before = outcome.definition.continues  # which has counted them, unless they came late
-    nowhere = "counted nowhere" if before is None else "counted by no window here"
+    nowhere = "not counted" if before is None else "counted in no window of this stream"
     unnamed = "" if outcome.definition.discovery is None else " (no label that can be shown)"
     notes = [
         (f"rows that arrived late for windows released before, {counted_at}", counts.late),
         (f"rows before the first window ({start}), {nowhere}", counts.before),
-        (f"rows after the last window ({end}), counted nowhere", counts.beyond),
-        (f"rows of undeclared groups{unnamed}, counted nowhere", counts.unknown),
-        ("rows that lack something, counted nowhere", counts.skipped),
+        (f"rows after the last window ({end}), not counted", counts.beyond),
+        (f"rows of undeclared groups{unnamed}, not counted", counts.unknown),
+        ("rows with a missing value, not counted", counts.skipped),
         (_aside(aside, counts.quarantined), aside),
-        ("rows beyond the limit of their user, counted nowhere", counts.beyond_most),
-        ("rows counted by an earlier run, and not again", counts.known),
-        ("rows that came too late, counted nowhere", counts.closed),
-        ("rows that waited in the stream that has ended, not handed over", counts.dropped),
+        ("rows beyond their user's limit, not counted", counts.beyond_most),
+        ("rows that an earlier run had counted, not counted again", counts.known),
+        ("rows that came too late, not counted", counts.closed),
+        ("rows that still waited in the stream that has ended, not counted here", counts.dropped),
     ]
     return [f"not private, for the operator: {what}: {rows:,}" for what, rows in notes if rows]
 
@@ -106,20 +106,23 @@ def _aside(new: int, now: int) -> str:
 #: Whom every guarantee holds against.
 _AGAINST = (
     "against",
-    "anyone who knows or chooses all other rows and who, after each release, chooses in which "
-    "later steps and cells the unit counts",
+    "readers who know or choose all other rows, and who choose after each release the later steps "
+    "and cells in which the protected unit counts",
 )
 
 
 def protection(outcome: Outcome) -> list[tuple[str, str]]:
-    """What is protected, in words: unit, relation, guarantee, strategy, noise, until."""
+    """What is protected, in words: unit, relation, guarantee, cost, strategy, noise, until."""
+    from counton.results.wording import cost_in_words, hidden_in_words
+
     definition = outcome.definition
     if definition.ordered:
         return _of_statistic(definition) + _until(outcome)
     unit = definition.contribution.describe(definition.unit)
     people, columns = definition.people, definition.columns
     if people is None:
-        one = f"each row is one {definition.unit}"
+        where = " in one group (cell) of one window (step)" if definition.statistic.additive else ""
+        one = f"each row is one {definition.unit}{where}; {hidden_in_words(definition)}"
         if isinstance(definition.statistic, Tallied) and definition.statistic.counts_units:
             one = f"each row stands for as many {plural(definition.unit)} as it counts"
         if columns.id is not None:
@@ -127,8 +130,8 @@ def protection(outcome: Outcome) -> list[tuple[str, str]]:
 
             one = (
                 f"all rows with the same id are one {definition.unit}, until {LATE_DAYS} days "
-                f"after it was counted; an id that is used again later may count as another one, "
-                f"with a loss of its own"
+                f"after the first of them was counted; an id that comes again later counts as "
+                f"another {definition.unit}, with a loss of its own"
             )
         lines = [
             ("protected", unit),
@@ -142,13 +145,18 @@ def protection(outcome: Outcome) -> list[tuple[str, str]]:
     else:
         lines = [
             ("protected", unit),
-            ("", f"the column {columns.user!r} says to whom an event belongs"),
+            (
+                "",
+                f"the column {columns.user!r} names the user of each event; "
+                f"{hidden_in_words(definition)}",
+            ),
         ]
     if definition.once:
         return [*lines, *_of_table(definition, outcome)]
     lines += [
         ("guarantee", f"{definition.guarantee}, {definition.guarantee.scope}"),
         ("", definition.guarantee.meaning_for(definition.unit)),
+        ("cost", cost_in_words(definition)),
         _AGAINST,
         ("strategy", repr(definition.strategy)),
     ]
@@ -171,12 +179,15 @@ def protection(outcome: Outcome) -> list[tuple[str, str]]:
 
 def _of_table(definition: Definition, outcome: Outcome) -> list[tuple[str, str]]:
     """What is promised of a table that is released once."""
+    from counton.results.wording import cost_in_words
+
     unit, law = definition.contribution, outcome.stream.terms.law
     of = getattr(definition.statistic, "mechanism", "")
     return [
         ("guarantee", f"{definition.guarantee}"),
         ("", definition.guarantee.meaning_for(unit.unit, unit.relation)),
-        ("against", "anyone who knows or chooses all other rows"),
+        ("cost", cost_in_words(definition)),
+        ("against", "readers who know or choose all other rows"),
         ("noise", f"{law.family}. {of}" if of else law.family),
     ]
 
@@ -191,6 +202,8 @@ def _called(definition: Definition) -> str:
 
 def _of_statistic(definition: Definition) -> list[tuple[str, str]]:
     """What is protected where rows are taken in their order."""
+    from counton.results.wording import cost_in_words
+
     unit, guarantee = definition.contribution, definition.guarantee
     people = [] if definition.unprotected is None else [("", definition.unprotected)]
     return [
@@ -200,6 +213,7 @@ def _of_statistic(definition: Definition) -> list[tuple[str, str]]:
         ("neighbours", f"differ {definition.statistic.neighbours_differ}"),
         ("guarantee", f"{guarantee}, {guarantee.scope}"),
         ("", guarantee.meaning_for(unit.unit, unit.relation)),
+        ("cost", cost_in_words(definition)),
         _AGAINST,
         ("strategy", repr(definition.strategy)),
     ]
@@ -225,8 +239,8 @@ def _until(outcome: Outcome) -> list[tuple[str, str]]:
     return [
         (
             "released",
-            f"windows that ended by {until}, the time of the newest event; that time is data, "
-            f"and not protected: leave --until newest out to avoid this",
+            f"windows that ended by {until}, the time of the newest event; this time is not "
+            f"protected: leave --until newest out, and the clock decides",
         )
     ]
 
@@ -235,10 +249,9 @@ def _discovered(definition: Definition, discovery: Discovery) -> str:
     """How groups are found that nobody declared."""
     margin = float(Fraction(discovery.margin))
     return (
-        f"found in the events; a group is shown from the first window in which its estimate "
-        f"reaches {discovery.change:,} plus {margin:.2f} standard deviations; the probability "
-        f"that a group to which only one {definition.unit} belongs is ever shown is below delta = "
-        f"{float(Fraction(discovery.delta)):g}"
+        f"found in the events; a group is shown once its estimate reaches {discovery.change:,} "
+        f"plus {margin:.2f} standard deviations; a group with only one {definition.unit} is ever "
+        f"shown with probability below delta = {float(Fraction(discovery.delta)):g}"
     )
 
 
@@ -250,15 +263,14 @@ def _succession(definition: Definition, before: Continued) -> list[tuple[str, st
         else "totals begin again at 0"
     )
     if definition.people is not None:
-        cost = "whoever is in both streams has the losses of both: the ledger adds them up"
+        cost = "a person who is in both streams loses in both: the ledger adds the losses up"
     elif definition.columns.id is not None:
-        cost = "an id with rows in both streams has the losses of both: the ledger adds them up"
+        cost = "an id with rows in both streams loses in both: the ledger adds the losses up"
     else:
         cost = (
-            f"an event lies in the windows of one stream only, and has the guarantee of that one; "
-            f"rows that come late for {before.name!r} are counted nowhere; if the state was "
-            f"restored from an old copy, events of the steps that it has forgotten are in both "
-            f"streams, and have the losses of both"
+            f"each event lies in the windows of one stream, and has the guarantee of that stream; "
+            f"rows that come late for {before.name!r} are counted nowhere; if the state is an old "
+            f"copy, events of the steps that it lacks are in both streams, and lose in both"
         )
     return [
         ("continues", f"{before.name!r}, which ended at step {before.step:,}; {totals}"),
@@ -271,14 +283,14 @@ def progress_line(outcome: Outcome) -> str:
     new = outcome.after - outcome.before
     if outcome.again:
         return (
-            f"An earlier run has counted these events: nothing was done. What follows is from the "
-            f"journal of {outcome.after:,} windows."
+            f"An earlier run has counted these events, so nothing was done. The numbers below come "
+            f"from the journal of {outcome.after:,} windows."
         )
     forever = outcome.definition.strategy.horizon is None
     cut = outcome.definition.cut
     if outcome.definition.once:
         what = getattr(outcome.definition.statistic, "size", outcome.definition.what)
-        again = f"Nothing new: these {what} were released before; here they are again."
+        again = f"Nothing new: these {what} were released before, and are shown again."
         return f"Released {what}." if new else again
     if cut is None:
         new, after = outcome.after - outcome.before, outcome.after

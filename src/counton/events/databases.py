@@ -23,7 +23,7 @@ from counton.errors import InvalidInput, field
 from counton.events.files import EventFrame, Source
 from counton.events.spread import Spread
 from counton.events.tally import (
-    Reading,
+    RowReading,
     by_place,
     cells_of,
     changed,
@@ -342,7 +342,7 @@ class QuestionRows(EventFrame):
 class Question(Source):
     """A source whose rows a database has."""
 
-    def delegate(self, reading: Reading) -> Source:
+    def delegate(self, reading: RowReading) -> Source:
         """See `Source.delegate`: where rows are alike their database counts them."""
         rows = self.parts[0]
         if not isinstance(rows, QuestionRows) or _grain(rows, reading) is None:
@@ -350,7 +350,7 @@ class Question(Source):
         return AlikeRows(rows)
 
 
-def _grain(rows: Rows, reading: Reading) -> tuple[int, int] | None:
+def _grain(rows: Rows, reading: RowReading) -> tuple[int, int] | None:
     """Where times may be cut so that each piece is in one window: a microsecond, and a length.
 
     (0, 0): rows are alike only with the same date, or have no time. None: each row is needed.
@@ -393,21 +393,21 @@ class AlikeRows(Spread):
         assert isinstance(rows, QuestionRows)
         return rows
 
-    def cells(self, reading: Reading, domain: Sequence[str] | None) -> Private[pl.DataFrame]:
+    def cells(self, reading: RowReading, domain: Sequence[str] | None) -> Private[pl.DataFrame]:
         """See `Spread.cells`."""
         if reading.unknown == "discover":
             return Private(by_place(self._sums(reading, None), domain or (), reading.adds))
         return Private(self._sums(reading, domain))
 
-    def labels(self, reading: Reading) -> Private[pl.DataFrame]:
+    def labels(self, reading: RowReading) -> Private[pl.DataFrame]:
         """See `Spread.labels`."""
         return Private(labels_of(self._sums(reading, None), reading))
 
-    def some(self, reading: Reading, which: pl.Expr, most: int) -> Private[pl.DataFrame]:
+    def some(self, reading: RowReading, which: pl.Expr, most: int) -> Private[pl.DataFrame]:
         """See `Spread.some`."""
         return Private(picked(self._rows, reading, which).head(most))
 
-    def _sums(self, reading: Reading, domain: Sequence[str] | None) -> pl.DataFrame:
+    def _sums(self, reading: RowReading, domain: Sequence[str] | None) -> pl.DataFrame:
         rows, names = self._rows, reading.columns.names
         looked_at = EventFrame(rows.database.empty)
         looked_at.name, looked_at.together = rows.name, rows.together
@@ -434,7 +434,7 @@ class AlikeRows(Spread):
         )
 
 
-def _alike(rows: QuestionRows, names: Sequence[str], reading: Reading) -> pl.DataFrame:
+def _alike(rows: QuestionRows, names: Sequence[str], reading: RowReading) -> pl.DataFrame:
     """The columns of the question, a row for all that are alike, and what these come to.
 
     Columns: as given, of times where each piece begins; ``counton number``, and where times are cut

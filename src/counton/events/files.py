@@ -20,7 +20,6 @@ import os
 import sys
 import zlib
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set, Sized
 from copy import copy
 from dataclasses import dataclass
@@ -39,6 +38,7 @@ from counton.events.linesums import LineSums
 from counton.events.sifting import FileRows, csv_rows, json_rows, keys_of, sifted
 from counton.events.windows import as_text
 from counton.exact import quoted
+from counton.groups import GroupNames
 
 #: What polars raises where rows cannot be read. It ends with a panic, which is no `Exception`, on
 #: types and values that it has not been taught.
@@ -51,13 +51,17 @@ _OTHER_TABLES = (
 )
 
 
-#: Names of groups are one value of a database: of fewer, and of no more bytes than this.
-_MOST_GROUPS, _MOST_BYTES = 10**7, 9 * 10**8
+#: Exact sums of groups are one value of a database, of which more than this many bytes is none.
+_MOST_BYTES = 9 * 10**8
+#: Groups at most: a sum takes 11 bytes at most where it is written down.
+_MOST_GROUPS = 8 * 10**7
+#: Characters of a text of names that are read together.
+_TEXT = 2**24
 
 
 def read_domain(
     source: str | os.PathLike[str] | Sequence[Any] | Mapping[str, Sequence[Any]], column: str
-) -> tuple[str, ...]:
+) -> GroupNames:
     """Groups from a comma-separated list, a table's column or a text file with one group per line.
 
     Args:
@@ -71,7 +75,7 @@ def read_domain(
 
     Raises:
         InvalidInput: no such file, no such column, no groups, a group stated twice, or more than a
-            state can keep the names of.
+            state can keep the sums of.
 
     >>> read_domain("AA, UA,DL", "carrier")
     ('AA', 'UA', 'DL')
@@ -80,49 +84,76 @@ def read_domain(
     """
     if isinstance(source, str | os.PathLike):
         source = os.fspath(source)
-        groups = _listed(source, column)
+        names = _listed(source, column)
     else:
-        groups = _given(source, column)
-    _refuse_too_many(len(groups), groups)
-    for group in groups:
-        if not is_text(group):
-            raise InvalidInput(
-                f"the group {group[:80]!r} of {field('domain')} is no text in UTF-8 (a byte of "
-                f"another encoding, or NUL); write it in UTF-8"
-            )
-    if not groups or "" in groups:
+        names = _given(source, column)
+    _refuse_too_many(len(names))
+    groups = names.column
+    if (hidden := groups.filter(groups.str.contains(chr(0), literal=True))).len():
+        raise _no_text(hidden[0])
+    if not names or (groups == "").any():
         raise InvalidInput(
             f"domain {quoted(source)} holds no group or an empty one; name each group"
         )
-    twice = [group for group, times in Counter(groups).items() if times > 1]
-    if twice:
+    if groups.n_unique() < len(names):
+        twice = groups.filter(groups.is_duplicated())
         raise InvalidInput(
             f"domain {quoted(source)} names the group {twice[0]!r} twice; name it once"
         )
-    return tuple(groups)
+    return names
 
 
-def _refuse_too_many(number: int, groups: Sequence[str] = ()) -> None:
-    """Refuse groups whose names no state can keep, before anything is read or promised."""
-    fewer = "declare fewer, such as those of a coarser column"
+def _no_text(group: str) -> InvalidInput:
+    return InvalidInput(
+        f"the group {group[:80]!r} of {field('domain')} is no text in UTF-8 (a byte of another "
+        f"encoding, or NUL); write it in UTF-8"
+    )
+
+
+def _names(groups: Sequence[str]) -> GroupNames:
+    """Texts as names.
+
+    Raises:
+        InvalidInput: one of them is not in UTF-8.
+    """
+    for group in groups:
+        if not is_text(group):
+            raise _no_text(group)
+    return GroupNames(groups)
+
+
+def _refuse_too_many(number: int) -> None:
+    """Refuse groups whose sums no state can keep, before anything is read or promised."""
     if number >= _MOST_GROUPS:
         raise InvalidInput(
-            f"{field('domain')} declares {number:,} groups, and a state keeps the names of fewer "
-            f"than {_MOST_GROUPS:,}: {fewer}"
+            f"{field('domain')} declares {number:,} groups, and a state keeps the sums of fewer "
+            f"than {_MOST_GROUPS:,}: declare fewer, such as those of a coarser column"
         )
-    # A letter takes up to 12 bytes where it is written down.
-    if 16 * sum(map(len, groups)) > _MOST_BYTES and len(json.dumps(groups)) > _MOST_BYTES:
+
+
+def refuse_long_terms(names: GroupNames) -> None:
+    """Refuse groups that a statistic keeps among its terms, which are one value of a database.
+
+    Raises:
+        InvalidInput: they are too many.
+    """
+    # A letter takes up to 12 bytes where it is written down, and a name four more.
+    letters = int(names.column.str.len_chars().sum())
+    most = 12 * letters + 4 * len(names)
+    if most > _MOST_BYTES and len(json.dumps(list(names))) > _MOST_BYTES:
         raise InvalidInput(
-            f"the names of the {number:,} groups of {field('domain')} take "
-            f"{len(json.dumps(groups)):,} bytes, and a state keeps at most {_MOST_BYTES:,}: "
-            f"{fewer}, or shorten their names"
+            f"the names of the {len(names):,} groups of {field('domain')} take more than "
+            f"{_MOST_BYTES:,} bytes, and this statistic keeps them among its terms: declare fewer, "
+            f"such as those of a coarser column, or shorten their names"
         )
 
 
-def _given(groups: object, column: str) -> list[str]:
+def _given(groups: object, column: str) -> GroupNames:
+    if isinstance(groups, GroupNames):
+        return groups
     parts = [name.strip() for name in column.split(",")]
     if isinstance(groups, Mapping) and len(parts) > 1:
-        return _combined(groups, parts)
+        return _names(_combined(groups, parts))
     if isinstance(groups, Mapping | Set) or hasattr(groups, "columns"):
         kind = type(groups).__name__
         how = "has no order" if isinstance(groups, Set) else f"is a table: give its {column!r} only"
@@ -135,7 +166,7 @@ def _given(groups: object, column: str) -> list[str]:
             f"list A,B,C, or a sequence of groups"
         )
     _refuse_too_many(len(groups) if isinstance(groups, Sized) else 0)
-    return [_label(group, parts) for group in groups]
+    return _names([_label(group, parts) for group in groups])
 
 
 def _combined(groups: Mapping[Any, Any], parts: list[str]) -> list[str]:
@@ -177,15 +208,13 @@ def _label(group: object, parts: list[str]) -> str:
     )
 
 
-def _listed(source: str, column: str) -> list[str]:
+def _listed(source: str, column: str) -> GroupNames:
     path = Path(source)
     if is_file(source):
-        groups = _from_table(source, column) if _is_table(path) else text_lines(path)
-    elif "," not in source and (_is_table(path) or path.suffix == ".txt" or os.sep in source):
+        return _from_table(source, column) if _is_table(path) else text_lines(path)
+    if "," not in source and (_is_table(path) or path.suffix == ".txt" or os.sep in source):
         raise InvalidInput(f"domain {source!r} is not a file; check the path, or list A,B,C")
-    else:
-        groups = [group.strip() for group in source.split(",")]
-    return groups
+    return _names([group.strip() for group in source.split(",")])
 
 
 def is_file(name: str) -> bool:
@@ -214,7 +243,7 @@ def _ending(name: str) -> str:
     return Path(name.lower().removesuffix(".gz").removesuffix(".zst")).suffix
 
 
-def text_lines(source: str | os.PathLike[str]) -> list[str]:
+def text_lines(source: str | os.PathLike[str]) -> GroupNames:
     """Lines of a domain that is a text with one group per line; none of a table.
 
     Raises:
@@ -222,20 +251,27 @@ def text_lines(source: str | os.PathLike[str]) -> list[str]:
     """
     path = Path(source)
     if _is_table(path):
-        return []
+        return GroupNames(())
     if _ending(str(path)) in _OTHER_TABLES:
         raise InvalidInput(
             f"domain {str(path)!r} is a table of a kind that is not read; write it as .csv, "
             f".parquet or .jsonl, or one group per line as .txt"
         )
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        with path.open(encoding="utf-8-sig") as file:
+            parts = [pl.Series(lines, dtype=pl.String) for lines in _some_lines(file)]
     except UnicodeDecodeError as error:
         raise InvalidInput(f"domain {str(path)!r} is not UTF-8 text; convert it") from error
-    return [line.strip() for line in lines if line.strip()]
+    return GroupNames(pl.concat(parts) if parts else ())
 
 
-def _from_table(source: str, column: str) -> list[str]:
+def _some_lines(file: IO[str]) -> Iterator[list[str]]:
+    """Lines of a text that are not empty, some at a time: millions of texts take much room."""
+    while text := "".join(file.readlines(_TEXT)):
+        yield [line for each in text.splitlines() if (line := each.strip())]
+
+
+def _from_table(source: str, column: str) -> GroupNames:
     file = EventFile(source)
     names = file.columns()
     if column not in names and "," in column:
@@ -248,14 +284,14 @@ def _from_table(source: str, column: str) -> list[str]:
     return _from_table_of(file, column if column in names else names[0])
 
 
-def _from_table_of(file: Rows, name: str) -> list[str]:
+def _from_table_of(file: Rows, name: str) -> GroupNames:
     try:
         groups = file.scan((name,), (name,)).select(pl.col(name).cast(pl.String)).collect()[name]
         if file.kind == "jsonl" and groups.str.contains(r"^[\[{]").any():
             raise file.unreadable(TypeError(f"column {name!r} holds lists or records"))
     except UNREADABLE as error:
         raise file.unreadable(error) from error
-    return groups.fill_null("").to_list()
+    return GroupNames(groups.fill_null(""))
 
 
 Format = Literal["csv", "parquet", "jsonl"]
@@ -918,7 +954,7 @@ class Source:
         """The source that counts these rows: itself, or one that does so where they lie.
 
         Args:
-            reading: how they are read, a `counton.events.tally.Reading`.
+            reading: how they are read, a `counton.events.tally.RowReading`.
         """
         return self
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -12,7 +12,7 @@ from counton.events.files import EventFrame, Source
 from counton.private import Private
 
 if TYPE_CHECKING:
-    from counton.events.tally import Reading
+    from counton.events.tally import RowReading
 
 
 class Spread(Source):
@@ -22,7 +22,7 @@ class Spread(Source):
     """
 
     @abstractmethod
-    def cells(self, reading: Reading, domain: Sequence[str] | None) -> Private[pl.DataFrame]:
+    def cells(self, reading: RowReading, domain: Sequence[str] | None) -> Private[pl.DataFrame]:
         """Sums of rows by cell, as `counton.events.tally.cells_of` says of some of them.
 
         Args:
@@ -31,19 +31,22 @@ class Spread(Source):
         """
 
     @abstractmethod
-    def labels(self, reading: Reading) -> Private[pl.DataFrame]:
+    def labels(self, reading: RowReading) -> Private[pl.DataFrame]:
         """Labels of rows within the windows: ``group``, and the first ``step`` of each."""
 
-    def marked(self, reading: Reading, domain: Sequence[str] | None) -> Private[pl.LazyFrame]:
+    def marked(
+        self, reading: RowReading, domain: Sequence[str] | None
+    ) -> Private[Iterable[pl.DataFrame]]:
         """Marked rows within the windows, of groups of the domain, as far as they could count.
 
-        Columns as of `counton.events.tally.marked`. A source that is never asked for them, since
-        its rows are not told from each other, has none.
+        Some at a time, with columns as of `counton.events.tally.marked`; a group may be its place
+        in the domain. They are the rows that `cells`, asked next, adds up. A source that is never
+        asked for them, since its rows are not told from each other, has none.
         """
         raise NotImplementedError
 
     @abstractmethod
-    def some(self, reading: Reading, which: pl.Expr, most: int) -> Private[pl.DataFrame]:
+    def some(self, reading: RowReading, which: pl.Expr, most: int) -> Private[pl.DataFrame]:
         """Rows as they were given, of which an expression of marked rows is true.
 
         Args:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as attribute
 from enum import IntEnum
+from functools import partial
+from itertools import chain
 from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
@@ -20,17 +22,28 @@ from counton.events.files import UNREADABLE, Rows, Source
 from counton.events.policies import Policies, set_aside
 from counton.events.spread import Fetched, Spread
 from counton.events.windows import ClockChange, as_text, moments
+from counton.groups import GroupNames
 from counton.private import Private, open_private
 from counton.windows import NO_MOMENT, Windows
 
 Unknown = Literal["refuse", "drop", "discover"]
 UNKNOWN: tuple[Unknown, ...] = get_args(Unknown)
 
-#: Makes of marked rows (see `mark`) those that count.
-Bound = Callable[[pl.LazyFrame], pl.LazyFrame]
+#: So many rows are added up at a time where they are held too.
+_AT_A_TIME = 2**18
 
 
-class Part(Protocol):
+class RowHolder(Protocol):
+    """What holds marked rows, until it is known which of them count."""
+
+    def wanted(self, marked: pl.LazyFrame) -> pl.LazyFrame:
+        """What is looked at of rows (see `marked`), also of those that cannot be counted."""
+
+    def take(self, rows: pl.DataFrame) -> None:
+        """Hold some of these, which come in order."""
+
+
+class EventPart(Protocol):
     """A part of an event: see `counton.statistics.tallied.Part`."""
 
     @property
@@ -50,7 +63,7 @@ class Adds(Protocol):
     """What rows are added up to: see `counton.statistics.Tallied`."""
 
     @property
-    def parts(self) -> Sequence[Part]:
+    def parts(self) -> Sequence[EventPart]:
         """Of what a row consists."""
 
     @property
@@ -252,7 +265,7 @@ class Tally:
 
 
 @dataclass(frozen=True)
-class Reading:
+class RowReading:
     """How rows are read.
 
     Attributes:
@@ -286,7 +299,7 @@ class Reading:
             return label(given)
         if self.other is None:
             return given
-        known = given.is_in(list(self.declared))
+        known = given.is_in(GroupNames(self.declared).column.implode())
         for name, step in self.since.items():
             known &= (given != name) | (self.windows.step("us") >= step)
         return pl.when(known.fill_null(False)).then(given).otherwise(pl.lit(self.other))
@@ -294,10 +307,10 @@ class Reading:
 
 def tally(
     source: Source,
-    reading: Reading,
+    reading: RowReading,
     domain: Sequence[str] | None = None,
     *,
-    bound: Bound | None = None,
+    bound: RowHolder | None = None,
     watch: Callable[[int], None] | None = None,
 ) -> Private[Tally]:
     """Count events by window and group.
@@ -306,8 +319,7 @@ def tally(
         source: the events.
         reading: how they are read.
         domain: the declared groups; None exactly if there is no group column.
-        bound: makes of the marked rows those that are counted; keeps rows that are no events, whose
-            ``step`` is below `NO_MOMENT`.
+        bound: what holds the rows.
         watch: told how many rows have been read, as often as some have.
 
     Raises:
@@ -358,24 +370,57 @@ def tally(
 
 def _by_cell(
     source: Source,
-    reading: Reading,
+    reading: RowReading,
     domain: Sequence[str] | None,
-    bound: Bound | None,
+    bound: RowHolder | None,
     watch: Callable[[int], None] | None,
 ) -> tuple[pl.DataFrame, tuple[str, ...]]:
     """Sums of rows by cell, of a source here or elsewhere; and see `Tally.sums`."""
     if isinstance(source, Spread):
         if bound is not None:
-            bound(open_private(source.marked(reading, domain)))
+            for some in open_private(source.marked(reading, domain)):
+                bound.take(bound.wanted(some.lazy()).collect())
         return open_private(source.cells(reading, domain)).sort("cell"), ()
     rows = marked(source, reading, watch, numbered=True)
-    if bound is not None:
-        rows = bound(rows)
     by = [PART] if len(source.parts) > 1 else []
-    added = _added(rows, _cell(domain), reading.adds, newest=True, by=by, moments=True)
-    each = collected(source, added)
+    adding = partial(
+        _sums_by_cell, domain=domain, adds=reading.adds, newest=True, by=by, moments=True
+    )
+    if bound is None:
+        each = collected(source, adding(rows))
+    else:
+        each = _held(source, bound.wanted(rows), bound, adding, ["cell", *by])
     sums = _sums_of_parts(each, len(source.parts), domain, _across(reading.adds))
     return _together(each).sort("cell"), sums
+
+
+def _held(
+    source: Source,
+    rows: pl.LazyFrame,
+    bound: RowHolder,
+    adding: Callable[[pl.LazyFrame], pl.LazyFrame],
+    by: Sequence[str],
+) -> pl.DataFrame:
+    """Rows added up, and held, some at a time."""
+    added = [adding(rows.collect_schema().to_frame().lazy()).collect()]
+    batches = rows.collect_batches(chunk_size=_AT_A_TIME, engine="streaming")
+    try:
+        for batch in batches:
+            bound.take(batch)
+            added.append(adding(batch.lazy()).collect())
+            if sum(map(len, added)) > 2 * len(added[0]) + _AT_A_TIME:
+                added = [_of_batches(added, by)]
+    except UNREADABLE as error:
+        raise _unreadable(source, error) from error
+    return _of_batches(added, by)
+
+
+def _of_batches(added: Sequence[pl.DataFrame], by: Sequence[str]) -> pl.DataFrame:
+    together = pl.concat(added)
+    sums = [name for name in together.columns if name not in (*by, "us")]
+    newest = [pl.col("us").max()] if "us" in together.columns else []
+    found = together.group_by(by).agg(*newest, pl.col(sums).sum())
+    return found.select(together.columns)
 
 
 def _sums_of_parts(
@@ -386,7 +431,7 @@ def _sums_of_parts(
     window, group = pl.col("cell") // across // width, pl.col("cell") // across % width
     cells = each.with_columns(window=window, place=pl.col("cell") % across)
     if domain is not None:  # groups by name: a later night may declare more of them
-        names = pl.Series([*domain, ""], dtype=pl.String)
+        names = GroupNames(domain).plus([""]).column
         cells = cells.with_columns(name=pl.lit(names).gather(group))
     by = [name for name in ("window", "name", "place") if name in cells.columns]
     numbers = [name for name in each.columns if name.startswith(("rows", "total", "moment"))]
@@ -416,7 +461,7 @@ def _together(each: pl.DataFrame) -> pl.DataFrame:
 
 def cells_of(
     rows: Rows,
-    reading: Reading,
+    reading: RowReading,
     domain: Sequence[str] | None,
     alike: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
@@ -440,10 +485,20 @@ def cells_of(
         if "newest" in alike.columns:
             us = pl.when(pl.col("us") > NO_MOMENT).then("newest").otherwise("us")
             marked = marked.with_columns(us=us)
+    return _cells_of(marked, reading, domain, number)
+
+
+def _cells_of(
+    marked: pl.LazyFrame,
+    reading: RowReading,
+    domain: Sequence[str] | None,
+    number: pl.Expr | None = None,
+) -> pl.DataFrame:
+    """See `cells_of`, of marked rows."""
     if reading.unknown == "discover":
         found = _added(marked, _window(), reading.adds, newest=True, by=["group"], number=number)
     else:
-        found = _added(marked, _cell(domain), reading.adds, newest=True, number=number)
+        found = _sums_by_cell(marked, domain, reading.adds, newest=True, number=number)
         found = found.with_columns(group=pl.lit(None, pl.String))
     sums = [name for name in found.collect_schema().names() if name not in ("cell", "group")]
     return found.select("cell", "group", *sums).collect()
@@ -468,13 +523,13 @@ def by_place(cells: pl.DataFrame, domain: Sequence[str], adds: Adds | None) -> p
     [4, 8]
     """
     across, width = _across(adds), len(domain) + 1
-    place = pl.col("group").cast(pl.Enum(list(domain)), strict=False).to_physical()
     window, rest = pl.col("cell") // across, pl.col("cell") % across
-    cell = (window * width + place.cast(pl.Int64).fill_null(len(domain))) * across + rest
-    return summed([cells.with_columns(cell=cell, group=pl.lit(None, pl.String))])
+    cell = (window * width + pl.col("place").cast(pl.Int64).fill_null(len(domain))) * across + rest
+    placed = _placed(cells.lazy(), domain).collect()
+    return summed([placed.with_columns(cell=cell, group=pl.lit(None, pl.String)).drop("place")])
 
 
-def labels_of(cells: pl.DataFrame, reading: Reading) -> pl.DataFrame:
+def labels_of(cells: pl.DataFrame, reading: RowReading) -> pl.DataFrame:
     """Labels that are within the windows, and the first window of each, from sums by label."""
     found = cells.select("group", step=pl.col("cell") // _across(reading.adds)).filter(
         pl.col("step").is_between(1, reading.windows.steps), pl.col("group").is_not_null()
@@ -482,7 +537,7 @@ def labels_of(cells: pl.DataFrame, reading: Reading) -> pl.DataFrame:
     return found.group_by("group").agg(pl.col("step").min())
 
 
-def picked(rows: Rows, reading: Reading, which: pl.Expr) -> pl.DataFrame:
+def picked(rows: Rows, reading: RowReading, which: pl.Expr) -> pl.DataFrame:
     """Of some rows, as they are, those of which an expression of marked rows is true."""
     found = _mark(rows, reading).with_row_index("row").filter(which).select("row").collect()["row"]
     names = rows.of_file(reading.columns.names)
@@ -491,31 +546,57 @@ def picked(rows: Rows, reading: Reading, which: pl.Expr) -> pl.DataFrame:
     return given.select(names).collect()
 
 
-def candidates(rows: Rows, reading: Reading, domain: Sequence[str] | None) -> pl.DataFrame:
-    """Of some rows those that could count, marked: of windows and groups that there are.
+def candidates(
+    rows: Rows, reading: RowReading, domain: Sequence[str] | None
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Of some rows those that could count, marked, and sums of all of them by cell.
 
     Args:
         rows: some of a run's rows.
         reading: how they are read.
         domain: the declared groups; None: there are none, or they are discovered.
+
+    Returns:
+        Rows of windows and groups that there are, with a declared group as its place in the
+        domain; and sums as of `cells_of`.
     """
-    frame = _mark(rows, reading)
+    frame = _mark(rows, reading).collect()
     could = pl.col("step").is_between(1, reading.windows.steps)
     if reading.columns.group is not None:
         could &= pl.col("group").is_not_null()
-        if domain is not None:
-            could &= pl.col("group").cast(pl.Enum(list(domain)), strict=False).is_not_null()
     if reading.adds is not None and by_row(reading.adds):
         could &= pl.col("total") >= 0
-    return frame.filter(could).collect()
+    found = frame
+    if reading.columns.group is not None and domain is not None:
+        place = pl.col("group").cast(pl.Enum(list(domain)), strict=False).to_physical()
+        found = frame.with_columns(group=place.cast(pl.UInt32))
+    return found.filter(could), _cells_of(frame.lazy(), reading, domain)
+
+
+def _sums_by_cell(
+    rows: pl.LazyFrame, domain: Sequence[str] | None, adds: Adds | None, **more: Any
+) -> pl.LazyFrame:
+    """Marked rows by window and place of a group: see `_added`."""
+    return _added(_placed(rows, domain), _cell(domain), adds, **more)
+
+
+def _placed(rows: pl.LazyFrame, domain: Sequence[str] | None) -> pl.LazyFrame:
+    """Rows with the ``place`` of their group in the domain; null where it is not declared.
+
+    A join, since categories of a million names take seven times as long.
+    """
+    if domain is None:
+        return rows
+    if rows.collect_schema()["group"] != pl.String:  # categories of the domain: of rows of people
+        return rows.with_columns(place=pl.col("group").to_physical())
+    return rows.join(GroupNames(domain).positions().lazy(), on="group", how="left")
 
 
 def _cell(domain: Sequence[str] | None) -> pl.Expr:
-    """Number of a marked row's window and group; below 0, by its problem, where it cannot count."""
+    """Number of a placed row's window and group; below 0, by its problem, where it cannot count."""
     groups: pl.Expr = pl.lit(0, pl.Int64)
     if domain is not None:
-        place = pl.col("group").cast(pl.Enum(list(domain)), strict=False)  # faster than a join
-        groups = place.to_physical().cast(pl.Int64).fill_null(len(domain))
+        groups = pl.col("place").cast(pl.Int64).fill_null(len(domain))
     return _window() * (1 if domain is None else len(domain) + 1) + groups
 
 
@@ -525,16 +606,23 @@ def _window() -> pl.Expr:
     return pl.when(step < NO_MOMENT).then(step - NO_MOMENT).otherwise(step)
 
 
-def added_up(rows: pl.LazyFrame, groups: int, adds: Adds | None) -> pl.DataFrame:
+def added_up(parts: Iterable[pl.DataFrame], groups: int, adds: Adds | None) -> pl.DataFrame:
     """Rows of declared groups by window and place of a group: as `Tally.cells`.
 
     Args:
-        rows: columns ``step``, ``group`` (position in the domain) and ``total`` (what each says).
+        parts: some rows at a time: ``step``, ``group`` (position in the domain) and ``total`` (what
+            each says), all Int64.
         groups: how many there are.
-        adds: see `Reading`.
+        adds: see `RowReading`.
     """
     cell = pl.col("step") * groups + pl.col("group")
-    found = _added(rows, cell, adds).collect(engine="streaming").sort("cell")
+    none = pl.DataFrame(schema=dict.fromkeys(("step", "group", "total"), pl.Int64))
+    added: list[pl.DataFrame] = []
+    for rows in chain((none,), parts):
+        added.append(_added(rows.lazy(), cell, adds).collect())
+        if sum(map(len, added)) > 2 * len(added[0]) + _AT_A_TIME:
+            added = [_of_batches(added, ["cell"])]
+    found = _of_batches(added, ["cell"]).sort("cell")
     cells = found["cell"] // _across(adds)
     parted = found.with_columns(step=cells // groups, group=cells % groups)
     return _by_place(parted, adds)
@@ -647,7 +735,7 @@ def _unreadable(source: Source, error: BaseException) -> Exception:
 
 def marked(
     source: Source,
-    reading: Reading,
+    reading: RowReading,
     watch: Callable[[int], None] | None = None,
     *,
     numbered: bool = False,
@@ -680,7 +768,9 @@ def marked(
     return pl.concat(parts)
 
 
-def _mark(part: Rows, reading: Reading, watch: Callable[[int], None] | None = None) -> pl.LazyFrame:
+def _mark(
+    part: Rows, reading: RowReading, watch: Callable[[int], None] | None = None
+) -> pl.LazyFrame:
     columns = reading.columns
     parts = list(zip(columns.parts, _parts(reading), strict=True))
     told = [name for name in (columns.group, columns.user, columns.id) if name is not None]
@@ -751,7 +841,7 @@ def unread_marked(frame: pl.LazyFrame, us: pl.Expr, part: Rows) -> tuple[pl.Lazy
     return frame.with_row_index(number), us
 
 
-def _parts(reading: Reading) -> Sequence[Part | None]:
+def _parts(reading: RowReading) -> Sequence[EventPart | None]:
     """What is known of the columns of parts; nothing where rows are only read."""
     if reading.adds is None:
         return [None] * len(reading.columns.parts)
@@ -798,13 +888,13 @@ _LACKING = (
 )
 
 
-def _bad(part: Rows, reading: Reading) -> pl.LazyFrame:
+def _bad(part: Rows, reading: RowReading) -> pl.LazyFrame:
     """Numbers of rows that cannot be counted, from 1, and their steps, which say why."""
     steps = _mark(part, reading).select("step").with_row_index("row", offset=1)
     return steps.filter(pl.col("step") < NO_MOMENT)
 
 
-def _without_bad_rows(source: Source, reading: Reading) -> tuple[int, int]:
+def _without_bad_rows(source: Source, reading: RowReading) -> tuple[int, int]:
     """How many rows are left out, and how many set aside, by the policies.
 
     Raises:
@@ -863,7 +953,7 @@ def _beside(columns: Sequence[str]) -> str:
 
 
 def _without_bad_rows_of(
-    source: Spread, reading: Reading, problems: pl.DataFrame
+    source: Spread, reading: RowReading, problems: pl.DataFrame
 ) -> tuple[int, int]:
     """The same where rows lie elsewhere and have no numbers; ``problems`` says how many are bad."""
     policies = reading.policies
@@ -887,7 +977,7 @@ def _without_bad_rows_of(
     return skipped, aside
 
 
-def _some(source: Spread, reading: Reading, which: pl.Expr, most: int) -> pl.DataFrame:
+def _some(source: Spread, reading: RowReading, which: pl.Expr, most: int) -> pl.DataFrame:
     """A few rows of a source that lies elsewhere: for a message, or for the file of those."""
     return open_private(source.some(reading, which, most))
 
@@ -913,7 +1003,7 @@ def changed(part: Rows) -> InvalidInput:
     )
 
 
-def _explain(source: Source, reading: Reading, rows_of_all: int | None = None) -> InvalidInput:
+def _explain(source: Source, reading: RowReading, rows_of_all: int | None = None) -> InvalidInput:
     """The error for the first row that cannot be counted, and how many there are."""
     number, first = 0, None
     for part in source.parts:
@@ -953,7 +1043,7 @@ def _explain(source: Source, reading: Reading, rows_of_all: int | None = None) -
 _OF_NUMBERS = (Problem.NO_VALUE, Problem.NOT_FINITE, Problem.NO_COUNT)
 
 
-def _wrong_number(part: Rows, reading: Reading, row: int, problem: Problem) -> str:
+def _wrong_number(part: Rows, reading: RowReading, row: int, problem: Problem) -> str:
     """The column of numbers in which a row has a problem."""
     parts = zip(reading.columns.parts, _parts(reading), strict=True)
     names = [name for name, one in parts if one is None or one.kind != "label"]
@@ -984,10 +1074,11 @@ _FEW = 1000  # rows of undeclared groups that are looked at
 _APART = 2**40  # between numbers of rows of one file and of the next
 
 
-def _unknown_groups(source: Source, reading: Reading, domain: Sequence[str]) -> InvalidInput:
+def _unknown_groups(source: Source, reading: RowReading, domain: Sequence[str]) -> InvalidInput:
     outside, by_label = pl.lit(False), (pl.col("total") < 0) & (pl.col("step") > NO_MOMENT)
     if reading.columns.group is not None:
-        outside = ~pl.col("group").is_in(list(domain)).fill_null(False)
+        names = GroupNames(domain).column.implode()
+        outside = ~pl.col("group").is_in(names).fill_null(False)
     if isinstance(source, Spread):  # enough of them to show
         first = outside
         if reading.columns.group is not None:
@@ -1011,9 +1102,9 @@ def _unknown_groups(source: Source, reading: Reading, domain: Sequence[str]) -> 
     else:
         groups = collected(source, found.group_by("group").agg(pl.col("row").min())).sort("group")
         number, row = divmod(int(groups["row"].min()), _APART)  # type: ignore[arg-type]
-        names = groups["group"].to_list()
-        more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
-        shown = ", ".join(_short(name) for name in names[:_SHOWN]) + more
+        found_names = groups["group"].to_list()
+        more = f" and {len(found_names) - _SHOWN:,} more" if len(found_names) > _SHOWN else ""
+        shown = ", ".join(_short(name) for name in found_names[:_SHOWN]) + more
         what = f"groups in column {reading.columns.group!r}"
     part = source.parts[number]
     where = f" of {part.name}" if len(source.parts) > 1 else ""
@@ -1024,7 +1115,7 @@ def _unknown_groups(source: Source, reading: Reading, domain: Sequence[str]) -> 
     )
 
 
-def _numbered(source: Source, reading: Reading) -> pl.LazyFrame:
+def _numbered(source: Source, reading: RowReading) -> pl.LazyFrame:
     """Marked rows with their numbers, which those of the next file follow at a distance."""
     return pl.concat(
         [

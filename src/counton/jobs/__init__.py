@@ -35,7 +35,6 @@ from typing import TYPE_CHECKING, Any
 from counton.lazy import loader, require
 
 if TYPE_CHECKING:
-    from counton.jobs.counting import Run as Run
     from counton.jobs.counting import release as release
     from counton.jobs.definition import Definition as Definition
     from counton.jobs.exports import export as export
@@ -64,7 +63,6 @@ _HOME = {
     "Release": "counton.results.release",
     "Job": "counton.jobs.job",
     "Shown": "counton.results.shown",
-    "Run": "counton.jobs.counting",
     "export": "counton.jobs.exports",
     "export_all": "counton.jobs.exports",
     "Inspection": "counton.results.inspection",
@@ -84,7 +82,6 @@ __all__ = [
     "Progress",
     "Published",
     "Release",
-    "Run",
     "Shown",
     "export",
     "export_all",

@@ -21,6 +21,29 @@ def last_step(definition: Description, around: int | None = None) -> int | None:
     return 1 if definition.once else definition.strategy.horizon or around
 
 
+def planned_terms(
+    definition: Description, shape: tuple[int, ...], name: str = "planned"
+) -> StreamTerms:
+    """The terms that a stream will have.
+
+    Args:
+        definition: of the stream.
+        shape: of one step's cells.
+        name: of the stream.
+    """
+    guarantee = definition.guarantee
+    promised = guarantee if definition.discovery is None else counters_of(guarantee)
+    return StreamTerms(
+        name=name,
+        guarantee=guarantee,
+        contribution=definition.contribution,
+        shape=shape,
+        law=law_for(definition.strategy, promised, definition.contribution, shape).law,
+        strategy=definition.strategy,
+        statistic=None if definition.statistic.additive else definition.statistic.to_dict(),
+    )
+
+
 def halfwidths_at(
     definition: Description,
     shape: tuple[int, ...],
@@ -42,16 +65,7 @@ def halfwidths_at(
             out.
         over, ask: what is shown of a statistic's readings.
     """
-    guarantee = definition.guarantee
-    promised = guarantee if definition.discovery is None else counters_of(guarantee)
-    terms = StreamTerms(
-        name="planned",
-        guarantee=guarantee,
-        contribution=definition.contribution,
-        shape=shape,
-        law=law_for(definition.strategy, promised, definition.contribution, shape).law,
-        strategy=definition.strategy,
-    )
+    terms = planned_terms(definition, shape)
     if definition.statistic.additive:
         return _of_cells(definition.release, terms, steps, level)
     found: dict[str, list[float]] = {}

@@ -166,7 +166,7 @@ def only_counted(
         part._replace(facts=(part.facts[0], places[part.facts[1]], *part.facts[2:]))
         for part in chosen.users
     ]
-    chosen = replace(chosen, cells=placed(chosen.cells), rows=placed(chosen.rows), users=users)
+    chosen = replace(chosen, cells=placed(chosen.cells), users=users)
     return Counted(Private(labels), Private(found), Private(chosen), empty, rows.over)
 
 

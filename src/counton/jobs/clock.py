@@ -79,9 +79,9 @@ def ended(
         if not stated and now - moment(windows.end) > _PAST and not confirmed:
             raise InvalidInput(
                 f"the last window ended at {windows.at(windows.end)}, so these are data of "
-                f"the past, and the clock does not say up to when they are whole; give "
-                f"{field('until', end)}, or the time up to which they are "
-                f"({field('until', NEWEST)}: that of the newest event, which is not protected)"
+                f"the past, and the clock does not say up to when they are complete; give "
+                f"{field('until', end)}, or an earlier time "
+                f"({field('until', NEWEST)} takes the newest event's, which is not protected)"
             )
         us, given = min(microseconds(now), whole), field("until", NOW)
     else:

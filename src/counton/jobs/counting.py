@@ -3,166 +3,23 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, fields
-from dataclasses import field as attribute
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
-from counton.columns import html
 from counton.errors import InvalidInput, field
 from counton.exact import quoted
-from counton.jobs.changes import Counts, for_operator
-from counton.jobs.definition import Definition
 from counton.jobs.job import Events, Job, checked
 from counton.jobs.keywords import JobFields
 from counton.jobs.progress import Progress, silent
 from counton.jobs.recalling import recalled
-from counton.jobs.released import read_released, shown_by
-from counton.jobs.runs import Outcome, run
+from counton.jobs.runs import run
 from counton.jobs.statements import all_options, own_options
 from counton.jobs.writing import Outputs
 from counton.privacy import ZCDP, ApproxDP, ExpiringDP, ExpiringZCDP, Guarantee, PureDP
-from counton.private import Private
-from counton.store import Store, Stream
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from counton.results.release import Release
-    from counton.results.shown import Shown
     from counton.statistics import Statistic
-    from counton.store.store import JournalReader
-
-
-@dataclass(frozen=True)
-class Run:
-    """What a call of `release` has done. Shows itself in a notebook.
-
-    Attributes:
-        request: what was asked.
-        definition: of the stream.
-        before, after: steps released before and after the call.
-        until: microseconds since 1970; windows that ended by then are released.
-        counts: of rows: see `for_operator`.
-        again: these new events have been counted by an earlier run, so nothing was done.
-
-    >>> import tempfile
-    >>> import polars as pl
-    >>> from counton import PureDP
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> visits = pl.DataFrame({"time": ["2024-03-01T09:00", "2024-03-03T10:15"]})
-    >>> run = release(
-    ...     "count", visits, time="time", every="1d", start="2024-03-01", steps=365,
-    ...     until="newest", guarantee=PureDP(1),
-    ...     state=folder.name + "/visits.db",
-    ... )
-    >>> print(run.describe())
-    events: 2 windows of 1d released, 2 of them new
-    protected: one event added or removed, counted in one cell of one step by at most 1
-               people are not protected: a person with 100 events loses 100 times the epsilon
-    guarantee: pure differential privacy with epsilon = 1, for all releases of the stream together
-    >>> run.for_operator().rows, run.for_operator().late, run.table(level=0.5).height
-    (2, 0, 2)
-    >>> folder.cleanup()
-    """
-
-    request: Job
-    definition: Definition
-    before: int
-    after: int
-    until: int | None
-    counts: Private[Counts] = attribute(repr=False)
-    again: bool
-
-    @classmethod
-    def of(cls, request: Job, outcome: Outcome) -> Run:
-        """What an outcome says, which may then be closed."""
-        return cls(
-            request=request,
-            definition=outcome.definition,
-            before=outcome.before,
-            after=outcome.after,
-            until=outcome.until,
-            counts=outcome.counts,
-            again=outcome.again,
-        )
-
-    def for_operator(self) -> Counts:
-        """Exact numbers of rows, for whoever may see the events: not for what is published."""
-        return for_operator(self.counts)
-
-    def released(self, level: float | None = None, shown: Shown | None = None) -> Release:
-        """All steps released when the call ended, from the journal.
-
-        Args:
-            level: probability with which each interval holds.
-            shown: of a statistic, what is shown of its readings; None: what was asked for.
-
-        Raises:
-            InvalidInput: a level that is not above 0 or above 1 - 1e-9, or nothing is released yet.
-            StateError: the state is gone.
-        """
-        if not self.after:
-            raise InvalidInput(
-                f"nothing is released yet: no window has ended by the newest event; give events "
-                f"beyond the first window, or {field('until')}"
-            )
-        if self.definition.statistic.on_demand:  # whose cells the key computes
-            with Stream.open(self.request.state, self.request.name, key=self.request.key) as stream:
-                return self._of(stream, level, shown).at_hand()
-        with Store(self.request.state) as store:
-            return self._of(store.reader(self.request.name), level, shown)
-
-    def _of(
-        self, source: Stream | JournalReader, level: float | None, shown: Shown | None
-    ) -> Release:
-        shown = shown_by(self.request) if shown is None else shown
-        found = read_released(source, self.definition, level, shown)
-        return found.only(range(1, self.after + 1))
-
-    def table(self, level: float | None = None) -> pl.DataFrame:
-        """One row for each step and group, with intervals; for each number of a statistic.
-
-        Args:
-            level: probability with which each interval holds.
-
-        Raises:
-            InvalidInput, StateError: see `released`.
-        """
-        return self.released(level).table()
-
-    def describe(self) -> str:
-        """What is protected, what is promised and how far it has come, in words."""
-        from counton.results.wording import in_words
-
-        terms = self.definition, self.request.name
-        return in_words(*terms, range(1, self.after + 1), self.after - self.before)
-
-    def __repr__(self) -> str:
-        return (
-            f"<Run of {self.definition.statistic!r} as {self.request.name!r}: {self.after:,} steps "
-            f"released, {self.after - self.before:,} of them new>"
-        )
-
-    def __str__(self) -> str:
-        return self.describe()
-
-    def methods(self, level: float | None = None) -> str:
-        """The paragraph that a publication needs: unit, guarantee, mechanism, error, sources.
-
-        Args:
-            level: of the intervals of which it tells.
-
-        Raises:
-            InvalidInput, StateError: see `released`.
-        """
-        return self.released(level).methods()
-
-    def _repr_html_(self) -> str:
-        if not self.after:
-            return html(self.describe(), {})
-        from counton.results.notebook import page
-
-        return page(self.released(), self.describe())
 
 
 def release(
@@ -174,7 +31,7 @@ def release(
     guarantee: Guarantee | None = None,
     progress: Progress = silent,
     **more: Unpack[JobFields],
-) -> Run:
+) -> Release:
     """Release a statistic of events after each window that has ended, under one guarantee.
 
     One verb for counts, sums, averages, quantiles, the largest groups, distinct users, words,
@@ -200,6 +57,9 @@ def release(
 
     A later call may leave out what defines the stream, and may not contradict it.
 
+    Returns all steps released so far, none where no window has ended. How many rows were late or
+    left out is exact, and not in it: `counton.jobs.run` tells the operator.
+
     Raises:
         CountonError: see `counton.jobs.run`; nothing was released or changed.
 
@@ -217,9 +77,19 @@ def release(
     ...     "by": "page", "domain": ["home", "shop"], "guarantee": PureDP(1),
     ...     "state": folder.name + "/visits.db",
     ... }
-    >>> run = release("count", visits, **stream)
-    >>> run.before, run.after, run.table().select("step", "group").rows()
-    (0, 2, [(1, 'home'), (1, 'shop'), (2, 'home'), (2, 'shop')])
+    >>> views = release("count", visits, **stream)
+    >>> views.table().select("step", "group").rows()
+    [(1, 'home'), (1, 'shop'), (2, 'home'), (2, 'shop')]
+    >>> print(views.describe())
+    events: 2 windows of 1d released
+    protected: one event added or removed, counted in one cell of one step by at most 1
+               people are not protected: a person with 100 events loses 100 times the epsilon
+    guarantee: pure differential privacy with epsilon = 1, for all releases of the stream together
+               one event more or less makes no output more than 2.718 times as likely or as
+               unlikely
+    cost:      epsilon = 1 of the privacy of each event, spent once: later releases of this stream
+               cost nothing more; another stream about the same event costs its own, and costs add
+               up
     >>> paid = release(Average(0, 200, resolution=1), visits, value="paid", name="paid", **stream)
     >>> paid.table().columns[3:]
     ['group', 'name', 'estimate', 'std', 'lower', 'upper']
@@ -238,8 +108,9 @@ def release(
     request = recalled(checked(Job(what, events, state, **(named | _numbers(guarantee, named)))))
     outputs = Outputs.of(request)
     with run(request, progress, approve=outputs.approve) as outcome:
-        outputs.write(outcome, progress)
-        return Run.of(request, outcome)
+        written = outputs.write(outcome, progress)
+        found = written.released or outcome.released(outputs.level, outputs.shown)
+        return found.at_hand()
 
 
 def _numbers(guarantee: object, named: dict[str, Any]) -> dict[str, Any]:

@@ -14,10 +14,11 @@ import numpy as np
 
 from counton.arrays import Integers
 from counton.errors import InvalidInput, StateError, field
-from counton.events.files import read_domain
+from counton.events.files import read_domain, refuse_long_terms
 from counton.events.tally import Columns, Unknown
 from counton.events.windows import ClockChange
 from counton.exact import Number, check_integer
+from counton.groups import GroupNames
 from counton.jobs import guards, statements
 from counton.jobs.clock import length_of
 from counton.jobs.job import (
@@ -129,9 +130,10 @@ class Definition(Description):
     def adds(self) -> Tallied | None:
         """What rows of one group are added up to; None where they are counted."""
         inner = self.statistic.inner
-        if not isinstance(inner, Tallied) or not [p for p in inner.parts if p.name != "by"]:
+        if not isinstance(inner, Tallied):
             return None
-        return inner
+        says = inner.once_each or any(part.name != "by" for part in inner.parts)
+        return inner if says else None
 
     @property
     def places(self) -> int:
@@ -160,12 +162,14 @@ class Definition(Description):
         return self.statistic.shape_of(None if self.domain is None else len(self.cells))
 
     @property
-    def cells(self) -> tuple[str, ...]:
+    def cells(self) -> GroupNames:
         """All cells of one step: first the groups, then those that have no name yet."""
-        return (*self.groups, *(f"(spare {number + 1})" for number in range(self.spare)))
+        if not self.spare:
+            return self.groups
+        return self.groups.plus([f"(spare {number + 1})" for number in range(self.spare)])
 
     @property
-    def declared(self) -> tuple[str, ...]:
+    def declared(self) -> GroupNames:
         """The groups that were declared when the stream was created."""
         return self.groups[: len(self.groups) - len(self.named) - (self.other is not None)]
 
@@ -204,7 +208,7 @@ class Definition(Description):
             **({"several": list(self.columns.several)} if self.columns.several else {}),
             **({} if self.cut is None else windows_to_dict(self.cut)),
             **({"once": True} if self.once else {}),
-            "domain": None if self.domain is None else list(self.domain),
+            "domain": self.domain,
             "user": self.columns.user,
             "id": self.columns.id,
             "people": None if self.people is None else self.people._asdict(),
@@ -266,7 +270,7 @@ class Definition(Description):
             ),
             cut=windows_from_dict(details) if "every" in details else None,
             once=details.get("once", False),
-            domain=None if details["domain"] is None else tuple(details["domain"]),
+            domain=details["domain"],
             unit=saved.contribution.unit,
             guarantee=saved.guarantee,
             contribution=saved.contribution,
@@ -289,7 +293,7 @@ class Definition(Description):
         )
 
 
-class Asked(NamedTuple):
+class RequestValues(NamedTuple):
     """A request as values, each read once; None where it leaves something out.
 
     Attributes:
@@ -308,7 +312,7 @@ class Asked(NamedTuple):
     request: Job
     start: datetime | None
     until: datetime | None
-    domain: tuple[str, ...] | None
+    domain: GroupNames | None
     guarantee: Guarantee | None
     statistic: Statistic | None
     parts: OwnColumns | None
@@ -320,7 +324,7 @@ class Asked(NamedTuple):
     once: bool
 
 
-def ask(request: Job, saved: Definition | None = None) -> Asked:
+def ask(request: Job, saved: Definition | None = None) -> RequestValues:
     """Read a request: all that can be said of it without looking at events.
 
     Args:
@@ -379,7 +383,7 @@ def ask(request: Job, saved: Definition | None = None) -> Asked:
     of_nodes = "domain" in reads and "by" not in reads
     each_row = request.time is None and not once
     own_users = statistic is not None and (each_row or not statistic.tallied)
-    return Asked(
+    return RequestValues(
         request=request,
         start=_moment(request.start, timezone),
         until=None if request.until in (NOW, NEWEST) else _moment(request.until, timezone),
@@ -443,8 +447,10 @@ def _check_within(request: Job) -> None:
         InvalidInput: naming it.
     """
     if request.within is None:
+        named = isinstance(request.what, str)
+        reads = statements.kind_of(request.what).reads if named else ()
         for name in ("least", "size"):
-            if getattr(request, name) is not None:
+            if getattr(request, name) is not None and name not in reads:
                 raise InvalidInput(
                     f"{field(name, getattr(request, name))} needs {field('within')}, how far off a "
                     f"number may be; give it, or leave {field(name)} out"
@@ -494,7 +500,7 @@ def _check_bounds_of_parts(statistic: Statistic, request: Job) -> None:
             )
 
 
-def _enough(asked: Asked) -> Guarantee:
+def _enough(asked: RequestValues) -> Guarantee:
     """The least guarantee with which the last release is as accurate as it is wanted.
 
     A function of what the job states alone.
@@ -572,7 +578,7 @@ def _moment(given: str | datetime | None, timezone: str) -> datetime | None:
     return None if given is None else parse_time(given, timezone)
 
 
-def _groups(request: Job, by: str | None, *, known: bool) -> tuple[str, ...] | None:
+def _groups(request: Job, by: str | None, *, known: bool) -> GroupNames | None:
     """The groups that a request declares; None where events are not grouped."""
     domain = request.domain
     if by is None and not known and domain is not None:
@@ -582,7 +588,7 @@ def _groups(request: Job, by: str | None, *, known: bool) -> tuple[str, ...] | N
         )
     if request.unknown == "discover":
         _check_discovery(request, by)
-        return None if known else ()
+        return None if known else GroupNames(())
     if domain is None:
         if by is not None and not known:
             raise InvalidInput(
@@ -610,13 +616,13 @@ def _check_discovery(request: Job, by: str | None) -> None:
         if given not in (None, False):
             raise InvalidInput(
                 f"{field(name, given if isinstance(given, str | int | bool) else None)} does not "
-                f"go with {asked}, by which groups have no names and the guarantee is epsilon and "
+                f"go with {asked}: its groups have no names, and its guarantee is epsilon and "
                 f"delta; leave one of them out"
             )
     if request.release not in (None, "totals"):
         raise InvalidInput(
-            f"{field('release', request.release)} does not go with {asked}, by which a group is "
-            f"shown from some window on; leave one of them out, and publish totals"
+            f"{field('release', request.release)} does not go with {asked}, since each group "
+            f"is shown from some window on; leave one of them out, and publish totals"
         )
     if request.strategy not in (None, "auto", "binary", "kary", "smooth"):
         raise InvalidInput(
@@ -728,8 +734,8 @@ def _people(request: Job, timezone: str) -> People | None:
         for name, value in given:
             if name in ("per", "distinct"):
                 raise InvalidInput(
-                    f"{field(name, value)} does not go with {field('first', True)}, by which a "
-                    f"user counts once for ever; leave one of them out"
+                    f"{field(name, value)} does not go with {field('first', True)}: a user "
+                    f"counts once for ever; leave one of them out"
                 )
         if most is not None and most > 1 and request.by is None:
             raise InvalidInput(
@@ -801,7 +807,7 @@ def _needs_one_loss() -> InvalidInput:
     )
 
 
-def define(asked: Asked) -> Definition:
+def define(asked: RequestValues) -> Definition:
     """The definition of a new stream.
 
     Raises:
@@ -893,7 +899,7 @@ def define(asked: Asked) -> Definition:
     )
 
 
-def _as_wanted(statistic: Statistic, asked: Asked) -> tuple[Statistic, Guarantee | None]:
+def _as_wanted(statistic: Statistic, asked: RequestValues) -> tuple[Statistic, Guarantee | None]:
     """A table that wants accuracies and states no guarantee: with that which they cost."""
     wanting: Any = getattr(statistic, "as_wanted", None) if asked.once else None
     if wanting is None:
@@ -922,7 +928,7 @@ def _columns(parts: OwnColumns, statistic: Statistic, request: Job, *, ordered: 
     return columns
 
 
-def _cut(asked: Asked) -> Windows | None:
+def _cut(asked: RequestValues) -> Windows | None:
     """How time is cut; None where each row is a step."""
     request = asked.request
     if request.time is None:
@@ -959,8 +965,8 @@ def _refuse_beside_around(request: Job) -> None:
         value = getattr(request, name)
         if value not in taken:
             raise InvalidInput(
-                f"{field(name, value)} does not go with {field('around', request.around)}, by "
-                f"which a stream has no end and releases totals; leave one of them out"
+                f"{field(name, value)} does not go with {field('around', request.around)}: such "
+                f"a stream has no end and releases totals; leave one of them out"
             )
     if request.unknown == "discover":
         raise InvalidInput(
@@ -970,7 +976,7 @@ def _refuse_beside_around(request: Job) -> None:
 
 
 def _by_group(
-    statistic: Statistic, domain: tuple[str, ...], request: Job, cut: Windows | None
+    statistic: Statistic, domain: GroupNames, request: Job, cut: Windows | None
 ) -> Statistic:
     """A statistic of each declared group."""
     own = statistic.by_groups(domain)
@@ -984,6 +990,7 @@ def _by_group(
             f"{field('by', request.by)} tells groups apart by windows of time, and each row is a "
             f"step here; give {field('time')}, or leave {field('by')} out"
         )
+    refuse_long_terms(domain)
     return Grouped(statistic, domain)
 
 
@@ -1093,7 +1100,7 @@ def refuse_of_ordered(
 
 
 def _contribution_of(
-    statistic: Statistic, asked: Asked, *, ordered: bool, steps: int | None = None
+    statistic: Statistic, asked: RequestValues, *, ordered: bool, steps: int | None = None
 ) -> Contribution:
     """What one protected unit changes: what a row does, or all rows of a user that count."""
     request, people = asked.request, asked.people
@@ -1102,13 +1109,23 @@ def _contribution_of(
         return found if request.unit is None else replace(found, unit=checked_unit(request.unit))
     found = replace(statistic.contribution_within(steps, batched=True), unit=unit_of(request))
     if people is None:
+        _refuse_users(statistic)
         return found
     if found.relation == "replace":
         raise InvalidInput(
             f"{field('user', request.user)} protects whether a user is there, and "
             f"{field('replace', True)} where rows are known to be; leave one of them out"
         )
-    return people.bounding(found)
+    return people.bounding(found, statistic.norms_of_people(people.most))
+
+
+def _refuse_users(statistic: Statistic) -> None:
+    """Refuse to count users where nobody says whose rows they are."""
+    if isinstance(statistic, Tallied) and statistic.once_each:
+        raise InvalidInput(
+            f"a report that counts distinct users needs {field('user')}, the column that says "
+            f"whose a row is, and {field('most')}, how many rows of a user count; give both"
+        )
 
 
 def _found_by(
@@ -1156,7 +1173,7 @@ def refuse_ended(definition: Definition, name: str) -> None:
         )
 
 
-def _with_other(request: Job, domain: tuple[str, ...] | None) -> tuple[str, ...] | None:
+def _with_other(request: Job, domain: GroupNames | None) -> GroupNames | None:
     """The groups of a new stream: those declared, and the one of all others."""
     for name in ("other", "spare"):
         if getattr(request, name) is not None and domain is None:
@@ -1182,7 +1199,7 @@ def _with_other(request: Job, domain: tuple[str, ...] | None) -> tuple[str, ...]
             f"{field('other')} is {request.other!r}; it must be a name that no declared group has: "
             f"choose another one"
         )
-    return (*domain, request.other)
+    return domain.plus([request.other])
 
 
 def amend(definition: Definition, request: Job, released: int) -> Definition:
@@ -1229,7 +1246,7 @@ def amend(definition: Definition, request: Job, released: int) -> Definition:
         )
     return replace(
         definition,
-        domain=(*definition.domain, *new),
+        domain=definition.domain.plus(new),
         named=(*definition.named, *((group, step) for group in new)),
         spare=definition.spare - len(new),
     )
@@ -1292,7 +1309,7 @@ def _needed(value: _Given | None, name: str) -> _Given:
 
 
 def _choose(
-    asked: Asked,
+    asked: RequestValues,
     horizon: int | None,
     guarantee: Guarantee,
     contribution: Contribution,
@@ -1371,7 +1388,7 @@ def _own(own: StreamStrategy, horizon: int | None, release: ReleaseForm) -> Stre
     return own
 
 
-def check(definition: Definition, asked: Asked) -> None:
+def check(definition: Definition, asked: RequestValues) -> None:
     """A later run may leave out what defines a stream, and may not contradict it.
 
     Raises:
@@ -1462,7 +1479,7 @@ def _value_of(definition: Definition) -> str | None:
     )
 
 
-def _check_statistic(definition: Definition, asked: Asked) -> None:
+def _check_statistic(definition: Definition, asked: RequestValues) -> None:
     """Refuse a statistic, or columns, other than those of the stream."""
     kept = definition.statistic
     inner = kept.inner
@@ -1487,20 +1504,21 @@ def _check_statistic(definition: Definition, asked: Asked) -> None:
         )
 
 
-def _undeclared(definition: Definition, domain: tuple[str, ...] | None) -> tuple[str, ...] | None:
+def _undeclared(definition: Definition, domain: GroupNames | None) -> GroupNames | None:
     """Groups that a later run declares, if they are others than those of the stream.
 
     Those that were named later may be among them.
     """
-    known = {definition.declared, definition.groups}
-    known.add((*definition.declared, *(group for group, _ in definition.named)))
+    if domain is None or domain == definition.groups or domain == definition.declared:
+        return None
+    later = definition.declared.plus([group for group, _ in definition.named])
     ranks = definition.statistic.declares is not None
-    if ranks and set(domain or ()) == set(definition.declared):
+    if ranks and set(domain) == set(definition.declared):
         return None  # the order of groups that are ranked says nothing
-    return None if domain in known else domain
+    return None if domain == later else domain
 
 
 def _shown(value: object) -> str:
-    if isinstance(value, tuple):
+    if isinstance(value, GroupNames):
         return f"{len(value):,} groups ({', '.join(value[:4])}{', ...' if len(value) > 4 else ''})"
     return value.isoformat() if isinstance(value, datetime) else str(value)

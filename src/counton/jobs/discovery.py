@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from counton.errors import StreamConflict
 from counton.events.spread import Spread
-from counton.events.tally import Reading, collected, marked
+from counton.events.tally import RowReading, collected, marked
+from counton.groups import GroupNames
 from counton.private import Private, open_private
 
 if TYPE_CHECKING:
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
     from counton.store import Stream
 
 
-def labels_in(source: Source, reading: Reading, known: Private[tuple[str, ...]]) -> Private[Found]:
+def labels_in(
+    source: Source, reading: RowReading, known: Private[tuple[str, ...]]
+) -> Private[Found]:
     """Labels of rows within the windows, known ones and others by first window and name."""
     before = open_private(known)
     if isinstance(source, Spread):
@@ -37,7 +40,7 @@ def labels_in(source: Source, reading: Reading, known: Private[tuple[str, ...]])
 
 def counted_by(definition: Definition, labels: Private[Found]) -> Definition:
     """By which cells the rows of a run are added up; what a stream keeps names none of them."""
-    return replace(definition, domain=open_private(labels).all)
+    return replace(definition, domain=GroupNames(open_private(labels).all))
 
 
 def refuse_others(stream: Stream, labels: Private[Found]) -> None:

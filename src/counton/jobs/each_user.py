@@ -18,7 +18,7 @@ import polars as pl
 from counton.errors import InvalidInput, field
 from counton.events.files import EventFrame, Source
 from counton.events.policies import Policies
-from counton.events.tally import Columns, Reading, collected, tally
+from counton.events.tally import Columns, RowReading, tally
 from counton.events.windows import CLOCK_CHANGE, ClockChange
 from counton.jobs.definition import check_period
 from counton.jobs.people import period_of
@@ -30,7 +30,7 @@ _BETWEEN = "\x1f"
 
 
 @dataclass(frozen=True)
-class Asked:
+class UserRows:
     """How the rows of users are read.
 
     Attributes:
@@ -81,12 +81,12 @@ class Asked:
             )
 
     @property
-    def reading(self) -> Reading:
+    def reading(self) -> RowReading:
         """The same for `tally`."""
         windows: Windows = Once()  # which window a row is in does not matter
         if self.time is not None:
             windows = Windows(datetime(2000, 1, 1, tzinfo=UTC), "1s", 1, self.timezone)
-        return Reading(
+        return RowReading(
             Columns(self.time or "", value=self.value, user=self.user),
             windows,
             adds=None if self.value is None else self.grid,
@@ -109,16 +109,16 @@ class EachUser(EventFrame):
     >>> from counton.events.files import open_source
     >>> rows = pl.DataFrame({"who": ["ann", "bob", "ann"], "paid": [5, 1, 9]})
     >>> grid = Quantiles([1, 2, 3, 4, 5])
-    >>> EachUser(open_source(rows), Asked("who", "events", grid)).frame().collect().rows()
+    >>> EachUser(open_source(rows), UserRows("who", "events", grid)).frame().collect().rows()
     [('ann', 2), ('bob', 1)]
-    >>> asked = Asked("who", "paid", Quantiles([0, 4, 8, 12]), "paid", most=1)
+    >>> asked = UserRows("who", "paid", Quantiles([0, 4, 8, 12]), "paid", most=1)
     >>> EachUser(open_source(rows), asked).frame().collect().rows()
     [('ann', 4.0), ('bob', 0.0)]
     """
 
     numbered = False
 
-    def __init__(self, source: Source, asked: Asked) -> None:
+    def __init__(self, source: Source, asked: UserRows) -> None:
         super().__init__(pl.DataFrame())
         self._source, self._asked_for, self.name = source, asked, source.name
 
@@ -140,9 +140,9 @@ class EachUser(EventFrame):
 
     @cached_property
     def _made_rows(self) -> pl.DataFrame:
-        asked, held = self._asked_for, _Held(self._source)
+        asked, held = self._asked_for, _Held()
         tally(self._source, asked.reading, bound=held)
-        rows = held.rows.filter(pl.col("step") >= NO_MOMENT)
+        rows = pl.concat(held.rows).filter(pl.col("step") >= NO_MOMENT)
         if asked.per is not None:
             period = period_of(pl.col("us"), asked.per, asked.timezone).cast(pl.String)
             rows = rows.with_columns(pl.col("user") + _BETWEEN + period)
@@ -159,12 +159,17 @@ class EachUser(EventFrame):
 class _Held:
     """Marked rows, held: what `tally` is ``bound`` by."""
 
-    def __init__(self, source: Source) -> None:
-        self._source, self.rows = source, pl.DataFrame()
+    def __init__(self) -> None:
+        self.rows: list[pl.DataFrame] = []
 
-    def __call__(self, marked: pl.LazyFrame) -> pl.LazyFrame:
-        self.rows = collected(self._source, marked)
-        return self.rows.lazy()
+    def wanted(self, marked: pl.LazyFrame) -> pl.LazyFrame:
+        """All of it."""
+        self.rows.append(marked.collect_schema().to_frame())
+        return marked
+
+    def take(self, rows: pl.DataFrame) -> None:
+        """Hold some rows."""
+        self.rows.append(rows)
 
 
 def _evenly(rows: pl.DataFrame, most: int) -> pl.DataFrame:
@@ -178,6 +183,6 @@ def _evenly(rows: pl.DataFrame, most: int) -> pl.DataFrame:
     return rows.sort("user", "total").filter(taken)
 
 
-def each_user(source: Source, asked: Asked) -> Source:
+def each_user(source: Source, asked: UserRows) -> Source:
     """Rows of which each user has one, or as many as values are taken: see `EachUser`."""
     return Source((EachUser(source, asked),), source.name)

@@ -64,6 +64,8 @@ def export(
     source: str | None = None,
     width: float | None = None,
     fit: Fit | None = None,
+    above: float | None = None,
+    surely_above: float | None = None,
 ) -> Release:
     """Read what was released again, and write it if a file is named.
 
@@ -84,6 +86,9 @@ def export(
         title, axis, source, width: of a chart, as of `Release.figures`.
         fit: how the numbers of a hierarchy or contingency table are made to fit, where its state
             does not say so.
+        above: of many groups only rows whose estimate is above this: a number that is chosen
+            without looking at the data. The file says what is left out.
+        surely_above: the same of the lower ends of intervals.
 
     Raises:
         StateError: the state cannot be read, has no such release, or several and no name is given.
@@ -107,15 +112,16 @@ def export(
     >>> folder.cleanup()
     """
     level = None if level is None else check_level(level)
-    path = None if out is None else _checked_file(out, state)
+    path = None if out is None else checked_file(out, state)
     with Store(state) as store:
         reader = store.reader(only_name(store.streams) if name is None else name)
         found = _of_stream(reader, steps, start, until, groups, level, fit)
+        found = _large(found, above, surely_above)
         if (doubt := reader.doubt()) is not None:
             found = found.noted(doubt).at_hand()
     if path is not None:
         look = {"title": title, "axis": axis, "source": source, "width": width}
-        _write(found, path, panels=panels, **look)
+        write_release(found, path, panels=panels, **look)
     return found
 
 
@@ -176,7 +182,7 @@ def export_all(
     files: dict[tuple[str, str], Path] = {}
     for place in places:
         path = Path(out).with_name(Path(out).name.replace(NAMED, _as_file(place[1])))
-        path = _checked_file(path, place[0])
+        path = checked_file(path, place[0])
         if path in files.values():
             raise InvalidInput(
                 f"{place[1]!r} would be written to {path}, as another release: export each alone, "
@@ -191,7 +197,7 @@ def export_all(
             more = fits if store.reader(each).details.get("once") else {}
         found[of, each] = export(of, name=each, **asked, **more)
     for place, path in files.items():
-        _write(found[place], path, **look)
+        write_release(found[place], path, **look)
     several = len({each for _, each in places}) < len(places)
     return {f"{each} of {of}" if several else each: one for (of, each), one in found.items()}
 
@@ -298,7 +304,7 @@ def registry(state: str | os.PathLike[str], name: str | None = None) -> dict[str
         shared = store.shared_ledger is not None or bool(store.shared_entries)
         ledger = f"Releases of the same state add up in its ledger: {spent}; {limit}."
         if shared:
-            ledger += " Other states share a ledger with it, in which what all spend adds up."
+            ledger += " A ledger that it shares with other states adds up what all of them spend."
         found = {}
         for one in _released_names(store, name):
             reader = store.reader(one)
@@ -323,7 +329,12 @@ def _released_names(store: Store, name: str | None) -> list[str]:
     return names
 
 
-def _checked_file(out: str | os.PathLike[str], state: str | os.PathLike[str]) -> Path:
+def checked_file(out: str | os.PathLike[str], state: str | os.PathLike[str]) -> Path:
+    """A path that a table or a chart may be written to, which is none of a state's files.
+
+    Raises:
+        InvalidInput: it is one of them, or ends as neither does.
+    """
     path = Path(out)
     check_text("out", str(path))
     chart = path.suffix.lower() in PICTURES
@@ -398,7 +409,22 @@ def _of_stream(
     return found.at_hand()  # a table that is asked for later must not open the state again
 
 
-def _write(found: Release, path: Path, **look: Any) -> None:
+def _large(found: Release, above: float | None, surely_above: float | None) -> Release:
+    """Those rows that are to be shown."""
+    from counton.results.above import only_above
+
+    if above is not None and surely_above is not None:
+        raise InvalidInput(
+            f"{field('above', above)} and {field('surely_above', surely_above)} are two "
+            f"thresholds: give one of them"
+        )
+    if surely_above is not None:
+        return only_above(found, surely_above, "lower")
+    return found if above is None else only_above(found, above)
+
+
+def write_release(found: Release, path: Path, **look: Any) -> None:
+    """Write a table with its description, or a chart, by the ending of the path."""
     if path.suffix.lower() in PICTURES:
 
         def draw() -> dict[Path, Figure]:

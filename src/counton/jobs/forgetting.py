@@ -1,4 +1,6 @@
-"""To forget a person: what a state keeps of one is deleted, and no bound is exceeded by that.
+"""To forget a person, or all people of long ago: what a state keeps of them is deleted.
+
+No bound is exceeded by that.
 
 Of people whose rows are bounded a state keeps keyed digests: whose rows count, and which. Without
 them the same person could count anew, twice as much as is promised. So one more thing is kept in
@@ -7,13 +9,18 @@ Who is new and falls into it does not count any more, in any period up to the on
 person was forgotten; whoever is known already goes on. The bucket is a function of the name that
 was asked for, whether the state knew it or not. So with or without a person's rows, the same rows
 of all others count, and the person's own are at most as many as before.
+
+All people of long ago are forgotten period by period, where single periods are protected (``per``).
+Then a mark closes all periods up to the last that is forgotten: nobody is known in it any more, so
+no row of it counts again, whoever wrote it. That depends on the clock alone.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +29,7 @@ import polars as pl
 from counton.errors import InvalidInput, field
 from counton.jobs.definition import Definition
 from counton.jobs.guards import LATE_DAYS
-from counton.jobs.people import BUCKETS, REFUSED, USER, bucket_of, period_of
+from counton.jobs.people import BUCKETS, CLOSED, REFUSED, USER, bucket_of, period_of
 from counton.private import Private, open_private
 from counton.store import Store, Stream, marks
 from counton.store.compacting import compact
@@ -36,12 +43,14 @@ class Forgotten(NamedTuple):
     Attributes:
         name: of the stream.
         keeps: what it keeps of people: "digests", or "sums" alone, of which nothing is deleted.
-        marks: how many rows of the person were known. Exact: only for the operator.
+        marks: how many rows of the people were known. Exact: only for the operator.
+        before: with an age: people are forgotten in all periods that ended by then; None: in none.
     """
 
     name: str
     keeps: str
     marks: Private[int]
+    before: datetime | None = None
 
 
 def forget(
@@ -73,19 +82,105 @@ def forget(
     if not isinstance(given, str) or not given:
         raise InvalidInput(f"{field('person')} is no text; give the user as the rows have it")
     done = []
-    with Store(state) as store:
-        names = store.streams if name is None else (name,)
-        for one in names:
-            store.reader(one)  # it is there
-            _refuse_waiting(store, one)
-        kept = {one: _definition(store, one) for one in names}
-    for one, definition in kept.items():
+    for one, definition in _streams(state, name).items():
         if definition is None or definition.people is None:
             done.append(Forgotten(one, "sums", Private(0)))
             continue
         done.append(Forgotten(one, "digests", _forgotten(state, one, person, key, definition, now)))
     compact(state)
     return done
+
+
+def forget_older(
+    state: str | os.PathLike[str],
+    age: str,
+    *,
+    name: str | None = None,
+    key: Kept = None,
+    now: datetime | None = None,
+) -> list[Forgotten]:
+    """Delete what a state keeps of people in periods that ended long ago, in all streams or in one.
+
+    Rows of these periods do not count from then on, so nobody counts twice. Nobody may write the
+    streams meanwhile.
+
+    Args:
+        state: path of a SQLite file, or a database URL.
+        age: how long ago a period must have ended, in days or weeks: ``90d``, ``12w``.
+        name: of one stream; None: all.
+        key: where the streams' key is kept, as of `Stream.open`.
+        now: what the clock says, aware; None: that of this machine.
+
+    Raises:
+        InvalidInput: another age, or a stream keeps rows, an exact table, or people whose
+            protection has no periods; nothing is deleted.
+        StateError, WrongKey: as of `Stream.open`.
+    """
+    moment = (datetime.now(UTC) if now is None else now) - _length(age)
+    streams = _streams(state, name)
+    for one, definition in streams.items():
+        if definition is not None and definition.people is not None:
+            _refuse_lasting(one, definition)
+    done = []
+    for one, definition in streams.items():
+        if definition is None or definition.people is None:
+            done.append(Forgotten(one, "sums", Private(0)))
+            continue
+        gone = _closed(state, one, _period(definition, moment) - 1, key)
+        done.append(Forgotten(one, "digests", gone, moment))
+    compact(state)
+    return done
+
+
+def _length(age: str) -> timedelta:
+    given: object = age
+    found = re.fullmatch(r"(\d{1,5})([dw])", given.strip()) if isinstance(given, str) else None
+    if found is None:
+        raise InvalidInput(f"{field('age')} is {age!r}; write days or weeks, as in 90d or 12w")
+    return timedelta(days=int(found[1]) * (7 if found[2] == "w" else 1))
+
+
+def _refuse_lasting(name: str, definition: Definition) -> None:
+    """Refuse where people are protected over the whole stream: they would count anew."""
+    if definition.people is not None and definition.people.per is None:
+        raise InvalidInput(
+            f"stream {name!r} protects each {definition.unit} over its whole length, so it has to "
+            f"know every one of them until it ends: nothing was deleted; forget other streams of "
+            f"the state by their names, or end this one and let another follow that protects "
+            f"periods, such as days"
+        )
+
+
+def _streams(state: str | os.PathLike[str], name: str | None) -> dict[str, Definition | None]:
+    """The streams to look at, of which none has rows that wait."""
+    with Store(state) as store:
+        names = store.streams if name is None else (name,)
+        for one in names:
+            store.reader(one)  # it is there
+            _refuse_waiting(store, one)
+        return {one: _definition(store, one) for one in names}
+
+
+def _period(definition: Definition, moment: datetime) -> int:
+    """The number of the period in which a moment lies."""
+    assert definition.people is not None
+    clock = pl.DataFrame({"us": [int(moment.timestamp() * 1_000_000)]})
+    period = period_of(pl.col("us"), definition.people.per, definition.windows.timezone)
+    return int(clock.select(period).item())
+
+
+def _closed(state: str | os.PathLike[str], name: str, last: int, key: Kept) -> Private[int]:
+    """Forget everybody in all periods up to the last, in which nobody counts any more."""
+    with Store(state) as store:
+        known = store.secret(name, key)
+    secret = marks.Secret.fresh() if known is None else known
+    with Stream.open(state, name, key=key) as stream:
+        parts = [part for part in _users_of(stream) if part.period <= last]
+        closed = marks.MarkSet(CLOSED, last, np.zeros(1, np.uint64))
+        gone = [("user", last + 1), (REFUSED, last + 1), (CLOSED, last)]
+        change = marks.Change(secret, [closed], [(CLOSED, last)], gone)
+        stream.observe({}, remembered=change)
+    return Private(sum(len(part.digests) for part in parts))
 
 
 def _definition(store: Store, name: str) -> Definition | None:
@@ -126,19 +221,14 @@ def _forgotten(
     definition: Definition,
     now: datetime | None,
 ) -> Private[int]:
-    people = definition.people
-    assert people is not None
-    moment = datetime.now(UTC) if now is None else now
-    clock = pl.DataFrame({"us": [int(moment.timestamp() * 1_000_000)]})
-    zone = definition.windows.timezone
-    last = int(clock.select(period_of(pl.col("us"), people.per, zone)).item())
+    last = _period(definition, datetime.now(UTC) if now is None else now)
     with Store(state) as store:
         known = store.secret(name, key)
     secret = marks.Secret.fresh() if known is None else known
     text = person.encode()
     (digest,) = secret.digests(text, np.array([len(text)]), USER)
     with Stream.open(state, name, key=key) as stream:
-        parts = [*open_private(stream.marks("user"))]
+        parts = _users_of(stream)
         theirs = [part for part in parts if (part.digests == digest).any()]
         if any(part.period > last for part in theirs):
             raise InvalidInput(
@@ -158,6 +248,11 @@ def _forgotten(
     return Private(gone)
 
 
+def _users_of(stream: Stream) -> list[marks.MarkSet]:
+    """Marks of users, part by part."""
+    return [*open_private(stream.marks("user"))]
+
+
 def _without(parts: Sequence[marks.MarkSet], period: int, digest: np.uint64) -> marks.MarkSet:
     """All parts of a period as one, without a digest."""
     whole = marks.merge([part for part in parts if part.period == period])
@@ -167,4 +262,4 @@ def _without(parts: Sequence[marks.MarkSet], period: int, digest: np.uint64) -> 
     )
 
 
-__all__ = ["BUCKETS", "Forgotten", "forget"]
+__all__ = ["BUCKETS", "Forgotten", "forget", "forget_older"]

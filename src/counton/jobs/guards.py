@@ -32,7 +32,7 @@ def check_delta(delta: Number | None) -> None:
     >>> check_delta("1e-6")
     >>> check_delta("0.5")
     Traceback (most recent call last):
-    counton.errors.InvalidInput: delta is 0.5, the probability with which the guarantee may fail ...
+    counton.errors.InvalidInput: delta is 0.5, and with this probability the guarantee may fail ...
     """
     if delta is None:
         return
@@ -40,10 +40,10 @@ def check_delta(delta: Number | None) -> None:
 
     if LARGEST_DELTA < exact(delta, "delta") < 1:
         raise InvalidInput(
-            f"{field('delta')} is {delta}, the probability with which the guarantee may fail "
-            f"altogether: publishing each row as it is with that probability would keep it; give "
-            f"at most {float(LARGEST_DELTA)}, and far less than one divided by the number of "
-            f"people, as in {field('delta', '1e-9')}"
+            f"{field('delta')} is {delta}, and with this probability the guarantee may fail "
+            f"altogether: even publishing each row with this probability would keep it; give at "
+            f"most {float(LARGEST_DELTA)}, and far less than one divided by the number of people, "
+            f"as in {field('delta', '1e-9')}"
         )
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from counton.errors import CountonError, InvalidInput, field
 from counton.events.files import open_source
 from counton.jobs.counting import release
-from counton.jobs.each_user import Asked, each_user
+from counton.jobs.each_user import UserRows, each_user
 from counton.jobs.guards import check_most
 from counton.jobs.job import Events
 from counton.jobs.progress import Progress, silent
@@ -148,7 +148,7 @@ def inspect(
             )
         grid, named = grid or {"edges": powers_of_two()}, bounds
     quantiles = _quantiles(grid)
-    asked = Asked(
+    asked = UserRows(
         *(user, named, quantiles, bounds, most or 1),
         per=per,
         time=time,
@@ -171,12 +171,11 @@ def inspect(
         "level": level,
     }
     rows = each_user(open_source(events, file_format), asked)
-    done = release(
+    found = release(
         quantiles, cast(Any, rows), state=state, guarantee=guarantee, progress=progress, **stated
     )
-    found = done.released(level)
     assert isinstance(found, ReleasedReadings)
-    return Inspection(found.at_hand(), tuple(map(float, shares)), bounds is not None)
+    return Inspection(found, tuple(map(float, shares)), bounds is not None)
 
 
 def _quantiles(grid: dict[str, Any]) -> Quantiles:

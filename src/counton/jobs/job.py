@@ -22,7 +22,7 @@ from counton.jobs.parts import (
     Keeping,
     OutputFiles,
     Promise,
-    Rows,
+    RowPolicies,
     Showing,
     Times,
     Users,
@@ -62,7 +62,7 @@ Events: TypeAlias = (
 
 
 @dataclass(frozen=True, init=False)
-class Job(Showing, OutputFiles, Rows, Users, Arrangement, Promise, Groups, Times, Keeping):
+class Job(Showing, OutputFiles, RowPolicies, Users, Arrangement, Promise, Groups, Times, Keeping):
     """What a command is asked; None where something is left out.
 
     A new stream needs the fields that define it; a later run may leave them out, and may not

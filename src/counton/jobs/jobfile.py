@@ -213,9 +213,10 @@ def _job(name: str, own: Any, defaults: Any, file: Path, events: Events | None) 
             others = _keys(all_options().values())
             if key in others and shared:
                 continue  # for jobs whose statistic has it
-            near = get_close_matches(key, [*known, STATISTIC], 1)
+            in_python = [item.key for item in known.values() if item.name == key]
+            near = in_python or get_close_matches(key, [*known, STATISTIC], 1)
             meant = f"; did you mean {near[0]!r}?" if near and near[0] != key else ""
-            is_none = "is nothing a job can say"
+            is_none = "is no key of a job"
             if key in others:
                 is_none = "belongs to another statistic"
             raise InvalidInput(f"{where}: {key!r} {is_none}{meant or '; leave it out'}")
@@ -450,6 +451,12 @@ def schema() -> dict[str, Any]:
         if item.default not in (None, ""):
             properties[key]["default"] = item.default
     job = {"type": "object", "properties": properties, "additionalProperties": False}
+    own = {option.key for option in all_options().values()} | {STATISTIC, "by", "domain"}
+    part = {name: one for name, one in properties.items() if name in own}
+    part["within"] = {"type": "number", "description": "how far off it may be at the last step"}
+    part["share"] = {"type": "number", "description": "its share of what others leave; 1 if unsaid"}
+    statistic = {"type": "object", "properties": part, "additionalProperties": False}
+    report = {**job, "additionalProperties": {"$ref": "#/$defs/statistic"}}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "jobs of counton",
@@ -457,6 +464,7 @@ def schema() -> dict[str, Any]:
         "properties": {
             "defaults": {"$ref": "#/$defs/job"},
             "jobs": {"type": "object", "additionalProperties": {"$ref": "#/$defs/job"}},
+            REPORT: {"type": "object", "additionalProperties": {"$ref": "#/$defs/report"}},
             SERVICE: {"type": "object", "description": "settings of counton serve"},
             LIMIT: {
                 "type": "object",
@@ -469,9 +477,9 @@ def schema() -> dict[str, Any]:
                 "properties": {"to": {"type": "string", "description": "SQLite file or URL"}},
             },
         },
-        "required": ["jobs"],
+        "anyOf": [{"required": ["jobs"]}, {"required": [REPORT]}],
         "additionalProperties": False,
-        "$defs": {"job": job},
+        "$defs": {"job": job, "report": report, "statistic": statistic},
     }
 
 

@@ -33,7 +33,6 @@ class JobFields(TypedDict, total=False):
     lower: Number | None
     upper: Number | None
     resolution: Number | None
-    rows: int | None
     statistics: str | Mapping[str, Mapping[str, Any]] | None
     columns: str | Sequence[str] | None
     levels: str | Sequence[str] | None

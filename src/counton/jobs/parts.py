@@ -185,13 +185,13 @@ class Keeping(JobPart):
     )
     continues: str | None = asked(
         None,
-        "a stream of the state, which ends: this one goes on, with what it does not say",
+        "end this stream of the state, and go on where it ends, with its options",
         group="State",
     )
     name: str = asked(
         "",
-        'name of the stream within the state; default: events, of other statistics "statistic", '
-        "of tables their own",
+        'name of the stream within the state; default: "events" for counts and sums, "statistic" '
+        "for other statistics, and the statistic's own name for tables",
         group="State",
     )
     key: Kept = asked(
@@ -201,7 +201,7 @@ class Keeping(JobPart):
     )
     ledger: str | os.PathLike[str] | None = asked(
         None,
-        "state whose limit this state shares with others, file or URL; it is remembered",
+        "state (file or URL) whose limit this state shares with others; it is remembered",
         group="State",
     )
 
@@ -213,12 +213,12 @@ class Times(JobPart):
     Attributes:
         time: column of the events.
         every, start, steps, timezone: windows of time; a `timedelta` and a `date` will do too.
-        around: instead of steps, of a stream without an end whose protection never fades: errors
-            are made small up to about so many windows, and it serves as many as come.
+        around: instead of steps, for a stream without an end whose protection never fades: about
+            how many windows should have small errors. It serves as many as come.
         until: windows that ended by then are released; None or "now", when the run begins;
             "newest", by the time of the newest event, which is somebody's and not protected.
-        watermark: a window is released so long after its end, whether the clock, the newest event
-            or ``until`` says what time it is: rows that are late by less count in their own window.
+        watermark: how long after its end a window is released, whether the clock, the newest event
+            or ``until`` tells the time. Rows that are late by less count in their own window.
         confirmed: release also what looks like a mistake, as many windows after the newest event.
 
     >>> Times("at", every="1d").steps is None
@@ -230,7 +230,7 @@ class Times(JobPart):
     steps: int | None = asked(None, "how many windows the stream will ever have", group="Time")
     around: int | None = asked(
         None,
-        "instead of steps: the stream has no end, and you have about so many windows in mind",
+        "instead of steps: about how many windows you expect of a stream without an end",
         group="Time",
     )
     start: str | datetime | None = asked(
@@ -238,16 +238,16 @@ class Times(JobPart):
     )
     until: str | datetime | None = asked(
         None,
-        "release windows that ended by then; default: now; newest: by the newest event's time",
+        "release windows that ended by then; default: now; newest: the time of the newest event",
         group="Time",
     )
     watermark: str | None = asked(
         None,
-        "release a window only so long after its end, as in 6h: late rows fall into their own",
+        "wait this long after a window's end before it is released, as in 6h, for late rows",
         group="Time",
     )
     confirmed: bool = asked(
-        False, "release also many windows after the newest event", "yes", group="Time"
+        False, "release windows even long after the newest event", "yes", group="Time"
     )
     timezone: str | None = asked(
         None, "zone of local times and calendar windows; default: UTC", group="Time"
@@ -265,7 +265,7 @@ class Groups(JobPart):
             several columns a table with them, a sequence of tuples, or a mapping of lists, all of
             whose combinations are declared.
         other: a group of its own for all rows of groups that are not declared.
-        spare: so many groups more, without a name yet.
+        spare: how many more groups there are, without a name yet.
         also: names for spare groups, known to the public: a list ``A,B`` or a sequence; where there
             is ``other``, from the first window on of which no run has read rows.
         unknown: whether rows of undeclared groups are refused ("refuse") or dropped ("drop"); or
@@ -282,15 +282,17 @@ class Groups(JobPart):
         group="Groups",
     )
     other: str | None = asked(
-        None, "a group of its own for rows of groups that are not declared", group="Groups"
+        None, "name of one more group, for rows of groups that are not declared", group="Groups"
     )
-    spare: int | None = asked(None, "so many groups more, to be named later", group="Groups")
+    spare: int | None = asked(
+        None, "how many more groups to keep free, to be named later", group="Groups"
+    )
     also: str | Sequence[Any] | None = asked(
-        None, "names for spare groups, A,B: they count from the next window on", group="Groups"
+        None, "names for spare groups, A,B; they count from the next window on", group="Groups"
     )
     unknown: str = asked(
         "refuse",
-        "rows of undeclared groups: refuse or drop; discover: none is declared",
+        "rows of undeclared groups: refuse or drop; discover: find the groups privately",
         group="Groups",
     )
 
@@ -318,19 +320,21 @@ class Promise(JobPart):
     False
     """
 
-    epsilon: Number | None = asked(None, "privacy loss of one row", group="Guarantee")
+    epsilon: Number | None = asked(
+        None, "privacy loss of one row, or of one user: smaller hides more", group="Guarantee"
+    )
     delta: Number | None = asked(None, "with epsilon: approximate privacy", group="Guarantee")
     rho: Number | None = asked(
         None, "zero-concentrated privacy instead of epsilon", group="Guarantee"
     )
     within: Number | None = asked(
         None,
-        "instead of epsilon: what it takes for an interval at the last step to be at most this to "
-        "either side, 20 or 2% of size",
+        "instead of epsilon: the smallest epsilon so that an interval at the last step reaches "
+        "at most this far to either side, 20 or 2% of size",
         group="Guarantee",
     )
     least: str | None = asked(
-        None, "with within: what is found, epsilon or rho; default: epsilon", group="Guarantee"
+        None, "with within: find the smallest epsilon or rho; default: epsilon", group="Guarantee"
     )
     size: int | None = asked(
         None,
@@ -338,16 +342,20 @@ class Promise(JobPart):
         group="Guarantee",
     )
     expire: bool = asked(
-        False, "protection fades with age; no steps needed: see plan expire", group="Guarantee"
+        False,
+        "a stream without an end, whose protection fades with age: see plan expire",
+        group="Guarantee",
     )
     growth: Number | None = asked(
         None, "with expire: the loss grows like log(age)^GROWTH; default: 1", group="Guarantee"
     )
     delay: int | None = asked(
-        None, "with expire: release events this many windows late", group="Guarantee"
+        None, "with expire: count events this many windows late", group="Guarantee"
     )
     unit: str | None = asked(
-        None, "what one row, or one user, is called; the ledger counts by it", group="Guarantee"
+        None,
+        "what one row, or one user, is called; the ledger has a total for each name",
+        group="Guarantee",
     )
 
     def choices(self) -> Choices:
@@ -380,7 +388,7 @@ class Arrangement(JobPart):
         "file with one of your own, mine.json",
         group="Noise",
     )
-    metric: str | None = asked(None, "error to make small: mean or max", group="Noise")
+    metric: str | None = asked(None, "the error to minimise: mean or max", group="Noise")
     simple: bool = asked(False, "only strategies that release integers, no search", group="Noise")
 
     def choices(self) -> Choices:
@@ -393,9 +401,10 @@ class Users(JobPart):
     """Whose events are bounded, and how many of them count.
 
     Attributes:
-        user: column that says whose an event is; then a user is protected, not one event.
-        most: at most so many events of a user count.
-        per: or so many in each period of a user, ``1d``: then one user's one period is protected.
+        user: column that names the user of each event; then a user is protected, not one event.
+        most: how many events of a user count at most.
+        per: with ``most``, how many in each period of a user, ``1d``: then one period of a user is
+            protected.
         distinct: at most one event of a user counts in each window and group.
         first: at most one event of a user counts in each group, for ever, in ``most`` groups (1).
 
@@ -404,20 +413,24 @@ class Users(JobPart):
     """
 
     user: str | None = asked(
-        None, "column of users: protect a user, not one event; needs most", group="People"
+        None,
+        "column that names the user of each event: protect users, not events; needs most",
+        group="People",
     )
     most: int | None = asked(
-        None, "at most so many events of a user count; the others are dropped", group="People"
+        None, "how many events of a user count; further ones are dropped", group="People"
     )
     per: str | None = asked(
-        None, "so many in each period, as in 1d; protects a user's one period", group="People"
+        None,
+        "with most: how many in each period, as in 1d; protects one period of a user",
+        group="People",
     )
-    distinct: bool = asked(False, "a user counts once in each window and group", group="People")
-    first: bool = asked(False, "a user counts once for ever: distinct users so far", group="People")
+    distinct: bool = asked(False, "count a user once in each window and group", group="People")
+    first: bool = asked(False, "count a user once for ever: distinct users so far", group="People")
 
 
 @dataclass(frozen=True)
-class Rows(JobPart):
+class RowPolicies(JobPart):
     """How rows are read, and what becomes of those that cannot be counted.
 
     Attributes:
@@ -433,12 +446,12 @@ class Rows(JobPart):
             refused ("refuse"), or counted nowhere ("drop"). Others count at the next release.
         append: the file holds new events only.
 
-    >>> Rows(id="ticket").late
+    >>> RowPolicies(id="ticket").late
     'refuse'
     """
 
     rename: str | None = asked(
-        None, "columns called otherwise from now on: OLD=NEW,...", group="Rows"
+        None, "columns that have other names from now on: OLD=NEW,...", group="Rows"
     )
     id: str | None = asked(
         None, "column of ids: a row counts once, in whatever file it comes", group="Rows"
@@ -449,7 +462,7 @@ class Rows(JobPart):
         group="Rows",
     )
     file_format: str | None = asked(
-        None, "csv, parquet or jsonl, where the name does not say", "format", group="Rows"
+        None, "csv, parquet or jsonl, if the file's name does not say", "format", group="Rows"
     )
     time_format: str | None = asked(
         None,
@@ -457,16 +470,20 @@ class Rows(JobPart):
         group="Rows",
     )
     clock_change: str = asked(
-        "raise", "local times that come twice a year: raise, earliest or latest", group="Rows"
+        "raise",
+        "local times that occur twice when clocks go back: raise, earliest or latest",
+        group="Rows",
     )
     bad_rows: str = asked(
         "refuse",
         "rows that cannot be read: refuse, or quarantine:FILE, written anew in each run",
         group="Rows",
     )
-    bad_rows_most: int = asked(1000, "with quarantine: so many rows may be set aside", group="Rows")
+    bad_rows_most: int = asked(
+        1000, "with quarantine: how many rows may be set aside", group="Rows"
+    )
     missing: str = asked(
-        "refuse", "rows that lack a time, group, value, user or id: refuse or skip", group="Rows"
+        "refuse", "rows without a time, group, value, user or id: refuse or skip", group="Rows"
     )
     late: str = asked(
         "refuse",
@@ -502,18 +519,18 @@ class OutputFiles(JobPart):
     )
     sums: str | None = asked(
         None,
-        "also write what happened in each 1d,1w,1mo: OUT with that before its ending",
+        "also write what happened in each 1d,1w,1mo, into OUT with the period before its ending",
         group="Output",
     )
     title: str | None = asked(
-        None, "of the chart, in other words than the statistic's own", group="Output"
+        None, "title of the chart, instead of the statistic's own", group="Output"
     )
     axis: str | None = asked(None, "what the chart's axis shows", group="Output")
     source: str | None = asked(
         None, "where the numbers come from, a line below the chart", group="Output"
     )
     width: float | None = asked(
-        None, "of the chart in inches, as in 4 for a telephone; default: 7.5", group="Output"
+        None, "width of the chart in inches, as in 4 for a telephone; default: 7.5", group="Output"
     )
 
 
@@ -532,28 +549,30 @@ class Showing(JobPart):
     """
 
     over: int | None = asked(
-        None, "show what came in the last so many steps, not in all so far", group="Output"
+        None, "show what came in the last steps, this many, not in all so far", group="Output"
     )
     shares: str | Sequence[float] | None = asked(
-        None, "which quantiles are shown, as in 0.25,0.5,0.75; 0.5 is the median", group="Output"
+        None, "which quantiles to show, as in 0.25,0.5,0.75; 0.5 is the median", group="Output"
     )
     ask: str | Sequence[str] | None = asked(
-        None, "only these words, after every step: ACG,TT; default: all, now", group="Output"
+        None,
+        "show only these words, after every step: ACG,TT; default: all words, now",
+        group="Output",
     )
     cut: str | None = asked(
         None,
-        "sets of nodes, A,B;C: the weight between each set and all other nodes, every step",
+        "show the weight between each set of nodes and all other nodes: A,B;C",
         group="Output",
     )
-    integers: bool = asked(False, "of a table: whole numbers that add up", group="Output")
+    integers: bool = asked(False, "for tables: whole numbers that add up", group="Output")
     nonnegative: bool = asked(
         False,
-        "of a table: no number below 0, which is biased where little is counted",
+        "for tables: no number below 0; this biases small counts upwards",
         group="Output",
     )
     known: str | os.PathLike[str] | Mapping[Any, int] | Sequence[Any] | None = asked(
         None,
-        "of a hierarchy: public totals that are kept, a table with level columns and 'total'",
+        "for hierarchies: keep these public totals, a table with level columns and 'total'",
         group="Output",
     )
     level: float = asked(0.95, "probability that an interval holds the true number", group="Output")

@@ -16,29 +16,30 @@ of another count.
 **What is forgotten.** Rows from more than `LATE_DAYS` before the end of the last released window
 count nowhere: with periods, rows of periods that ended before then; with ids, rows of days before
 then. What is remembered of such periods is forgotten, and no room comes back by that, because none
-of their rows is looked at again. Users without periods are never forgotten. An id is remembered by
-the day on which the window ends with which it is counted, so that it is known for as long after it
+of their rows is looked at again. The operator may close periods sooner (`counton.jobs.forgetting`):
+then their rows count nowhere. Users without periods are never forgotten. An id is remembered by the
+day on which the window ends with which it is counted, so that it is known for as long after it
 was counted, whatever its time says then.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from dataclasses import field as attribute
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from counton.arrays import Integers
-from counton.errors import ReplayMismatch, field
-from counton.events.files import Source
-from counton.events.spread import Spread
-from counton.events.tally import PART, added_up, by_row, collected
+from counton.errors import ReplayMismatch, StreamConflict, field
+from counton.events.tally import PART, added_up, by_row
 from counton.jobs.definition import Definition
+from counton.jobs.first_rows import HeldRows, Places, Pool, by_key, first_rows, runs
 from counton.jobs.guards import LATE_DAYS
 from counton.jobs.intake import KNOWN_SHARE, known_rows
 from counton.private import Private, open_private
@@ -48,8 +49,11 @@ from counton.store import Stream, marks
 _DAY_US = 86_400_000_000
 _LENGTHS = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000}
 _CELL = ("step", "group", "total")
+_NAMES = ("user", "id")
 #: The purpose of digests of users, and the kind of marks that refuse new ones of a bucket.
 USER, REFUSED = 1, "refused"
+#: The kind of marks up to whose period everybody is forgotten, and no row counts any more.
+CLOSED = "closed"
 #: Into so many parts all users fall, of which one is refused for each person who was forgotten.
 BUCKETS = 1024
 #: Fewer rows of users known in the same windows may be chance.
@@ -59,22 +63,33 @@ _FEW = 3
 class Held:
     """Rows held in memory until it is known which of them count: what `tally` is ``bound`` by.
 
-    The tally is then that of all rows.
+    Args:
+        definition: of the stream.
+        secret: by which users and ids are known again.
+        thinned: see `Pool`.
     """
 
-    def __init__(self, source: Source, definition: Definition, secret: marks.Secret) -> None:
-        self._source, self._definition, self._secret = source, definition, secret
-        self._frame = pl.DataFrame()
+    def __init__(
+        self,
+        definition: Definition,
+        secret: marks.Secret,
+        thinned: Callable[[HeldRows], HeldRows] | None,
+    ) -> None:
+        self._definition, self._secret = definition, secret
+        self._step: Any = np.int32 if definition.windows.steps < 2**31 - 1 else np.int64
+        self._pool = Pool(thinned)
 
-    def __call__(self, marked: pl.LazyFrame) -> pl.LazyFrame:
-        """Marked rows, read once, with digests for names."""
+    def wanted(self, marked: pl.LazyFrame) -> pl.LazyFrame:
+        """Of marked rows what is held, with digests for names."""
         columns, domain = self._definition.columns, self._definition.domain
         wanted = [pl.col("us"), pl.col("step")]
-        if len(self._source.parts) > 1 and not isinstance(self._source, Spread):
-            wanted.append(pl.col(PART))
+        types = marked.collect_schema()
+        wanted += [pl.col(PART) for name in types.names() if name == PART]
         if domain is not None:
-            wanted.append(pl.col("group").cast(pl.Enum(list(domain)), strict=False))
-        if columns.parts:
+            group, declared = pl.col("group"), pl.Enum(list(domain))
+            text = types["group"] == pl.String  # else its place
+            wanted.append(group.cast(declared, strict=False) if text else group.cat.to(declared))
+        if self._definition.adds is not None:
             wanted.append(pl.col("total"))
         for purpose, name in enumerate(("user", "id"), USER):
             if getattr(columns, name) is not None:
@@ -83,26 +98,31 @@ class Held:
                 wanted.append(
                     column.map_batches(digests, return_dtype=pl.UInt64, is_elementwise=True)
                 )
-        self._frame = collected(self._source, marked.select(wanted))
-        return self._frame.lazy()
+        return marked.select(wanted)
 
-    def rows(self) -> pl.DataFrame:
-        """Events of declared groups within the windows.
-
-        Columns ``us``, ``step``, ``group``, ``total`` (Int64), and where there are such columns
-        ``user`` and ``id`` (UInt64).
-        """
-        frame = self._frame
+    def take(self, rows: pl.DataFrame) -> None:
+        """Hold those of some rows that are of declared groups and within the windows."""
         inside = pl.col("step").is_between(1, self._definition.windows.steps)
-        group = pl.lit(0, pl.Int64)
         if self._definition.domain is not None:
             inside &= pl.col("group").is_not_null()
-            group = pl.col("group").to_physical().cast(pl.Int64)
-        total = pl.col("total") if "total" in frame.columns else pl.lit(1, pl.Int64)
         adds = self._definition.adds
         if adds is not None and by_row(adds):
-            inside &= total >= 0  # else it is of no cell that is known
-        return frame.drop(PART, strict=False).filter(inside).with_columns(group=group, total=total)
+            inside &= pl.col("total") >= 0  # else it is of no cell that is known
+        rows = rows.filter(inside)
+        group: Any = np.zeros(rows.height, np.int8)
+        total: Any = np.ones(rows.height, np.int8)
+        if self._definition.domain is not None:
+            group = rows["group"].to_physical().to_numpy().astype(np.int32)
+        if "total" in rows.columns:
+            total = rows["total"].to_numpy()
+        names: Any = (rows[name].to_numpy() if name in rows.columns else None for name in _NAMES)
+        us, step = rows["us"].to_numpy(), np.asarray(rows["step"].to_numpy(), self._step)
+        if rows.height:
+            self._pool.add(HeldRows(us, step, group, total, *names))
+
+    def by_keys(self) -> Iterator[HeldRows]:
+        """See `Pool.by_keys`."""
+        return self._pool.by_keys()
 
 
 def bucket_of(digests: Any) -> Any:
@@ -122,7 +142,7 @@ class Chosen:
 
     Attributes:
         cells: ``step``, ``group``, ``rows``, ``total`` of the rows that are new and count.
-        rows: these rows: ``us``, ``step``, ``group``, ``total``, ``user``, ``id``.
+        ids: of them, with their steps.
         users: what is to be remembered of them by period.
         over: rows that were left out, because their unit had its share.
         known: rows that were counted before.
@@ -130,7 +150,7 @@ class Chosen:
     """
 
     cells: pl.DataFrame
-    rows: pl.DataFrame
+    ids: marks.MarkSet
     users: list[marks.MarkSet]
     over: int
     known: int
@@ -173,26 +193,43 @@ class Bounding:
         secret: by which users and ids are known again; None where nobody is known yet.
         append: the rows are new ones only, and not all since the first window.
         confirmed: new rows count even where they look like rows that were counted.
+        released: steps released so far.
     """
 
     def __init__(
-        self, definition: Definition, secret: marks.Secret | None, append: bool, confirmed: bool
+        self,
+        definition: Definition,
+        secret: marks.Secret | None,
+        append: bool,
+        confirmed: bool,
+        released: int,
     ) -> None:
         self._definition, self._append, self._confirmed = definition, append, confirmed
         self._people, self._windows = definition.people, definition.windows
         self._by_id, self._groups = definition.columns.id is not None, len(definition.groups)
-        self._places = np.empty(self._groups, np.int64)  # of groups, in the order of their names
-        self._places[np.argsort(np.array(definition.groups, dtype=object))] = range(self._groups)
+        self._named = np.empty(self._groups, np.int64)  # place of groups among their names
+        self._named[np.argsort(np.array(definition.groups, dtype=object))] = range(self._groups)
+        self._new = secret is None or definition.once
         self._secret = marks.Secret.fresh() if secret is None else secret
-        self._held: Held | None = None
+        self._released = 0 if definition.once else released
+        self._closed = self._left_out = 0  # before all rows were read
         self._memory: Stream | None = None
-        self._released = 0
+        self._last_closed: int | None = None  # period; of a stream that has been asked to forget
         self._kept: list[marks.MarkSet] = []
+        self.held = Held(definition, self._secret, self._thinned if self._thins else None)
 
-    def hold(self, source: Source) -> Held:
-        """What holds the rows of a source while they are tallied."""
-        self._held = Held(source, self._definition, self._secret)
-        return self._held
+    @property
+    def _thins(self) -> bool:
+        """Whether it is known of some rows that they cannot count, before all rows are read.
+
+        It is not where rows that were counted have to be found among them, or ids that repeat.
+        """
+        return self._people is not None and not self._by_id and (self._new or self._new_alone)
+
+    @property
+    def _new_alone(self) -> bool:
+        """Whether no row is one that was counted, whatever it looks like."""
+        return self._append and self._confirmed
 
     def choose(self, memory: Stream | None, released: int) -> Private[Chosen]:
         """Of the rows held, those that are new and count.
@@ -204,19 +241,62 @@ class Bounding:
         Raises:
             ReplayMismatch: rows that were counted are missing from a file of all rows, or nearly
                 all of them are in a file of new rows.
+            StreamConflict: rows were left out that another process has made count meanwhile.
         """
-        self._memory, self._released, self._kept = memory, released, []
-        assert self._held is not None
-        rows = self._held.rows()
-        frame, known, over = self._open(self._with_period(rows)), 0, 0
-        users: list[marks.MarkSet] = []
-        closed = rows.height - frame.height
-        if self._by_id:
-            frame, known = self._without_known_ids(frame)
-        if self._people is not None:
-            frame, users, again, over = self._bounded(frame, self._people)
-            known += again
-        return Private(Chosen(self._cells(frame), frame, users, over, known, closed))
+        self._memory, self._kept = memory, []
+        self._last_closed = max((part.period for part in self._parts_of(CLOSED)), default=None)
+        before = _Before(self._parts_of(REFUSED), self._parts_of("id"), self._marks(released))
+        outdated = released != self._released or bool(before.users and not self._new_alone)
+        if outdated and self._left_out + self._closed:
+            raise StreamConflict(
+                "another process has released steps of this stream meanwhile; nothing was "
+                "released: run again"
+            )
+        self._released = released
+        found = _Found(self._left_out, self._closed)
+        cells = added_up(self._chosen(before, found), self._groups, self._definition.adds)
+        if self._people is not None and not self._by_id:
+            if not self._append:
+                _refuse_missing(
+                    sum(len(part.digests) for part in before.users.values()) - found.known
+                )
+            elif not self._confirmed:
+                _refuse_known(found, before.users.values())
+        users = [_joined("user", period, parts) for period, parts in found.users.items()]
+        nothing = marks.MarkSet("id", 0, np.zeros(0, np.uint64), (np.zeros(0, np.int64),))
+        ids = _joined("id", 0, [nothing, *found.ids])
+        known = 0 if self._append and not self._by_id else found.known
+        return Private(Chosen(cells, ids, users, found.over, known, found.closed))
+
+    def _chosen(self, before: _Before, found: _Found) -> Iterator[pl.DataFrame]:
+        """Some at a time the rows that count; what else is found of them is added up beside."""
+        for rows in self.held.by_keys():
+            rows, period, closed = self._open(rows)
+            found.closed += closed
+            if self._by_id and len(rows):
+                rows, period = self._without_known_ids(rows, period, before, found)
+            if self._people is not None and len(rows):
+                rows, period = self._bounded(rows, period, before, found)
+                for number, places in _by_number(period):
+                    some = rows.at(places)
+                    facts = tuple(getattr(some, name) for name in _CELL)
+                    part = marks.MarkSet("user", number, some.key, facts)
+                    found.users.setdefault(number, []).append(part)
+                rows = self._with_firsts(rows, period, before)
+            if rows.id is not None:
+                found.ids.append(marks.MarkSet("id", 0, rows.id, (rows.step,)))
+            yield pl.DataFrame({name: getattr(rows, name).astype(np.int64) for name in _CELL})
+
+    def _thinned(self, rows: HeldRows) -> HeldRows:
+        """Of all rows of some users so far, those that may still count."""
+        assert self._people is not None
+        rows, period, closed = self._open(rows)
+        unit, units = _units(rows, period)
+        room = np.full(units, self._people.most, np.int64)
+        kept = first_rows(rows, unit, self._named, room, _once(self._people))
+        self._closed += closed
+        self._left_out += len(kept) - int(kept.sum())
+        return rows.at(kept)
 
     def change(self, private: Private[Chosen], target: int) -> Private[marks.Change]:
         """What the stream has to remember of chosen rows once ``target`` steps are released."""
@@ -226,9 +306,10 @@ class Bounding:
             if target:
                 forgotten.append(("id", self._first_day(target)))
             # A row counts with its window, or with the next that is released.
-            ends = self._windows.ends_of(np.maximum(chosen.rows["step"].to_numpy(), target))
-            days = pl.Series(ends, dtype=pl.Int64).to_frame("us").select(_day(pl.col("us")))["us"]
-            added += _parts("id", chosen.rows.select(digest="id").with_columns(period=days), ())
+            (steps,) = chosen.ids.facts
+            ends = self._windows.ends_of(np.maximum(steps, target))
+            days = np.asarray(ends, np.int64) // _DAY_US
+            added += _by_period(chosen.ids, days)
         if self._people is not None:
             first = None
             if self._people.per is not None and target:
@@ -248,36 +329,39 @@ class Bounding:
             held.append(part)
         return Private(marks.Change(self._secret, held, replaced, forgotten))
 
-    def _cells(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Rows and totals by window and group."""
-        return added_up(frame.lazy(), self._groups, self._definition.adds)
+    def _open(self, rows: HeldRows) -> tuple[HeldRows, Integers, int]:
+        """Rows that do not come too late, by key and period; their periods; how many do."""
+        period = self._periods(rows)
+        if not self._released and self._last_closed is None:
+            order = by_key(rows.key, period)
+            return rows.at(order), period[order], 0
+        still = np.ones(len(rows), np.bool_)
+        if self._last_closed is not None:
+            still &= period > self._last_closed
+        if self._released:
+            still &= period >= self._first_open(self._released)
+        if self._by_id and self._released:
+            still &= rows.us // _DAY_US >= self._first_day(self._released)
+        places = np.flatnonzero(still)
+        places = places[by_key(rows.key[places], period[places])]
+        return rows.at(places), period[places], len(rows) - len(places)
 
-    def _with_period(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """With the number of each row's period; where windows are parts of periods, by window."""
-        per = None if self._people is None else self._people.per
-        zone = self._windows.timezone
-        if per is None:
-            return rows.with_columns(period=pl.lit(0, pl.Int64))
-        first, last = rows["step"].min(), rows["step"].max()
-        if isinstance(first, int) and isinstance(last, int) and last - first < rows.height:
+    def _periods(self, rows: HeldRows) -> Integers:
+        """The number of each row's period; where windows are parts of periods, by window."""
+        per, zone = None if self._people is None else self._people.per, self._windows.timezone
+        if per is None or not len(rows):
+            return np.zeros(len(rows), np.int64)
+        first, last = int(rows.step.min()), int(rows.step.max())
+        if last - first < len(rows):
             steps = range(first, last + 1)
             edges = pl.DataFrame({"begin": self._windows.starts(steps)}).with_columns(
                 end=pl.Series(self._windows.ends(steps)) - 1
             )
             periods = edges.select(period_of(pl.col(name), per, zone) for name in edges.columns)
             if periods["begin"].equals(periods["end"]):
-                place = rows["step"].to_numpy() - first
-                return rows.with_columns(period=pl.Series(periods["begin"].to_numpy()[place]))
-        return rows.with_columns(period=period_of(pl.col("us"), per, zone))
-
-    def _open(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Rows that do not come too late."""
-        if not self._released:
-            return frame
-        frame = frame.filter(pl.col("period") >= self._first_open(self._released))
-        if self._by_id:
-            frame = frame.filter(_day(pl.col("us")) >= self._first_day(self._released))
-        return frame
+                return np.asarray(periods["begin"].to_numpy()[rows.step - first], np.int64)
+        us = pl.DataFrame({"us": rows.us})
+        return np.asarray(us.select(period_of(pl.col("us"), per, zone))["us"].to_numpy(), np.int64)
 
     def _line(self, released: int, late: int) -> pl.DataFrame:
         end = int(self._windows.ends(range(released, released + 1))[0])
@@ -290,116 +374,124 @@ class Bounding:
         return int(self._line(released, LATE_DAYS).select(period).item())
 
     def _first_day(self, released: int, late: int = LATE_DAYS) -> int:
-        return int(self._line(released, late).select(_day(pl.col("us"))).item())
+        return int(self._line(released, late).item()) // _DAY_US
 
-    def _parts_of(self, kind: str) -> Iterator[marks.MarkSet]:
+    def _parts_of(self, kind: str) -> list[marks.MarkSet]:
         """What is remembered; kept in mind since it may have to be merged."""
-        if self._memory is not None:
-            for part in open_private(self._memory.marks(kind)):
-                self._kept.append(part)
-                yield part
+        if self._memory is None:
+            return []
+        parts = [*open_private(self._memory.marks(kind))]
+        self._kept += parts
+        return parts
 
-    def _without_known_ids(self, frame: pl.DataFrame) -> tuple[pl.DataFrame, int]:
+    def _without_known_ids(
+        self, rows: HeldRows, period: Integers, before: _Before, found: _Found
+    ) -> tuple[HeldRows, Integers]:
         """One row of each id, the first in order, and none whose id was counted before."""
-        before = frame.height
         # Each id with its unit: what one unit writes says nothing of another's rows.
-        owner = np.zeros(before, np.uint64)
-        if self._people is not None:
-            owner = self._secret.pair_digests(frame["user"].to_numpy(), frame["period"].to_numpy())
-        digest = self._secret.pair_digests(frame["id"].to_numpy(), owner)
-        frame = _first_of_each(frame.with_columns(id=pl.Series(digest)), ["id"], self._places)
-        digest = frame["id"].to_numpy()
-        seen = np.zeros(len(digest), np.bool_)
-        for part in self._parts_of("id"):
-            place = np.searchsorted(part.digests, digest)
+        owner = np.zeros(len(rows), np.uint64)
+        if rows.user is not None:
+            owner = self._secret.pair_digests(rows.user, period)
+        assert rows.id is not None
+        rows = replace(rows, id=self._secret.pair_digests(rows.id, owner))
+        assert rows.id is not None
+        order = by_key(rows.id)
+        ordered = rows.at(order)
+        begins, sizes = runs(ordered.id)
+        unit = np.repeat(np.arange(len(begins)), sizes)
+        once = first_rows(ordered, unit, self._named, np.ones(len(begins), np.int64))
+        kept = np.zeros(len(rows), np.bool_)
+        kept[order[once]] = True
+        for part in before.ids:
+            place = np.searchsorted(part.digests, rows.id)
             place[place == len(part.digests)] = 0
-            seen |= part.digests[place] == digest
-        frame = frame.filter(pl.Series(~seen, dtype=pl.Boolean))
-        return frame, before - frame.height
+            kept &= part.digests[place] != rows.id
+        found.known += len(rows) - int(kept.sum())
+        return rows.at(kept), period[kept]
 
     def _bounded(
-        self, frame: pl.DataFrame, people: People
-    ) -> tuple[pl.DataFrame, list[marks.MarkSet], int, int]:
-        """The rows that count, their marks, how many were known, and how many were left out.
+        self, rows: HeldRows, period: Integers, before: _Before, found: _Found
+    ) -> tuple[HeldRows, Integers]:
+        """The rows that count, of some users."""
+        assert self._people is not None
+        asked_for = len(rows)
+        if before.refused:
+            stay = self._not_refused(rows, period, before)
+            rows, period = rows.at(stay), period[stay]
+        if before.users:
+            found.steps.update(np.unique(rows.step).tolist())
+        unit, units = _units(rows, period)
+        room = np.full(units, self._people.most, np.int64)
+        known, taken = np.zeros(len(rows), np.bool_), np.zeros(len(rows), np.bool_)
+        once = _once(self._people)
+        for number, places in _by_number(period) if before.users else ():
+            part = before.users.get(number)
+            if part is None:
+                continue
+            users = rows.key[places]
+            part = _between(part, users[0], users[-1])
+            if not self._by_id:
+                known[places] = known_rows_of(rows.at(places), part, self._before_named())
+            here, begins = np.unique(unit[places], return_index=True)
+            ends = np.searchsorted(part.digests, users[begins], "right")
+            room[here] -= ends - np.searchsorted(part.digests, users[begins])
+            if once:
+                cells = dict(zip(_CELL, part.facts, strict=True))
+                there = _mixed([part.digests, *(cells[name] for name in once)])
+                cell = _mixed([users, *(getattr(rows, name)[places] for name in once)])
+                taken[places] = np.isin(cell, there)
+        found.known += int(known.sum())
+        new = np.ones(len(rows), np.bool_) if self._append else ~known
+        looked_at = int(new.sum()) + asked_for - len(rows)
+        new &= ~taken
+        if not new.all():
+            rows, period, unit = rows.at(new), period[new], unit[new]
+        chosen = first_rows(rows, unit, self._named, room, once)
+        found.over += looked_at - int(chosen.sum())
+        return rows.at(chosen), period[chosen]
 
-        Units with no more rows than may count, and none before, are found by sorting digests;
-        only the others are looked at row by row.
+    def _with_firsts(self, rows: HeldRows, period: Integers, before: _Before) -> HeldRows:
+        """Rows that say so if they are the first of their unit that counts, where units count.
+
+        A function of the unit's own rows: those that are new, and those that were taken before.
         """
-        before = self._before()
-        looked_over = frame.height
-        frame = self._not_refused(frame, before)
-        refused = looked_over - frame.height
-        rows = _Columns(frame)
-        alone = 1 if people.distinct or people.first else people.most
-        added: dict[int, marks.MarkSet] = {}
-        contested, units = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-        taken = [pl.DataFrame(schema=_TAKEN)]
-        unmarked = np.ones(frame.height, np.bool_)
-        count = known = 0
-        for period, places in _by_number(frame["period"].to_numpy()):
-            part = before.get(period)
-            if part is not None and not self._by_id:
-                again = rows.known(places, part, self._before_named())
-                known += int(again.sum())
-                if not self._append:
-                    unmarked[places[again]] = False
-                    places = places[~again]
-            places = places[np.argsort(rows.users[places])]
-            digests = rows.users[places]
-            begins = np.flatnonzero(np.append(True, digests[1:] != digests[:-1])[: len(digests)])
-            sizes = np.diff(np.append(begins, len(digests)))
-            contests = sizes > alone
-            if part is not None and len(begins):
-                unit = np.searchsorted(digests[begins], part.digests)
-                unit[unit == len(begins)] = 0
-                there = digests[begins][unit] == part.digests
-                contests[unit[there]] = True
-                cells = dict(zip(_CELL, (fact[there] for fact in part.facts), strict=True))
-                taken.append(pl.DataFrame({"unit": count + unit[there], **cells}, schema=_TAKEN))
-            if contests.any():
-                which = np.repeat(contests, sizes)
-                contested.append(places[which])
-                units.append(count + np.repeat(np.arange(len(sizes)), sizes)[which])
-                places = places[~which]
-            if len(places):
-                held = tuple(fact[places] for fact in rows.facts)
-                added[period] = marks.MarkSet("user", period, rows.users[places], held)
-            count += len(sizes)
-        if self._append and not self._by_id and not self._confirmed:
-            _refuse_known(frame, known, before.values())
-        elif not self._append and not self._by_id:
-            _refuse_missing(sum(len(part.digests) for part in before.values()) - known)
-        places = np.concatenate(contested)
-        looked_at = frame[places].with_columns(unit=pl.Series(np.concatenate(units)))
-        chosen = _first_rows(looked_at, pl.concat(taken), people, self._places)
-        for part in _parts("user", chosen.rename({"user": "digest"}), _CELL):
-            plainly = added.get(part.period)
-            added[part.period] = part if plainly is None else marks.merge([plainly, part])
-        unmarked[places] = False
-        counted = frame.filter(pl.Series(unmarked, dtype=pl.Boolean))
-        return (
-            pl.concat([counted, chosen.select(counted.columns)]),
-            list(added.values()),
-            0 if self._append else known,
-            looked_at.height - chosen.height + refused,
-        )
+        adds = self._definition.adds
+        firsts = () if adds is None else adds.firsts
+        if not firsts:
+            return rows
+        total = rows.total.astype(np.int64)
+        more = np.zeros(len(rows), np.int64)
+        for one in firsts:
+            cell = _mixed([rows.key, rows.group, total // one.unit % one.size, period])
+            seen = np.zeros(len(rows), np.bool_)
+            for number, places in _by_number(period) if before.users else ():
+                if (part := before.users.get(number)) is not None:
+                    part = _between(part, rows.key[places][0], rows.key[places][-1])
+                    _, group, said = part.facts
+                    same = np.full(len(group), number)
+                    there = _mixed([part.digests, group, said // one.unit % one.size, same])
+                    seen[places] = np.isin(cell[places], there)
+            new = np.flatnonzero(~seen)
+            new = new[by_key(cell[new])]
+            begins, sizes = runs(cell[new])
+            unit = np.repeat(np.arange(len(begins)), sizes)
+            first = first_rows(rows.at(new), unit, self._named, np.ones(len(begins), np.int64))
+            more[new[first]] += one.unit
+        return replace(rows, total=total + more)
 
-    def _not_refused(self, frame: pl.DataFrame, before: dict[int, marks.MarkSet]) -> pl.DataFrame:
-        """Rows without those that might be of a person who was forgotten: see `forgetting`.
+    def _not_refused(self, rows: HeldRows, period: Integers, before: _Before) -> Places:
+        """Rows but for those that might be of a person who was forgotten: see `forgetting`.
 
         Whether a row stays depends on its own user's rows alone, and on who was asked to be
         forgotten.
         """
-        parts = [*self._parts_of(REFUSED)]
-        if not parts:
-            return frame
-        users, periods = frame["user"].to_numpy(), frame["period"].to_numpy()
-        refused = np.zeros(frame.height, np.bool_)
-        for part in parts:
-            refused |= np.isin(bucket_of(users), part.digests) & (periods <= part.period)
-        for period, part in before.items():
-            refused &= ~((periods == period) & np.isin(users, part.digests))
-        return frame.filter(pl.Series(~refused, dtype=pl.Boolean))
+        refused = np.zeros(len(rows), np.bool_)
+        for part in before.refused:
+            refused |= np.isin(bucket_of(rows.key), part.digests) & (period <= part.period)
+        if refused.any():
+            for number, part in before.users.items():
+                refused &= ~((period == number) & np.isin(rows.key, part.digests))
+        return np.flatnonzero(~refused)
 
     def _before_named(self) -> NDArray[np.int64] | None:
         """In which group each was counted before it was named; None where that is its own."""
@@ -412,69 +504,74 @@ class Bounding:
         )
         return before
 
-    def _before(self) -> dict[int, marks.MarkSet]:
+    def _marks(self, released: int) -> dict[int, marks.MarkSet]:
         """Rows of open periods that were taken before."""
-        first = self._first_open(self._released) if self._released else None
+        first = self._first_open(released) if released else None
         parts: dict[int, list[marks.MarkSet]] = {}
-        for part in self._parts_of("user"):
+        for part in self._parts_of("user") if self._people is not None else ():
             if first is None or part.period >= first:
                 parts.setdefault(part.period, []).append(part)
         return {period: marks.merge(several) for period, several in parts.items()}
 
 
-class _Columns:
-    """Rows as arrays."""
+class _Before(NamedTuple):
+    """What is remembered: who is refused, ids, and by period rows of users."""
 
-    def __init__(self, frame: pl.DataFrame) -> None:
-        self.users = frame["user"].to_numpy()
-        self.facts = [frame[name].to_numpy() for name in _CELL]
-        self._us = frame["us"].to_numpy()
+    refused: list[marks.MarkSet]
+    ids: list[marks.MarkSet]
+    users: dict[int, marks.MarkSet]
 
-    def known(
-        self, places: NDArray[np.int64], part: marks.MarkSet, before: NDArray[np.int64] | None
-    ) -> NDArray[np.bool_]:
-        """Which rows are those of a part: of equal ones the first, as many as it has.
 
-        Args:
-            places: of the rows looked at.
-            part: what is remembered.
-            before: of groups that were named later, the one in which their rows were counted until
-                then: a row of a window that was open may be known by that.
-        """
-        kinds, times = np.unique(_mixed([part.digests, *part.facts]), return_counts=True)
-        step, group, total = (fact[places] for fact in self.facts)
-        known = self._among(places, [step, group, total], kinds, times)
-        if before is not None:
-            was = before[group]
-            rest = np.flatnonzero(~known & (was != group))
-            if len(rest):
-                facts = [step[rest], was[rest], total[rest]]
-                known[rest] = self._among(places[rest], facts, kinds, times)
-        return known
+@dataclass
+class _Found:
+    """What is found of rows beside their cells, user by user."""
 
-    def _among(
-        self,
-        places: NDArray[np.int64],
-        facts: Sequence[NDArray[np.int64]],
-        kinds: NDArray[np.uint64],
-        times: NDArray[np.int64],
-    ) -> NDArray[np.bool_]:
-        """Which rows are among those of each kind, which are then fewer."""
-        mine = _mixed([self.users[places], *facts])
-        kind = np.searchsorted(kinds, mine)
-        kind[kind == len(kinds)] = 0
-        known = kinds[kind] == mine
-        found = np.bincount(kind[known], minlength=len(kinds))
-        doubtful = np.flatnonzero(known & (found > times)[kind])
-        if len(doubtful):
-            order = doubtful[np.lexsort((self._us[places[doubtful]], kind[doubtful]))]
-            ordered = kind[order]
-            begins = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
-            sizes = np.diff(np.append(begins, len(ordered)))
-            rank = np.arange(len(ordered)) - np.repeat(begins, sizes)
-            known[order] = rank < times[ordered]
-        np.subtract(times, np.bincount(kind[known], minlength=len(kinds)), out=times)
-        return np.asarray(known)
+    over: int
+    closed: int
+    known: int = 0
+    steps: set[int] = attribute(default_factory=set)
+    users: dict[int, list[marks.MarkSet]] = attribute(default_factory=dict)
+    ids: list[marks.MarkSet] = attribute(default_factory=list)
+
+
+def known_rows_of(
+    rows: HeldRows, part: marks.MarkSet, before: NDArray[np.int64] | None
+) -> NDArray[np.bool_]:
+    """Which rows are those of a part: of equal ones the first, as many as it has.
+
+    Args:
+        rows: looked at.
+        part: what is remembered.
+        before: of groups that were named later, the one in which their rows were counted until
+            then: a row of a window that was open may be known by that.
+    """
+    kinds, times = np.unique(_mixed([part.digests, *part.facts]), return_counts=True)
+    known = _among(rows, rows.group, kinds, times)
+    if before is not None:
+        was = before[rows.group]
+        rest = np.flatnonzero(~known & (was != rows.group))
+        if len(rest):
+            known[rest] = _among(rows.at(rest), was[rest], kinds, times)
+    return known
+
+
+def _among(
+    rows: HeldRows, group: NDArray[Any], kinds: NDArray[np.uint64], times: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Which rows are among those of each kind, which are then fewer."""
+    mine = _mixed([rows.key, rows.step, group, rows.total])
+    kind = np.searchsorted(kinds, mine)
+    kind[kind == len(kinds)] = 0
+    known = kinds[kind] == mine if len(kinds) else np.zeros(len(rows), np.bool_)
+    found = np.bincount(kind[known], minlength=len(kinds))
+    doubtful = np.flatnonzero(known & (found > times)[kind]) if len(kinds) else kind[:0]
+    if len(doubtful):
+        order = doubtful[np.lexsort((rows.us[doubtful], kind[doubtful]))]
+        begins, sizes = runs(kind[order])
+        rank = np.arange(len(order)) - np.repeat(begins, sizes)
+        known[order] = rank < times[kind[order]]
+    np.subtract(times, np.bincount(kind[known], minlength=len(kinds)), out=times)
+    return np.asarray(known)
 
 
 def _mixed(columns: Sequence[NDArray[Any]]) -> NDArray[np.uint64]:
@@ -489,16 +586,48 @@ def _mixed(columns: Sequence[NDArray[Any]]) -> NDArray[np.uint64]:
     return word ^ (word >> np.uint64(32))
 
 
-_TAKEN = dict.fromkeys(("unit", *_CELL), pl.Int64)
+def _once(people: People) -> tuple[str, ...]:
+    """Of which rows of a unit only the first counts: those that agree in this."""
+    if people.first:
+        return ("group",)
+    return ("step", "group") if people.distinct else ()
 
 
-def _day(us: pl.Expr) -> pl.Expr:
-    return us // _DAY_US
+def _units(rows: HeldRows, period: Integers) -> tuple[Places, int]:
+    """The number of each row's unit, of rows by user and period; how many units there are."""
+    begins, sizes = runs(rows.key, period)
+    return np.repeat(np.arange(len(begins)), sizes), len(begins)
 
 
-def _by_number(numbers: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64]]]:
+def _between(part: marks.MarkSet, first: Any, last: Any) -> marks.MarkSet:
+    """Marks of the digests from one to another."""
+    begin = np.searchsorted(part.digests, first)
+    end = np.searchsorted(part.digests, last, "right")
+    facts = tuple(fact[begin:end] for fact in part.facts)
+    return marks.MarkSet(part.kind, part.period, part.digests[begin:end], facts)
+
+
+def _joined(kind: str, period: int, parts: Sequence[marks.MarkSet]) -> marks.MarkSet:
+    """Parts whose digests ascend from one to the next, as one."""
+    facts = zip(*(part.facts for part in parts), strict=True)
+    digests = np.concatenate([part.digests for part in parts])
+    return marks.MarkSet(kind, period, digests, tuple(np.concatenate(fact) for fact in facts))
+
+
+def _by_period(found: marks.MarkSet, period: Integers) -> list[marks.MarkSet]:
+    """Marks without their facts by period; in each the digests ascend."""
+    made = []
+    for number, places in _by_number(period):
+        made.append(marks.MarkSet(found.kind, number, np.sort(found.digests[places])))
+    return made
+
+
+def _by_number(numbers: NDArray[np.int64]) -> Iterator[tuple[int, Any]]:
     """Each number that occurs, and where."""
     if not len(numbers):
+        return
+    if (numbers == numbers[0]).all():
+        yield int(numbers[0]), slice(None)
         return
     distinct: NDArray[Any] = numbers - numbers.min()
     if distinct.max() < 2**16:
@@ -510,37 +639,14 @@ def _by_number(numbers: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int
         yield int(ordered[begin]), order[begin:end]
 
 
-def _in_order(frame: pl.DataFrame, places: Integers) -> pl.DataFrame:
-    """Rows in the order in which a unit's are taken: by time, name of the group, value, and id.
-
-    A function of the row alone. Not by the number of the group: where groups are discovered, other
-    units' rows decide which number it has. And without ties between rows that differ: how a sort
-    leaves these would hang on all rows.
-    """
-    named = frame.with_columns(place=pl.Series(places[frame["group"].to_numpy()], dtype=pl.Int64))
-    ids = [name for name in ("id",) if name in named.columns]
-    return named.sort("us", "place", "total", *ids).drop("place")
-
-
-def _first_of_each(frame: pl.DataFrame, by: Sequence[str], places: Integers) -> pl.DataFrame:
-    """Of the rows with equal values ``by``, the first in order."""
-    several = pl.struct(by).is_duplicated()
-    marked = frame.with_columns(several=several)
-    if not marked["several"].any():
-        return frame
-    ordered = _in_order(marked.filter("several"), places)
-    firsts = ordered.unique(by, keep="first", maintain_order=True)
-    return pl.concat([marked.filter(~pl.col("several")), firsts]).drop("several")
-
-
-def _refuse_known(frame: pl.DataFrame, again: int, before: Iterable[marks.MarkSet]) -> None:
+def _refuse_known(found: _Found, before: Iterable[marks.MarkSet]) -> None:
     """Refuse new rows among which nearly all are that were counted in the same windows."""
-    if again < _FEW:
+    if found.known < _FEW:
         return
-    windows = frame["step"].unique().to_numpy()
+    windows = np.array(sorted(found.steps))
     counted = sum(int(np.isin(part.facts[0], windows).sum()) for part in before)
-    if again >= KNOWN_SHARE * counted:
-        raise known_rows(again)
+    if found.known >= KNOWN_SHARE * counted:
+        raise known_rows(found.known)
 
 
 def _refuse_missing(missing: int) -> None:
@@ -550,35 +656,3 @@ def _refuse_missing(missing: int) -> None:
             f"group or value: rows must not disappear or change once they are counted; restore "
             f"them, or use {field('append', True)} for a file that holds new events only"
         )
-
-
-def _first_rows(
-    frame: pl.DataFrame, taken: pl.DataFrame, people: People, places: Integers
-) -> pl.DataFrame:
-    """The first rows of each unit for which there is room."""
-    if people.distinct or people.first:
-        cell = ["unit", "group"] if people.first else ["unit", "step", "group"]
-        frame = _first_of_each(frame.join(taken, on=cell, how="anti"), cell, places)
-    room: pl.Expr = pl.lit(people.most, pl.Int64)
-    if taken.height:
-        used = taken.group_by("unit").agg(used=pl.len().cast(pl.Int64))
-        frame = frame.join(used, on="unit", how="left")
-        room -= pl.col("used").fill_null(0)
-    frame = frame.with_columns(room=room, wanted=pl.len().over("unit"))
-    within = frame.filter(pl.col("wanted") <= pl.col("room"))
-    beyond = frame.filter(pl.col("wanted") > pl.col("room"), pl.col("room") > 0)
-    beyond = _in_order(beyond, places)
-    beyond = beyond.filter(pl.int_range(pl.len()).over("unit") < pl.col("room"))
-    return pl.concat([within, beyond]).drop("room", "wanted", "used", strict=False)
-
-
-def _parts(kind: str, taken: pl.DataFrame, facts: Sequence[str]) -> list[marks.MarkSet]:
-    """Rows by period; in each the digests ascend."""
-    digests = taken["digest"].to_numpy()
-    columns = [taken[name].to_numpy() for name in facts]
-    made = []
-    for period, places in _by_number(taken["period"].to_numpy()):
-        order = places[np.argsort(digests[places], kind="stable")]
-        held = tuple(column[order] for column in columns)
-        made.append(marks.MarkSet(kind, period, digests[order], held))
-    return made

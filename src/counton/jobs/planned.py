@@ -11,19 +11,26 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from counton.errors import BudgetExceeded, CountonError, InvalidInput, field
 from counton.events.files import event_paths
 from counton.jobs import statements
-from counton.jobs.accuracy import EACH_WINDOW, halfwidths_at, last_step
+from counton.jobs.accuracy import EACH_WINDOW, halfwidths_at, last_step, planned_terms
 from counton.jobs.definition import Definition, ask, define
 from counton.jobs.job import Job
 from counton.jobs.released import shown_by
 from counton.jobs.settling import with_unit
+from counton.laws import DiscreteLaplace
+from counton.mechanisms.calibration import law_for
 from counton.privacy import ZCDP, ApproxDP, Guarantee, Ledger, PureDP
 from counton.privacy.contribution import Relation, known_unit
 from counton.privacy.ledger import Spend, totals
+from counton.statistics import Grouped, Tallied
+
+if TYPE_CHECKING:
+    from counton.results.release import Release
+    from counton.results.shown import Shown
 
 #: Steps that are planned for where a stream has no last one and nobody says how many are in mind.
 _AROUND = 1000
@@ -37,11 +44,17 @@ class PlannedNumber(NamedTuple):
         halfwidths: of its intervals, at each of the steps of its job.
         percent: the last of them, in per cent of how many rows there will be; None: nobody says how
             many, or it is no number of rows.
+        part: of a report the statistic that it is of; "": it is no report.
+        share: of the report's budget that this statistic has; None: it follows from another.
+        source: that other one; "": there is none.
     """
 
     what: str
     halfwidths: tuple[float, ...]
     percent: float | None = None
+    part: str = ""
+    share: float | None = None
+    source: str = ""
 
 
 @dataclass(frozen=True)
@@ -58,6 +71,7 @@ class PlannedJob:
         state: where it will be kept.
         ledger: a state whose limit it shares with others, if any.
         spend: what the ledger of the state will hold.
+        shown: what is shown of a statistic's readings.
     """
 
     name: str
@@ -69,6 +83,37 @@ class PlannedJob:
     state: str
     ledger: str | None
     spend: Spend
+    shown: Shown
+
+    def simulate(self, numbers: Any, n: int = 1) -> list[Release]:
+        """What a reader would see if the true numbers were these; nothing is read or spent.
+
+        Args:
+            numbers: what happens in each step from the first on: of counts and sums a number for
+                each group, in data units, of shape ``(steps, groups)``; of other statistics what
+                their cells change by. As many steps as there are numbers are simulated.
+            n: how many releases, each with noise of its own.
+
+        Raises:
+            InvalidInput: numbers of another shape or that are not finite, or a stream whose groups
+                are found, or whose cells are computed on demand.
+
+        >>> job = Job("count", "visits.csv", "visits.db", time="at", every="1d",
+        ...           start="2024-03-01", steps=52, epsilon=1)
+        >>> (made,) = planned_job(job).simulate([[300], [500], [200]])
+        >>> made.terms.name, made.table().height, made.definition.simulated
+        ('SIMULATED events', 3, True)
+        """
+        from counton.results.planned import release_of_nothing
+
+        definition = self.definition
+        if definition.discovery is not None:
+            raise InvalidInput(
+                f"job {self.name!r} finds its groups, and which are found depends on their rows: "
+                f"declare them ({field('domain')}) to simulate their numbers"
+            )
+        terms = planned_terms(definition, definition.shape, self.spend.name)
+        return release_of_nothing(definition, terms, self.level, self.shown).simulate(numbers, n)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON values."""
@@ -83,7 +128,12 @@ class PlannedJob:
             "state": self.state,
             "ledger": self.ledger,
             "numbers": [
-                {"of": one.what, "halfwidths": list(one.halfwidths), "percent": one.percent}
+                {
+                    "of": one.what,
+                    "halfwidths": list(one.halfwidths),
+                    "percent": one.percent,
+                    **({"part": one.part, "share": one.share} if one.part else {}),
+                }
                 for one in self.numbers
             ],
         }
@@ -196,7 +246,7 @@ def planned_job(
     )
     numbers = [PlannedNumber(name, each) for name, each in halfwidths.items()]
     needs_size = size is None and definition.inner.known_beforehand is not None
-    found = [_with_percent(one, definition, size) for one in numbers]
+    found = [_with_percent(_of_part(one, definition), definition, size) for one in numbers]
     spend = Spend(job.name, definition.guarantee, definition.unit, definition.contribution.relation)
     return PlannedJob(
         name=job.name if name is None else name,
@@ -208,6 +258,7 @@ def planned_job(
         state=os.fspath(job.state),
         ledger=None if job.ledger is None else os.fspath(job.ledger),
         spend=spend,
+        shown=shown,
     )
 
 
@@ -253,12 +304,34 @@ def _is_among_events(job: Job) -> bool:
     return os.path.realpath(os.fspath(job.domain)) in private
 
 
+def _of_part(one: PlannedNumber, definition: Definition) -> PlannedNumber:
+    """With the statistic of a report that it is of, and the share of the budget that this has."""
+    if not definition.inner.statistics:
+        return one
+    report: Any = definition.inner
+    named = [name for name in report.statistics if f"{one.what} ".startswith(f"{name} ")]
+    part = max(named, key=len)
+    law = law_for(
+        definition.strategy, definition.guarantee, definition.contribution, definition.shape
+    ).law
+    shares = report.budget_shares(1 if isinstance(law, DiscreteLaplace) else 2)
+    source = report.followed.get(part, "")
+    return one._replace(part=part, source=source, share=None if source else float(shares[part]))
+
+
 def _with_percent(one: PlannedNumber, definition: Definition, size: int | None) -> PlannedNumber:
     """In per cent of all rows, or of an even share of them where there are groups."""
-    counts = definition.what == "count" or one.what == "count" or definition.inner.is_table
+    inner, what = definition.inner, definition.what
+    groups = 1 if definition.domain is None else max(len(definition.groups), 1)
+    if one.part:
+        member: Any = inner.statistics[one.part]
+        groups *= len(member.groups) if isinstance(member, Grouped) else 1
+        inner, what = member.inner, member.inner.keyword
+    rows = isinstance(inner, Tallied) and (inner.counts_rows or inner.once_each)
+    counts = what == "count" or one.what.endswith("count") or inner.is_table
+    counts |= bool(one.part) and rows and inner.known_beforehand is None
     if size is None or not counts or one.what == EACH_WINDOW:
         return one
-    groups = 1 if definition.domain is None else max(len(definition.groups), 1)
     return one._replace(percent=100 * one.halfwidths[-1] * groups / size)
 
 

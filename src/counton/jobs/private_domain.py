@@ -12,6 +12,7 @@ import polars as pl
 from counton.errors import InvalidInput, field
 from counton.events.files import Source, is_file, table_columns, text_lines
 from counton.events.windows import moments
+from counton.groups import GroupNames
 from counton.windows import NO_MOMENT
 
 
@@ -82,9 +83,7 @@ def _columns_of(domain: object) -> list[str] | None:
     return None if names is None else [*map(str, names)]
 
 
-def _are_rows(
-    lines: Sequence[str], source: Source, time: str | None, time_format: str | None
-) -> bool:
+def _are_rows(lines: GroupNames, source: Source, time: str | None, time_format: str | None) -> bool:
     """Whether lines are rows of events: the header, or a time where the events have theirs.
 
     At most 200 of the lines are looked at, from all parts of the text.
@@ -92,7 +91,8 @@ def _are_rows(
     names = source.columns()
     if len(names) < 2:
         return False
-    if any(names[0] in line and _cells(line, names) == names for line in lines):
+    alike = lines.column.filter(lines.column.str.contains(names[0], literal=True))
+    if any(_cells(line, names) == names for line in GroupNames(alike)):
         return True
     if time is None or time not in names:
         return False

@@ -48,7 +48,7 @@ class Changes(Protocol):
         """Give them to a stream, which journals and releases them."""
 
 
-class Rows(Protocol):
+class ReadRows(Protocol):
     """Rows that are read, whichever way they are counted."""
 
     @property
@@ -205,7 +205,7 @@ def refuse_beyond(settled: Settled) -> None:
     store.refuse_beyond(settled.job.name, definition.guarantee, definition.contribution)
 
 
-def rows_of(settled: Settled, progress: Progress, now: datetime | None) -> Rows:
+def rows_of(settled: Settled, progress: Progress, now: datetime | None) -> ReadRows:
     """The rows of a settled job, read: added up, or in their order."""
     if not settled.definition.ordered:
         return tallied_rows(settled, progress, now)

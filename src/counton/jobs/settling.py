@@ -20,7 +20,15 @@ from counton.events.files import (
     refuse_among_events,
 )
 from counton.events.policies import Policies
-from counton.jobs.definition import Asked, Definition, amend, ask, check, define, refuse_ended
+from counton.jobs.definition import (
+    Definition,
+    RequestValues,
+    amend,
+    ask,
+    check,
+    define,
+    refuse_ended,
+)
 from counton.jobs.job import Job
 from counton.jobs.recalling import POLICIES, as_before, look, remembered_of, with_totals
 from counton.jobs.released import fit_of, refuse_other_fit
@@ -57,7 +65,7 @@ class Settled:
     """
 
     job: Job
-    asked: Asked
+    asked: RequestValues
     definition: Definition
     source: Private[Source] | None
     policies: Policies
@@ -266,7 +274,7 @@ def _reads_domain(request: Job) -> bool:
     return "domain" in reads and "by" not in reads
 
 
-def _is_text(asked: Asked, definition: Definition | None) -> bool:
+def _is_text(asked: RequestValues, definition: Definition | None) -> bool:
     """Whether the events are the letters of a text, which has no columns."""
     statistic = asked.statistic if definition is None else definition.statistic
     parts = asked.parts if definition is None else definition.parts

@@ -34,17 +34,22 @@ class OfJob(Statement):
         self.time, self.by, self.user, self.id = job.time, job.by, job.user, job.id
         self.other, self.spare = job.other, job.spare
         self.most, self.first, self.unknown = job.most, job.first, job.unknown
-        self.domain = job.domain
+        self.domain, self.size = job.domain, job.size
 
-    def of_part(self, statistic: str, options: Mapping[str, Any], domain: Any) -> OfJob:
+    def of_part(
+        self, statistic: str, options: Mapping[str, Any], by: str | None, domain: Any
+    ) -> OfJob:
         """See `Statement.of_part`."""
-        return OfJob(replace(self._job, what=statistic, options=dict(options), domain=domain))
+        own = replace(self._job, what=statistic, options=dict(options), by=by, domain=domain)
+        return OfJob(own)
 
     def groups(self, column: str) -> tuple[str, ...]:
         """See `Statement.groups`."""
-        from counton.events.files import read_domain
+        from counton.events.files import read_domain, refuse_long_terms
 
-        return read_domain(self.domain, column)
+        names = read_domain(self.domain, column)
+        refuse_long_terms(names)
+        return tuple(names)
 
     def tree(self, levels: Sequence[str], value: str | None) -> Any:
         """See `Statement.tree`."""

@@ -130,8 +130,8 @@ def succeed(request: Job, store: Store | None) -> tuple[Job, Definition, End]:
     before = Definition.reopen(reader.terms, reader.details, discovering=False)
     if before.once:
         raise InvalidInput(
-            f"{field('continues', request.continues)} is a table that was released once, after "
-            f"which nothing comes; begin another {field('name')}"
+            f"{field('continues', request.continues)} is a table that is released once, and "
+            f"nothing follows it; begin another {field('name')}"
         )
     if before.strategy.horizon is None and before.choice != EXPIRING:
         raise InvalidInput(

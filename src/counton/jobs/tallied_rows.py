@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from counton.events.files import Source, UnreadableRow
 from counton.events.policies import Policies
-from counton.events.tally import Reading, changed, tally
+from counton.events.tally import RowReading, changed, tally
 from counton.jobs.again import (
     KnownBy,
     is_counted,
@@ -29,7 +29,7 @@ from counton.jobs.changes import (
     only_counted,
     sums_of,
 )
-from counton.jobs.definition import Asked, Definition
+from counton.jobs.definition import Definition, RequestValues
 from counton.jobs.intake import Intake
 from counton.jobs.job import Job
 from counton.jobs.progress import Progress, silent
@@ -194,7 +194,7 @@ def _read(settled: Settled, source: Source, progress: Progress) -> tuple[Counted
         labels = discovery.labels_in(source, reading, known)
         by = discovery.counted_by(definition, labels)
     bounding = _bounding(settled, by)
-    held = None if bounding is None else bounding.hold(source)
+    held = None if bounding is None else bounding.held
     watch = None if progress is silent else _Counted(progress)
     found = tally(source, reading, by.domain, bound=held, watch=watch)
     return Counted(labels, found, None), bounding
@@ -209,7 +209,7 @@ def _bounding(settled: Settled, definition: Definition) -> Bounding | None:
     job, secret = settled.job, None
     if settled.kept is not None:
         secret = settled.kept[0].secret(job.name, job.key)
-    return Bounding(definition, secret, job.append, job.confirmed)
+    return Bounding(definition, secret, job.append, job.confirmed, settled.released or 0)
 
 
 def _nothing(_digest: str) -> bool:
@@ -217,7 +217,9 @@ def _nothing(_digest: str) -> bool:
     return False
 
 
-def reading_of(request: Job, asked: Asked, definition: Definition, policies: Policies) -> Reading:
+def reading_of(
+    request: Job, asked: RequestValues, definition: Definition, policies: Policies
+) -> RowReading:
     """How the rows of a job are read.
 
     Args:
@@ -226,7 +228,7 @@ def reading_of(request: Job, asked: Asked, definition: Definition, policies: Pol
         definition: of its stream.
         policies: for rows that cannot be counted.
     """
-    return Reading(
+    return RowReading(
         definition.columns,
         definition.windows,
         "discover" if definition.discovery is not None else asked.unknown,

@@ -101,7 +101,7 @@ class Outputs:
         """
         check_shown(self.shown, definition.statistic)
         if self.sums and not definition.adds_up:
-            what = "groups that nobody declared, each of which is shown from some window on"
+            what = "groups that nobody declared, which are shown from different windows on"
             if not definition.statistic.additive:
                 what = f"{definition.what}, which does not add up over windows"
             raise InvalidInput(

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from counton.mechanisms.intervals import halfwidths as halfwidths
     from counton.mechanisms.intervals import interval_halfwidth as interval_halfwidth
     from counton.mechanisms.intervals import window_halfwidths as window_halfwidths
-    from counton.mechanisms.releases import Release as Release
+    from counton.mechanisms.joint import jointly as jointly
     from counton.mechanisms.releases import Releases as Releases
+    from counton.mechanisms.releases import StepRelease as StepRelease
     from counton.mechanisms.releases import Window as Window
     from counton.mechanisms.terms import StreamTerms as StreamTerms
 
@@ -24,24 +25,26 @@ if TYPE_CHECKING:
 _HOME = {
     "Answer": "counton.mechanisms.contrasts",
     "Counter": "counton.mechanisms.counter",
-    "Release": "counton.mechanisms.releases",
+    "StepRelease": "counton.mechanisms.releases",
     "Releases": "counton.mechanisms.releases",
     "StreamTerms": "counton.mechanisms.terms",
     "Window": "counton.mechanisms.releases",
     "halfwidths": "counton.mechanisms.intervals",
     "interval_halfwidth": "counton.mechanisms.intervals",
+    "jointly": "counton.mechanisms.joint",
     "window_halfwidths": "counton.mechanisms.intervals",
 }
 
 __all__ = [
     "Answer",
     "Counter",
-    "Release",
     "Releases",
+    "StepRelease",
     "StreamTerms",
     "Window",
     "halfwidths",
     "interval_halfwidth",
+    "jointly",
     "window_halfwidths",
 ]
 

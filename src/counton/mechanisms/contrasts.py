@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from counton.errors import InvalidInput
 from counton.exact import check_integer, quantity
-from counton.mechanisms.formulas import Asked, Formula, Part, Sum, ratio_of
+from counton.mechanisms.formulas import Asked, CellSum, Formula, Term, ratio_of
 from counton.mechanisms.intervals import check_level
 from counton.mechanisms.terms import StreamTerms
 
@@ -30,6 +30,9 @@ class Answer:
             ten-thousandth with wide Laplace noise; of all the answers at once that were asked for
             together.
         what: in words.
+        asked: what was asked, of which `counton.mechanisms.jointly` makes intervals that hold
+            together with others.
+        at_once: for so many answers at once its interval holds.
 
     >>> Answer(3.25, 1.0, 1.25, 5.25, 0.95, "home minus shop").interval()
     (1.25, 5.25)
@@ -41,6 +44,8 @@ class Answer:
     upper: float
     level: float
     what: str = "combination"
+    asked: Asked | None = field(default=None, repr=False, compare=False)
+    at_once: int = field(default=1, repr=False, compare=False)
 
     def interval(self) -> tuple[float, float]:
         """Its ends."""
@@ -105,19 +110,19 @@ def answer(
     Args:
         asked: the number.
         level: probability with which the intervals of all ``at_once`` answers hold, at least.
-        at_once: so many answers are asked for together (Bonferroni).
+        at_once: how many answers are asked for together (Bonferroni).
         what: in words.
 
     Raises:
         InvalidInput: a level or a number of answers out of range.
     """
     lower, upper = asked.interval(_alone(level, at_once))
-    return Answer(asked.value, asked.std, lower, upper, float(level), what)
+    return Answer(asked.value, asked.std, lower, upper, float(level), what, asked, at_once)
 
 
 def weighted_sum(
     terms: StreamTerms,
-    parts: Sequence[Part],
+    parts: Sequence[Term],
     total: Callable[[int, int], float],
     level: float = 0.95,
     *,
@@ -140,8 +145,8 @@ def weighted_sum(
 
 def ratio(
     terms: StreamTerms,
-    above: Sequence[Part],
-    below: Sequence[Part],
+    above: Sequence[Term],
+    below: Sequence[Term],
     total: Callable[[int, int], float],
     level: float = 0.95,
     *,
@@ -157,7 +162,7 @@ def ratio(
 
 
 def summed(
-    terms: StreamTerms, parts: Sequence[Part], total: Callable[[int, int], float]
+    terms: StreamTerms, parts: Sequence[Term], total: Callable[[int, int], float]
 ) -> Formula:
     """A sum of parts with weights, as a formula.
 
@@ -175,7 +180,7 @@ def summed(
     value = math.fsum(
         part.weight * (total(part.cell, part.stop) - total(part.cell, part.start)) for part in parts
     )
-    return Formula.of(Sum(value, terms, tuple(parts)))
+    return Formula.of(CellSum(value, terms, tuple(parts)))
 
 
 def _alone(level: float, at_once: int) -> float:

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from counton.errors import InvalidInput, StreamConflict, WrongKey
 from counton.exact import figures
 from counton.mechanisms.calibration import check_addresses, law_for, promise_of
-from counton.mechanisms.releases import Release, Releases
+from counton.mechanisms.releases import Releases, StepRelease
 from counton.mechanisms.state import (
-    Progress,
+    StreamProgress,
     Totals,
     check_totals,
     read_checkpoint,
@@ -244,16 +244,16 @@ class Counter:
             counters=counters,
             statistic=statistic,
         )
-        self._begin(terms, key, Progress.start(terms))
+        self._begin(terms, key, StreamProgress.start(terms))
 
     @classmethod
     def of(cls, terms: StreamTerms, key: Key) -> Counter:
         """The counter of a new stream whose law is known, such as one that is simulated."""
         counter = cls.__new__(cls)
-        counter._begin(terms, key, Progress.start(terms))
+        counter._begin(terms, key, StreamProgress.start(terms))
         return counter
 
-    def _begin(self, terms: StreamTerms, key: Key, done: Progress) -> None:
+    def _begin(self, terms: StreamTerms, key: Key, done: StreamProgress) -> None:
         check_key(key)
         self.terms = terms
         self.key_fingerprint = key.fingerprint
@@ -288,7 +288,7 @@ class Counter:
         """The largest running total of any cell so far, in grid units; 0 of windows. Secret."""
         return int(np.abs(self.taken).max(initial=0))
 
-    def release(self, x: Totals) -> Release:
+    def release(self, x: Totals) -> StepRelease:
         """Release one step.
 
         Args:
@@ -305,7 +305,7 @@ class Counter:
         with self._turn.take():
             values, done = self._compute(check_totals(self.terms, self._done, batch, one=True))
             value = values[0] if self.terms.shape else values[0].item()
-            release = Release(done.step, value, self._std_at(done.step), self.terms)
+            release = StepRelease(done.step, value, self._std_at(done.step), self.terms)
             self._done = done
         return release
 
@@ -411,7 +411,7 @@ class Counter:
         """
         return self.terms.window_std(starts, stops)
 
-    def _compute(self, totals: NDArray[np.int64]) -> tuple[NDArray[Any], Progress]:
+    def _compute(self, totals: NDArray[np.int64]) -> tuple[NDArray[Any], StreamProgress]:
         """What to release for checked totals, in data units, and how far the stream then is."""
         terms = self.terms
         step, sums, waiting = self._done
@@ -441,7 +441,7 @@ class Counter:
             start = part.stop
         if not count:
             released = terms.to_data(values)
-        return released, Progress(step + count, sums, waiting)
+        return released, StreamProgress(step + count, sums, waiting)
 
     def checkpoint(self) -> bytes:
         """State from which `resume` continues. Holds exact sums: keep it as secret as data.

@@ -112,8 +112,8 @@ def draws(strategy: StreamStrategy, law: DiscreteLaplace, steps: int) -> Mapping
     """
     if steps > _LONGEST_STREAM:
         raise InvalidInput(
-            f"{field('steps', steps)} is beyond {_LONGEST_STREAM:,}, up to which groups that "
-            f"nobody declared can be found; give longer windows"
+            f"{field('steps', steps)} is beyond {_LONGEST_STREAM:,}, the most for groups that "
+            f"nobody declared; give longer windows"
         )
     variance = strategy.noise_variance(law, range(1, steps + 1))
     number, times = np.unique(np.rint(variance / float(law.variance)), return_counts=True)

@@ -12,8 +12,7 @@ quotients is off by what each is off, (N_A - q N_B) / B with the true quotient q
 N_B and the released divisor B: to first order that is the noise of one sum of cells, whose law is
 known. What is left open, true quotients and divisors, is covered as for moments: the half-width is
 divided by 1 - (half-width of B) / B, of the divisor of which that is least; and what products of
-two errors can come to is added. Tests hold these intervals to their level down to divisors of three
-standard deviations. Where a divisor may be 0, they are unbounded.
+two errors can come to is added. Where a divisor may be 0, they are unbounded.
 """
 
 from __future__ import annotations
@@ -33,14 +32,14 @@ from counton.errors import InvalidInput
 from counton.mechanisms.intervals import check_level, interval_halfwidth
 from counton.mechanisms.terms import StreamTerms
 
-#: Bisections of an end of an interval, and where they stop: so close to it, and outside.
-_HALVINGS, _CLOSE = 200, 2.0**-20
+#: Steps towards an end of an interval, and where they stop: so close to it, and outside.
+_TURNS, _CLOSE = 200, 2.0**-20
 
 
-class Part(NamedTuple):
+class Term(NamedTuple):
     """What happened in one cell in the steps start + 1 .. stop, so many times.
 
-    >>> Part(-1.0, 0, 7, 2).cell
+    >>> Term(-1.0, 0, 7, 2).cell
     2
     """
 
@@ -80,7 +79,7 @@ class Asked(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class Sum:
+class CellSum:
     """A sum of released cells.
 
     Attributes:
@@ -92,7 +91,7 @@ class Sum:
 
     value: float
     terms: StreamTerms
-    parts: tuple[Part, ...]
+    parts: tuple[Term, ...]
     grain: float = 0.0
 
 
@@ -114,14 +113,14 @@ class Formula(Asked):
     """
 
     constant: float = 0.0
-    sums: tuple[tuple[Sum, float], ...] = ()
+    sums: tuple[tuple[CellSum, float], ...] = ()
     quotients: tuple[tuple[Quotient, float], ...] = ()
     products: tuple[tuple[Quotient, Quotient, float], ...] = ()
     least: float = -math.inf
     most: float = math.inf
 
     @classmethod
-    def of(cls, one: Sum) -> Formula:
+    def of(cls, one: CellSum) -> Formula:
         """A sum of cells."""
         return cls(sums=((one, 1.0),))
 
@@ -154,7 +153,14 @@ class Formula(Asked):
         """See `Asked.interval`."""
         if (one := self._one_quotient()) is not None:
             return self._kept(*one.interval(level))
-        half = _Law([self]).half(self, check_level(level))
+        return self.around(self.half(level))
+
+    def half(self, level: float) -> float:
+        """Half-width of the interval, infinite where a divisor may be 0."""
+        return _Law([self]).half(self, check_level(level))
+
+    def around(self, half: float) -> tuple[float, float]:
+        """Ends of the interval of this half-width, within what is possible."""
         if not math.isfinite(half):
             return self.least, self.most
         return self._kept(self.raw - half, self.raw + half)
@@ -261,28 +267,45 @@ class Ratio(Asked):
         if not y or not abs(y) > law.half(below, level, full=True) or not math.isfinite(x / y):
             return -math.inf, math.inf
 
-        def outside(r: float) -> bool:
-            return abs(x - r * y) > law.half(above - below * r, level, full=True)
+        def excess(r: float) -> float:
+            return abs(x - r * y) - law.half(above - below * r, level, full=True)
 
         middle = x / y
         first = law.first_order(above - below * middle)
         step = (math.inf if first is None else first) / abs(y)
         step = max(step, abs(middle) * 2**-40, 1e-300) if math.isfinite(step) else 1.0
-        return _end(outside, middle, -1, step), _end(outside, middle, 1, step)
+        return _end(excess, middle, -1, step), _end(excess, middle, 1, step)
 
 
-def _end(outside: Callable[[float], bool], middle: float, sign: int, step: float) -> float:
-    """The first number outside, to one side; infinite where there is none."""
-    while not outside(middle + sign * step):
-        step *= 2
-        if step > 1e300:
+def _end(excess: Callable[[float], float], middle: float, sign: int, step: float) -> float:
+    """A number that is hardly outside, to one side; infinite where there is none.
+
+    Args:
+        excess: above 0 outside.
+        middle: a number inside.
+        sign: to which side.
+        step: about how far it is.
+    """
+    inner, low, outer = 0.0, excess(middle), step
+    while (high := excess(middle + sign * outer)) <= 0:
+        inner, low, outer = outer, high, 2 * outer
+        if outer > 1e300:
             return sign * math.inf
-    inner, outer = 0.0, step
-    for _ in range(_HALVINGS):
-        half = (inner + outer) / 2
-        if half in (inner, outer) or outer - inner <= _CLOSE * outer:
+    for turn in range(_TURNS):
+        if outer - inner <= _CLOSE * outer:
             break
-        inner, outer = (inner, half) if outside(middle + sign * half) else (half, outer)
+        # Where a line through both ends is 0, a little to either side; now and then the middle.
+        at = inner + (outer - inner) / 2
+        if turn % 3 != 2 and math.isfinite(low) and math.isfinite(high):
+            line = inner + low / (low - high) * (outer - inner)
+            aside = (1 if turn % 3 == 0 else -1) * 0.4 * _CLOSE * outer
+            at = min(max(line + aside, inner + _CLOSE * outer / 4), outer - _CLOSE * outer / 4)
+        if at in (inner, outer):
+            break
+        if (found := excess(middle + sign * at)) > 0:
+            outer, high = at, found
+        else:
+            inner, low = at, found
     return middle + sign * outer
 
 
@@ -526,7 +549,7 @@ def _place(streams: Sequence[tuple[StreamTerms, object]], terms: StreamTerms) ->
     return len(streams)
 
 
-def _sums(formulas: Sequence[Formula]) -> Iterable[Sum]:
+def _sums(formulas: Sequence[Formula]) -> Iterable[CellSum]:
     for one in formulas:
         yield from (each for each, _ in one.sums)
         for each, _ in one.quotients:
@@ -627,6 +650,53 @@ class _Noise:
         return (quantile * std + self._coarse * jump + rounding) * self._unit
 
 
-def weights_of(cells: Mapping[int, float], start: int, stop: int) -> tuple[Part, ...]:
+class StreamParts(NamedTuple):
+    """What formulas add up of one stream.
+
+    Attributes:
+        terms: of the stream.
+        cells: which of its cells.
+        ends: steps up to which they are totals.
+        weights: of these totals, shape ``(formulas, cells, ends)``.
+    """
+
+    terms: StreamTerms
+    cells: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    weights: NDArray[np.float64]
+
+
+def parts_of(formulas: Sequence[Formula]) -> tuple[list[StreamParts], NDArray[np.float64]]:
+    """What formulas add up, stream by stream, and by how much each is rounded besides.
+
+    Raises:
+        InvalidInput: a formula that is no sum of cells.
+    """
+    if not all(one.linear for one in formulas):
+        raise InvalidInput("a formula is no sum of cells: give sums and differences alone")
+    streams: list[tuple[StreamTerms, list[tuple[int, int, int, float]]]] = []
+    grain = np.zeros(len(formulas))
+    for number, formula in enumerate(formulas):
+        for one, weight in formula.sums:
+            grain[number] += abs(weight) * one.grain
+            if (place := _place(streams, one.terms)) == len(streams):
+                streams.append((one.terms, []))
+            for part in one.parts:
+                each = weight * part.weight
+                streams[place][1].append((number, part.cell, part.stop, each))
+                streams[place][1].append((number, part.cell, part.start, -each))
+    found = []
+    for terms, rows in streams:
+        rows = [row for row in rows if row[2]]  # nothing has happened after step 0
+        cells, ends = (np.unique([row[at] for row in rows]).astype(np.int64) for at in (1, 2))
+        weights = np.zeros((len(formulas), len(cells), len(ends)))
+        for number, cell, end, each in rows:
+            at = np.searchsorted(cells, cell), np.searchsorted(ends, end)
+            weights[number, *at] += each
+        found.append(StreamParts(terms, cells, ends, weights))
+    return found, grain
+
+
+def weights_of(cells: Mapping[int, float], start: int, stop: int) -> tuple[Term, ...]:
     """Parts of one window, from the weights of cells."""
-    return tuple(Part(weight, start, stop, cell) for cell, weight in cells.items() if weight)
+    return tuple(Term(weight, start, stop, cell) for cell, weight in cells.items() if weight)

@@ -103,8 +103,8 @@ def _guarantee_in_words(terms: StreamTerms, unit: str | None) -> str:
 def _attacker(terms: StreamTerms) -> str:
     guarantee = terms.guarantee
     chooses = (
-        "and every other row, and who chooses rows, and the step and cells in which neighbours "
-        "differ, by what was released before"
+        "and every other row, and who chooses rows, and the step and cells that distinguish "
+        "neighbours, after seeing earlier releases"
     )
     if is_once(terms) or isinstance(guarantee, ExpiringDP | ExpiringZCDP):
         chooses = "and every other row"
@@ -113,8 +113,8 @@ def _attacker(terms: StreamTerms) -> str:
         orders = "" if terms.strategy.causal else " (at whole orders of the divergences)"
     return (
         f"It holds against an attacker who knows all releases, the program and its parameters"
-        f" {chooses}{orders}, but not the key: the noise is computed by a keyed pseudo-random "
-        f"function (AES-256), so it is as safe as that function."
+        f" {chooses}{orders}. The attacker does not know the key: the noise is computed by a keyed "
+        f"pseudo-random function (AES-256), so it is as safe as that function."
     )
 
 
@@ -154,7 +154,7 @@ def _limits_in_words(terms: StreamTerms, unit: str | None, more: Sequence[str]) 
     parts = [
         "the parameters named here and all that was declared, which must not be chosen by the data",
         *more,
-        f"whoever stands for several units, of whom more is known than {_about(terms, called)}",
+        f"somebody who stands for several units: more can be learned than {_about(terms, called)}",
         "what other releases about the same people say",
         "anything at all from whoever holds the key, the state or the rows",
     ]

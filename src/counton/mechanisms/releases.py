@@ -97,7 +97,7 @@ def noise_in_words(stds: NDArray[np.float64]) -> str:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Release(_Terms):
+class StepRelease(_Terms):
     """One released step.
 
     Attributes:
@@ -112,7 +112,7 @@ class Release(_Terms):
     >>> counter = Counter(Binary(31), PureDP(epsilon=1), key=Key.generate(), name="visits")
     >>> release = counter.release(3)
     >>> release
-    Release(step=1, value=..., std=7.05...)
+    StepRelease(step=1, value=..., std=7.05...)
     >>> low, high = release.interval(level=0.95)
     >>> high - release.value, release.guarantee
     (15, PureDP(epsilon=1))
@@ -382,7 +382,7 @@ def _weighted_window(
 ) -> Window:
     """A window's sum over cells, each with a weight."""
     from counton.mechanisms.contrasts import weighted_sum
-    from counton.mechanisms.formulas import Part
+    from counton.mechanisms.formulas import Term
 
     chosen = _cell_numbers(terms, ... if cells is None else cells)
     given = [float(weight) for weight in np.asarray(weights, dtype=np.float64).ravel()]
@@ -393,7 +393,7 @@ def _weighted_window(
         )
     numbers = value.ravel()
     parts = [
-        Part(weight, start, stop, int(cell)) for weight, cell in zip(given, chosen, strict=True)
+        Term(weight, start, stop, int(cell)) for weight, cell in zip(given, chosen, strict=True)
     ]
     of = {int(cell): float(numbers[cell]) for cell in chosen}
     found = weighted_sum(terms, parts, lambda cell, end: of[cell] if end == stop else 0.0, level)

@@ -67,7 +67,7 @@ class Waiting:
         return leaving, after
 
 
-class Progress(NamedTuple):
+class StreamProgress(NamedTuple):
     """How far a stream has come: exact, hence secret.
 
     Attributes:
@@ -87,20 +87,22 @@ class Progress(NamedTuple):
         return self.sums + self.waiting.sum
 
     @classmethod
-    def start(cls, terms: StreamTerms) -> Progress:
+    def start(cls, terms: StreamTerms) -> StreamProgress:
         """Nothing released yet."""
         waiting = np.zeros((terms.strategy.delay, *terms.beginning), np.int64)
         shape = terms.beginning if terms.strategy.workload == "totals" else (0,)
         return cls(0, np.zeros(shape, np.int64), Waiting(waiting))
 
-    def wider(self, cells: int) -> Progress:
+    def wider(self, cells: int) -> StreamProgress:
         """The same with cells of which nothing was counted so far, after those there are."""
         sums = np.zeros(cells, np.int64)
         sums[: len(self.sums)] = self.sums
-        return Progress(self.step, sums, Waiting(np.zeros((0, cells), np.int64)))
+        return StreamProgress(self.step, sums, Waiting(np.zeros((0, cells), np.int64)))
 
 
-def check_totals(terms: StreamTerms, done: Progress, xs: Totals, *, one: bool) -> NDArray[np.int64]:
+def check_totals(
+    terms: StreamTerms, done: StreamProgress, xs: Totals, *, one: bool
+) -> NDArray[np.int64]:
     """Totals of the next steps as grid integers, shape ``(n, *shape)``; ``one``: of a single step.
 
     Raises:
@@ -129,7 +131,7 @@ def check_totals(terms: StreamTerms, done: Progress, xs: Totals, *, one: bool) -
 
 
 def _refuse_impossible(
-    terms: StreamTerms, done: Progress, totals: NDArray[np.int64], smallest: int, largest: int
+    terms: StreamTerms, done: StreamProgress, totals: NDArray[np.int64], smallest: int, largest: int
 ) -> None:
     """Raise for totals that no units add up to: negative counts, sums on the wrong side of 0."""
     unit = terms.contribution
@@ -151,7 +153,7 @@ def _refuse_impossible(
 
 
 def _refuse_overflow(
-    terms: StreamTerms, done: Progress, totals: NDArray[np.int64], largest: int
+    terms: StreamTerms, done: StreamProgress, totals: NDArray[np.int64], largest: int
 ) -> None:
     """Raise if any running sum, also in the middle of the batch, leaves the exact range.
 
@@ -160,8 +162,8 @@ def _refuse_overflow(
     if terms.strategy.workload == "windows":
         if largest > terms.largest_sum:
             raise SumOverflow(
-                f"an input of {largest:,} grid cells is beyond {terms.largest_sum:,}, up to which "
-                f"releases are exact: coarsen the resolution or count in larger units"
+                f"an input of {largest:,} grid cells is beyond {terms.largest_sum:,}, the largest "
+                f"that is released exactly: coarsen the resolution or count in larger units"
             )
         return
     if _largest(done.taken) + largest * len(totals) <= terms.largest_sum:
@@ -175,7 +177,7 @@ def _refuse_overflow(
         place = int(np.argwhere(wrong)[0][0])
         raise SumOverflow(
             f"running total {running[wrong][0]:.6g} at step {done.step + 1 + place} is beyond "
-            f"{terms.largest_sum:,} grid cells, up to which sums are exact: coarsen the "
+            f"{terms.largest_sum:,} grid cells, the largest exact sum: coarsen the "
             f"resolution or split the stream"
         )
 
@@ -194,13 +196,13 @@ class Checkpoint(NamedTuple):
     sums: NDArray[np.int64]
     waiting: NDArray[np.int64]
 
-    def progress(self, terms: StreamTerms) -> Progress:
+    def progress(self, terms: StreamTerms) -> StreamProgress:
         """How far the stream was.
 
         Raises:
             StateError: steps or sums which a stream of these terms never reaches.
         """
-        start = Progress.start(terms)
+        start = StreamProgress.start(terms)
         horizon = terms.strategy.longest
         if (
             type(self.step) is not int
@@ -218,7 +220,7 @@ class Checkpoint(NamedTuple):
         waiting = self.waiting.reshape(start.waiting.totals.shape)
         if terms.counters is not None:
             return start.wider(self.sums.size)._replace(step=self.step, sums=self.sums)
-        return Progress(self.step, self.sums.reshape(start.sums.shape), Waiting(waiting))
+        return StreamProgress(self.step, self.sums.reshape(start.sums.shape), Waiting(waiting))
 
 
 def _within(numbers: NDArray[np.int64], most: int) -> bool:
@@ -282,7 +284,7 @@ def read_state(saved: bytes, form: str, source: str) -> dict[str, Any]:
     return fields
 
 
-def write_checkpoint(terms: str, key_fingerprint: str, done: Progress) -> bytes:
+def write_checkpoint(terms: str, key_fingerprint: str, done: StreamProgress) -> bytes:
     """A state as text, from its terms as JSON with sorted names."""
     # What `write_state` writes; the terms, which are most of it, are written once for all steps.
     body = (

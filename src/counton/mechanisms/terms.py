@@ -80,6 +80,11 @@ class StreamTerms:
     def __post_init__(self) -> None:
         check_name(self.name)
 
+    def may_share_noise(self, other: StreamTerms) -> bool:
+        """Whether another release may be of the same stream: all of it, or a part of a report."""
+        mine = self.name, self.guarantee, self.strategy
+        return mine == (other.name, other.guarantee, other.strategy)
+
     @property
     def format(self) -> int:
         """2 where noise was once calibrated to a step that is chosen beforehand, else 1.

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from counton.errors import NoiseAddressError
 from counton.laws import Law
 from counton.noise.blocks import COLUMNS_LIMIT, ROWS_LIMIT, BlockSource, Tile
-from counton.noise.samplers import SPAN, Sampler, sampler_for
+from counton.noise.samplers import SPAN, TileSampler, sampler_for
 
 
 class NoiseField:
@@ -44,7 +44,7 @@ class NoiseField:
         self.shape = shape
         self._size = math.prod(shape)
         self._first = 0
-        self._samplers: dict[int, Sampler] = {}
+        self._samplers: dict[int, TileSampler] = {}
 
     def part(self, first: int, cells: int) -> NoiseField:
         """The noise of some consecutive coordinates of every node alone: shape ``(cells,)``.

@@ -353,7 +353,7 @@ _BLOCKS_PER_SIGMA = 64
 SPAN = 2**16
 
 
-class Sampler(ABC):
+class TileSampler(ABC):
     """Fills tiles with exact draws of one law."""
 
     @abstractmethod
@@ -361,7 +361,7 @@ class Sampler(ABC):
         """Write the tile's samples to ``out``, int64, shape ``(rows, columns)``."""
 
 
-class LaplaceSampler(Sampler):
+class LaplaceSampler(TileSampler):
     """Discrete Laplace: a signed top part, then independent digits of the geometric magnitude."""
 
     def __init__(self, law: DiscreteLaplace, guard_bits: int = 0) -> None:
@@ -377,7 +377,7 @@ class LaplaceSampler(Sampler):
             self._digits.append((width, InverseTable(digit, guard_bits)))
 
     def fill(self, source: BlockSource, level: int, tile: Tile, out: NDArray[np.int64]) -> None:
-        """See `Sampler.fill`."""
+        """See `TileSampler.fill`."""
         self._top.draw(source, Address(_MAIN, level), tile, out)
         if not self._digits:
             return
@@ -390,18 +390,18 @@ class LaplaceSampler(Sampler):
             out |= digit
 
 
-class GaussianTableSampler(Sampler):
+class GaussianTableSampler(TileSampler):
     """Discrete Gaussian of moderate spread: one table, no rejection."""
 
     def __init__(self, law: DiscreteGaussian, guard_bits: int = 0) -> None:
         self._table = InverseTable(GaussianBlocks(law.sigma_squared, 0), guard_bits)
 
     def fill(self, source: BlockSource, level: int, tile: Tile, out: NDArray[np.int64]) -> None:
-        """See `Sampler.fill`."""
+        """See `TileSampler.fill`."""
         self._table.draw(source, Address(_MAIN, level), tile, out)
 
 
-class GaussianBlockSampler(Sampler):
+class GaussianBlockSampler(TileSampler):
     """Discrete Gaussian of large spread: a block, a uniform place in it, accepted exactly.
 
     Blocks are 1/64 to 1/128 of sigma wide, so more than 99% of the proposals are accepted, nearly
@@ -432,7 +432,7 @@ class GaussianBlockSampler(Sampler):
         return max(int(math.exp(-exponent) * 65_536 * (1 - 2.0**-40)) - 1, 0)
 
     def fill(self, source: BlockSource, level: int, tile: Tile, out: NDArray[np.int64]) -> None:
-        """See `Sampler.fill`."""
+        """See `TileSampler.fill`."""
         self._table.draw(source, Address(_MAIN, level), tile, out)
         sure = self._sure.take(out + self._reach, mode="clip")
         sixteen = source.words_of_tile(Address(_ACCEPT, level), tile, "<u2")
@@ -509,7 +509,7 @@ class GaussianBlockSampler(Sampler):
 
 
 @lru_cache(maxsize=256)
-def sampler_for(law: Law) -> Sampler:
+def sampler_for(law: Law) -> TileSampler:
     """The one sampler of a law (tables are shared between streams)."""
     if isinstance(law, DiscreteLaplace):
         return LaplaceSampler(law)

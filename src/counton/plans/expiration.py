@@ -265,8 +265,7 @@ def plan_expiration(
     if targets is None and (age is None or (rmse is None and largest_error is None)):
         raise InvalidInput(
             "nothing to plan for: give expire, such as {24: 1, 8760: 3} (largest loss by "
-            "age in steps), or an error (rmse or largest_error) and the age at which the loss "
-            "should be small"
+            "age in steps), or an error (rmse or largest_error) and the age for a small loss"
         )
     oldest = checked_age(age) if targets is None else max(losses)
     steps = max(oldest, _SHORTEST_AVERAGE) if steps is None else check_integer("steps", steps, 1)

@@ -194,7 +194,7 @@ class Plan:
         choices: best first.
         notes: what was left out, and why.
         restated: of a statistic, whose errors are not those of a cell; None of counts.
-        around: where there is no last step, errors are those of the first so many.
+        around: where there is no last step, how many first steps the errors are of.
         reached: half-widths for which the guarantee was found; None where it was stated.
 
     >>> from counton import PureDP, plan
@@ -709,8 +709,8 @@ def _look_ahead(asked: _Question, norm: Norm) -> Iterable[StreamStrategy]:
 def _square_root(asked: _Question, norm: Norm) -> Iterable[StreamStrategy]:
     if norm == 1 and asked.horizon > _LONG_SERIES:
         raise InvalidInput(
-            f"with Laplace noise, of which it needs many times what a tree does, it is not weighed "
-            f"beyond {_LONG_SERIES:,} steps"
+            f"with Laplace noise it is not weighed beyond {_LONG_SERIES:,} steps: it needs many "
+            f"times the noise of a tree"
         )
     return [known.SqrtToeplitz(asked.horizon)]
 

@@ -71,7 +71,7 @@ def plot_statistic(
         by: by what groups are told apart, in words; None: there are none.
         of: the column whose values are meant.
         counted: what cells count, in words.
-        over: what came in so many steps is shown; None: in all so far.
+        over: how many steps are shown together; None: all so far.
         foot: below the chart: where numbers come from, and what is protected.
         width: in inches.
 

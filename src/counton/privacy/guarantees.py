@@ -64,7 +64,7 @@ class Guarantee(ABC):
         >>> ZCDP(0.5).meaning_for("visit")[:40]
         'one visit more or less changes what is r'
         >>> PureDP(1).meaning_for("letter", "replace")[:48]
-        'one letter replaced by another changes the proba'
+        'one letter replaced by another makes no output m'
         """
 
 
@@ -148,8 +148,8 @@ class PureDP(Guarantee):
     def meaning_for(self, unit: str, relation: Relation = "add_remove") -> str:
         """What epsilon bounds, in words."""
         return (
-            f"{change(unit, relation)} changes the probability of any output by at most a factor "
-            f"of {_exp(self.epsilon)}"
+            f"{change(unit, relation)} makes no output more than {_exp(self.epsilon)} times as "
+            f"likely or as unlikely"
         )
 
 
@@ -190,8 +190,8 @@ class ApproxDP(Guarantee):
     def meaning_for(self, unit: str, relation: Relation = "add_remove") -> str:
         """What epsilon and delta bound, in words."""
         return (
-            f"{change(unit, relation)} changes the probability of any output by at most a factor "
-            f"of {_exp(self.epsilon)}, plus {_short(self.delta)}"
+            f"{change(unit, relation)} makes no output more than {_exp(self.epsilon)} times as "
+            f"likely or as unlikely, plus a probability of {_short(self.delta)}"
         )
 
 

@@ -398,8 +398,8 @@ class Ledger:
     def _account(self, unit: str | None) -> _Account | None:
         if unit is None and len(self._accounts) > 1:
             raise InvalidInput(
-                f"this ledger counts {' and '.join(map(repr, self._accounts))} apart; say for "
-                f"which: {field('unit')}={next(iter(self._accounts))!r}"
+                f"this ledger has separate totals for {' and '.join(map(repr, self._accounts))}; "
+                f"name one: {field('unit')}={next(iter(self._accounts))!r}"
             )
         if unit is None:
             return next(iter(self._accounts.values()), None)

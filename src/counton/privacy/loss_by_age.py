@@ -398,7 +398,7 @@ class QuadraticCosts:
         return value
 
 
-class _Ends(NamedTuple):
+class _EndCosts(NamedTuple):
     """Costs of the intervals at both ends of the window; one position a column."""
 
     left: Costs
@@ -457,9 +457,9 @@ def worst_cost(kind: CostKind, length: int, highest: int) -> float:
     window = _Window(length, highest)
     bounds = _bounds(kind, window)
     best = 0.0
-    alive: dict[int, _Ends] = {0: _Ends(leaf, leaf)}
+    alive: dict[int, _EndCosts] = {0: _EndCosts(leaf, leaf)}
     for level in range(window.top + 1):
-        following: dict[int, list[_Ends]] = {0: [], 1: []}
+        following: dict[int, list[_EndCosts]] = {0: [], 1: []}
         for carry, ends in alive.items():
             best = max(best, _largest_cost(kind, window, level, carry, ends))
         for carry, ends in alive.items():
@@ -469,7 +469,7 @@ def worst_cost(kind: CostKind, length: int, highest: int) -> float:
             for step in window.steps(level, carry) if kept.left.shape[1] else ():
                 following[step.carry].append(_climb(kind, level, step, kept))
         alive = {
-            carry: _Ends(*(np.concatenate(sides, axis=1) for sides in zip(*parts, strict=True)))
+            carry: _EndCosts(*(np.concatenate(sides, axis=1) for sides in zip(*parts, strict=True)))
             for carry, parts in following.items()
             if parts
         }
@@ -499,16 +499,18 @@ def _subtree(kind: CostKind, level: int, number: int, first: int, last: int) -> 
     return kind.up(left + right, level)
 
 
-def _climb(kind: CostKind, level: int, step: _Step, ends: _Ends) -> _Ends:
+def _climb(kind: CostKind, level: int, step: _Step, ends: _EndCosts) -> _EndCosts:
     """Both ends one level up, with the siblings they meet."""
     left = ends.left + kind.uniform(level, ones=step.left_bit == 0)
     right = ends.right
     if step.right_bit:  # else its sibling is not released yet: any label, at no cost
         right = right + kind.uniform(level, ones=True)
-    return _Ends(kind.up(left, level + 1), kind.up(right, level + 1))
+    return _EndCosts(kind.up(left, level + 1), kind.up(right, level + 1))
 
 
-def _largest_cost(kind: CostKind, window: _Window, level: int, carry: int, ends: _Ends) -> float:
+def _largest_cost(
+    kind: CostKind, window: _Window, level: int, carry: int, ends: _EndCosts
+) -> float:
     """Largest cost if the left end's tree ends at this level, or at the next where ends meet."""
     right = _to_root(kind, window, level, carry, ends.right)
     largest = np.max(kind.at_zero(ends.left) + right)
@@ -536,27 +538,27 @@ def _to_root(
 
 
 def _promising(
-    kind: CostKind, bound: NDArray[np.float64] | None, ends: _Ends, best: float
-) -> _Ends:
+    kind: CostKind, bound: NDArray[np.float64] | None, ends: _EndCosts, best: float
+) -> _EndCosts:
     """The positions which some continuation might still bring above ``best``."""
     if bound is None:
-        return _Ends(ends.left[:, :0], ends.right[:, :0])
+        return _EndCosts(ends.left[:, :0], ends.right[:, :0])
     left, right = kind.at_labels(ends.left), kind.at_labels(ends.right)
     highest = np.full(left.shape[1], np.inf)
     for i, j in itertools.product(range(len(left)), repeat=2):
         np.minimum(highest, left[i] + right[j] + bound[i, j], out=highest)
     keep = highest > best * (1 + 1e-13)
-    return _Ends(ends.left[:, keep], ends.right[:, keep])
+    return _EndCosts(ends.left[:, keep], ends.right[:, keep])
 
 
-def _on_a_grid(kind: CostKind, ends: _Ends, best: float) -> _Ends:
+def _on_a_grid(kind: CostKind, ends: _EndCosts, best: float) -> _EndCosts:
     """Positions whose costs are the same once rounded up count as one."""
     grid = _GRID * 2.0 ** math.frexp(best)[1]  # a power of two keeps sums exact
     while True:
         left, right = kind.rounded_up(ends.left, grid), kind.rounded_up(ends.right, grid)
         both = np.unique(np.concatenate([left, right]), axis=1)
         if both.shape[1] <= _MOST_POSITIONS:
-            return _Ends(both[: len(left)], both[len(left) :])
+            return _EndCosts(both[: len(left)], both[len(left) :])
         grid *= 4
 
 

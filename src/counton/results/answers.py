@@ -73,7 +73,7 @@ class Answers:
     def readings(
         self, start: int = 1, stop: int | None = None, read_as: Statistic | None = None
     ) -> Readings:
-        """See `counton.results.readings.Source`."""
+        """See `counton.results.readings.ReadingSource`."""
         steps = range(start, self.step + 1 if stop is None else stop)
         machine: Any = self
         return Readings(self.statistic if read_as is None else read_as, steps, None, machine)

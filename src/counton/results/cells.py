@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from counton.mechanisms.contrasts import Answer
-    from counton.mechanisms.formulas import Formula, Part
+    from counton.mechanisms.formulas import Formula, Term
     from counton.plots import Curves
     from counton.windows import Windows
 
@@ -121,7 +121,7 @@ class ReleasedCells(Release):
         )
 
     @property
-    def groups(self) -> tuple[str, ...]:
+    def groups(self) -> Sequence[str]:
         """Names of the groups, in the order of their numbers."""
         if self.since is not None and self.chosen is None:
             return tuple(self.since)
@@ -302,7 +302,21 @@ class ReleasedCells(Release):
             group = self.groups[column if place is None else place]
             raise InvalidInput(
                 f"step {int(steps[row]):,} of {group!r} is not among the rows that were read: give "
-                f"a file that has it"
+                f"a file that has it{self._unshown}"
+            )
+
+    @property
+    def _unshown(self) -> str:
+        """Why a row may not be there, for messages."""
+        above = self.definition.above
+        return "" if above is None else f" ({above})"
+
+    def _refuse_chosen(self, what: str) -> None:
+        """Refuse what holds for groups that were chosen beforehand, or for all of them."""
+        if self.definition.above is not None:
+            raise InvalidInput(
+                f"{what} is of groups that were not chosen by their size, and here "
+                f"{self.definition.above}: take a table of all groups, or of some by name"
             )
 
     @cached_property
@@ -324,7 +338,12 @@ class ReleasedCells(Release):
         return summed(self.terms, self._parts(one, steps), self._after)
 
     def whole(self, steps: Steps = None, of: str | None = None) -> Formula:
-        """See `Release.whole`: all declared groups."""
+        """See `Release.whole`: all declared groups.
+
+        Raises:
+            InvalidInput: those are shown that are large enough.
+        """
+        self._refuse_chosen("a sum of all groups")
         return self.asked(self.definition.groups, steps, of)
 
     def at(self, level: float) -> ReleasedCells:
@@ -339,10 +358,11 @@ class ReleasedCells(Release):
         Groups have independent noise, so each is to hold with ``level ** (1 / groups)``.
 
         Raises:
-            InvalidInput: groups that nobody declared, which are chosen by their size.
+            InvalidInput: groups that nobody declared, or that are shown for their size.
         """
         from counton.mechanisms.bands import narrower
 
+        self._refuse_chosen("a band")
         if self.since is not None:
             raise InvalidInput(
                 "groups that nobody declared are shown because they are large, and a band holds "
@@ -410,7 +430,7 @@ class ReleasedCells(Release):
         >>> found = release(
         ...     "count", visits, time="time", every="1d", start="2024-03-01", steps=365,
         ...     until="newest", guarantee=PureDP(1), state=folder.name + "/visits.db",
-        ... ).released()
+        ... )
         >>> one, other = found.simulate([[300], [500], [200]], 2)
         >>> one.terms.name, one.table().height, other.totals.values.shape
         ('SIMULATED events', 3, (3, 1))
@@ -420,6 +440,7 @@ class ReleasedCells(Release):
 
         if self.since is not None:
             self._cannot("simulations of groups that nobody declared")
+        self._refuse_chosen("a simulation")
         if numbers is None:
             own = np.asarray(self.own.estimates, np.float64)
             exact = own
@@ -437,14 +458,23 @@ class ReleasedCells(Release):
             found.append(replace(made, chosen=self.chosen))
         return found
 
+    def changes(self, steps: Steps, other_steps: Steps, *, of: str | None = None) -> pl.DataFrame:
+        """See `Release.changes`.
+
+        Raises:
+            InvalidInput: also where groups are shown because they are large.
+        """
+        self._refuse_chosen("the largest change")
+        return super().changes(steps, other_steps, of=of)
+
     @property
     def parts_of_whole(self) -> bool:
         """See `Release.parts_of_whole`: counts are."""
         return self.terms.contribution.resolution is None
 
-    def _parts(self, asked: Groups, steps: Steps) -> list[Part]:
+    def _parts(self, asked: Groups, steps: Steps) -> list[Term]:
         """What is added up, in cells of the stream."""
-        from counton.mechanisms.formulas import Part
+        from counton.mechanisms.formulas import Term
 
         if self.since is not None:
             raise InvalidInput(
@@ -458,11 +488,11 @@ class ReleasedCells(Release):
             wrong = next((group for group in given if group not in self.definition.groups), None)
             raise InvalidInput(
                 f"{field('groups')} names {wrong!r}, which is not among the groups; choose from "
-                f"{some_of(self.definition.groups)}"
+                f"{some_of(self.definition.groups)}{self._unshown}"
             )
         start, stop = self.ends(steps)
         place = {group: cell for cell, group in enumerate(self.definition.groups)}
-        return [Part(float(weight), start, stop, place[group]) for group, weight in given.items()]
+        return [Term(float(weight), start, stop, place[group]) for group, weight in given.items()]
 
     def _after(self, cell: int, step: int) -> float:
         """The released total of a cell after a step, in this stream."""
@@ -639,6 +669,7 @@ class ReleasedCells(Release):
             times_in_words,
         )
 
+        self.check_released()
         definition, part, wide = self.definition, self.largest(MOST_GROUPS + 1), check_width(width)
         grouped = groups_in_words(definition)
         by = f", by {grouped}" if grouped else ""
@@ -672,8 +703,19 @@ class ReleasedCells(Release):
 
     def screen(self) -> Screen:
         """See `Release.screen`: the largest groups, in the order in which they are declared."""
+        self.check_released()
         heading = self._heading()
-        noise = [("noise", f"standard deviation {self._noise_in_words()}")]
+        noise = [
+            ("noise", f"standard deviation {self._noise_in_words()}"),
+            (
+                "",
+                "each estimate is the true number plus random noise, so a small one can be below 0",
+            ),
+            (
+                "intervals",
+                f"each by itself holds the true number with probability {100 * self.level:g}%",
+            ),
+        ]
         if not self.groups:
             return Screen(noise, heading, notes=["no group is large enough to be shown yet"])
         smaller = len(self.groups) - MOST

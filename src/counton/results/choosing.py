@@ -19,9 +19,9 @@ def steps_between(given: str | range | None, last: int, windows: Windows | None 
     """The steps asked for, all of them released.
 
     Args:
-        given: ``"25:48"`` for the steps 25 to 48, both included, ``"25:"`` or ``":48"``; by the
-            times of their windows ``"2024-03-18:2024-03-24"``, both days included, or one day; a
-            range; None for all.
+        given: ``"25:48"`` for the steps 25 to 48, both included, ``"25:"``, ``":48"`` or ``"25"``;
+            by the times of their windows ``"2024-03-18:2024-03-24"``, both days included, or one
+            day; a range; None for all.
         last: the last step that is released.
         windows: of the stream; None where steps have no times.
 
@@ -46,15 +46,16 @@ def steps_between(given: str | range | None, last: int, windows: Windows | None 
             return _steps_of(
                 windows, range(1, last + 1), times, f"the times of {field('steps', given)}"
             )
-        found = re.fullmatch(r"\s*(\d*)\s*:\s*(\d*)\s*", str(given))
-        wrong = found is None or not (found[1] or found[2])
+        found = re.fullmatch(r"\s*(\d*)\s*(:?)\s*(\d*)\s*", str(given))
+        wrong = found is None or not (found[1] or found[3])
         if found is not None:
-            first, end = int(found[1] or 1), int(found[2] or last)
+            first = int(found[1] or 1)
+            end = int(found[3] or last) if found[2] else first
     if wrong:
         dates = "" if windows is None else ", or days, as in 2024-03-18:2024-03-24"
         raise InvalidInput(
-            f"{field('steps', given)} is not FIRST:LAST; write 25:48 for the steps 25 to 48, both "
-            f"included, 25: or :48{dates}"
+            f"{field('steps', given)} names no steps; write 25:48 for the steps 25 to 48, both "
+            f"included, 25: or :48, or 25 for one step{dates}"
         )
     if not 1 <= first <= end <= last:
         raise InvalidInput(

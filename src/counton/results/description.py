@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, field
+from counton.groups import GroupNames
 from counton.laws import Bounded, Law, law_from_dict, law_to_dict
 from counton.mechanisms import StreamTerms
 from counton.mechanisms.discovery import Discovery
@@ -45,8 +46,8 @@ class People(NamedTuple):
     """Whose events they are and how many of them count: what is protected is a user.
 
     Attributes:
-        most: at most so many events of a user count; with ``per`` in each period, with ``first`` in
-            as many groups, one in each.
+        most: how many events of a user count at most; with ``per`` in each period, with ``first``
+            in as many groups, one in each.
         per: length of a period, as of a window; None: the whole stream is one.
         distinct: at most one event of a user counts in each window and group.
         first: at most one event of a user counts in each group, for ever.
@@ -64,11 +65,13 @@ class People(NamedTuple):
         """What one protected unit is called: the user, or the user's period."""
         return user if self.per is None else f"{user}'s {PERIODS.get(self.per, self.per)}"
 
-    def bounding(self, row: Contribution) -> Contribution:
+    def bounding(self, row: Contribution, norms: tuple[int, int] | None = None) -> Contribution:
         """What all rows of one unit change that count.
 
         Args:
             row: what one of them changes.
+            norms: what all of them together change, where that is not as many times as much: l1,
+                and the square of l2.
 
         >>> print(People(3).bounding(Contribution.add_remove(unit="visitor")))
         one visitor added or removed, with at most 3 events counted, each by at most 1, in any cells
@@ -78,10 +81,34 @@ class People(NamedTuple):
         if row.pattern is None:
             return Contribution.events(self.most, once=once, bounds=row, unit=row.unit)
         assert isinstance(row.pattern, Bounded)
-        norms = Bounded(self.most * row.pattern.l1, self.most**2 * row.pattern.l2_squared)
+        l1, l2_squared = norms or (
+            self.most * row.pattern.l1,
+            self.most**2 * row.pattern.l2_squared,
+        )
         rows = f"up to {self.most:,} rows count, each a row" if self.most > 1 else "one row counts,"
         words = f"of whom {rows} {row.words}"
-        return Contribution.patterned(norms, words, unit=row.unit)
+        return Contribution.patterned(Bounded(l1, l2_squared), words, unit=row.unit)
+
+
+class Threshold(NamedTuple):
+    """Which rows of a release are shown: those that are large enough.
+
+    Attributes:
+        value: that a number has to be above.
+        of: which number of a row: its estimate, or the lower end of its interval.
+        declared: how many groups there are, shown or not.
+
+    >>> print(Threshold(100.0, "lower", 10**6))
+    rows are left out whose lower end is not above 100
+    """
+
+    value: float
+    of: Literal["estimate", "lower"]
+    declared: int
+
+    def __str__(self) -> str:
+        number = "estimate" if self.of == "estimate" else "lower end"
+        return f"rows are left out whose {number} is not above {self.value:,.15g}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,6 +130,7 @@ class Description:
         release: whether totals so far, the windows' own counts, or both are published.
         metric: by which error the strategy was chosen.
         discovery: how groups are found where none is declared; then ``domain`` is empty.
+        above: which rows are shown, where it is not all; then ``domain`` has the groups of these.
 
     >>> from counton.mechanisms import Counter
     >>> from counton import Key, PureDP
@@ -121,7 +149,7 @@ class Description:
     by: str | None
     value: str | None
     cut: Windows | None
-    domain: tuple[str, ...] | None
+    domain: GroupNames | None
     unit: str
     guarantee: Guarantee
     contribution: Contribution
@@ -132,6 +160,7 @@ class Description:
     discovery: Discovery | None = None
     once: bool = False
     simulated: bool = False
+    above: Threshold | None = None
 
     @property
     def windows(self) -> Windows:
@@ -204,9 +233,14 @@ class Description:
         return self.by is not None and "," in self.by
 
     @property
-    def groups(self) -> tuple[str, ...]:
+    def groups(self) -> GroupNames:
         """Names of the cells of one step that are shown."""
-        return ("all",) if self.domain is None else self.domain
+        return GroupNames(["all"]) if self.domain is None else self.domain
+
+    @property
+    def declares(self) -> int:
+        """How many groups are declared, shown or not."""
+        return len(self.domain or ()) if self.above is None else self.above.declared
 
     @property
     def subject(self) -> str:
@@ -223,7 +257,7 @@ class Description:
         if not self.people.first:
             return "number of events"
         users, most = f"number of distinct {plural(self.unit)}", self.people.most
-        if self.by is None or 0 < len(self.domain or ()) <= most:
+        if self.by is None or 0 < self.declares <= most:
             return users
         first = "first group" if most == 1 else f"first {most:,} groups"
         return f"{users} (each in the {first} alone)"
@@ -243,6 +277,7 @@ class Description:
             "discovery": None if self.discovery is None else self.discovery._asdict(),
             **({"once": True} if self.once else {}),
             **({"simulated": True} if self.simulated else {}),
+            **({} if self.above is None else {"above": self.above._asdict()}),
         }
 
     @classmethod
@@ -256,7 +291,7 @@ class Description:
             by=public["by"],
             value=public["value"],
             cut=None if windows is None else windows_from_dict(windows),
-            domain=None if groups is None else tuple(groups),
+            domain=None if groups is None else GroupNames(groups),
             unit=public["unit"],
             guarantee=terms.guarantee,
             contribution=terms.contribution,
@@ -267,6 +302,7 @@ class Description:
             discovery=None if found is None else Discovery(**found),
             once=public.get("once", False),
             simulated=public.get("simulated", False),
+            above=Threshold(**public["above"]) if "above" in public else None,
         )
 
 

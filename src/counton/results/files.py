@@ -35,8 +35,8 @@ from counton.results.packing import MOST_CELLS, unpacked
 from counton.results.readings import (
     NUMBERS,
     FromCells,
+    ReadingSource,
     ReleasedReadings,
-    Source,
     labels_of,
     rows_among,
 )
@@ -226,6 +226,9 @@ def read(
     described = newest.described
     for one in files:
         _refuse_others(one, newest)
+    if "above" in described:  # of each file the groups that it shows
+        named = dict.fromkeys(name for one in files for name in one.described["groups"])
+        described = {**described, "groups": list(named)}
     terms = StreamTerms.from_dict(described["terms"])
     definition = Description.of(terms, described)
     level = check_level(described["level"] if level is None else level)
@@ -487,7 +490,7 @@ def _facts(path: Path, kind: str | None) -> dict[str, Any] | None:
 
 def _refuse_others(one: _File, newest: _File) -> None:
     """Files of one release may differ in the steps that they reach to, and in nothing else."""
-    for name in ("terms", "what", "windows", "once", "release", "shown", "unit"):
+    for name in ("terms", "what", "windows", "once", "release", "shown", "unit", "above"):
         if one.described.get(name) != newest.described.get(name):
             raise InvalidInput(
                 f"{one.label!r} and {newest.label!r} are not of one stream: their {name} differ; "
@@ -697,7 +700,7 @@ def _readings(
     shown, statistic = Shown.from_dict(described["shown"]), definition.statistic
     if not any(one.rows.height for one in files):
         raise InvalidInput(f"{field('source', files[0].label)} has no rows: nothing was released")
-    kept: Source
+    kept: ReadingSource
     if statistic.on_demand:
         kept = _answers(terms, statistic, shown, files)
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol
@@ -22,7 +22,7 @@ class Pictured(Protocol):
     """What a notebook asks of a release: see `counton.results.release.Release`."""
 
     @property
-    def groups(self) -> tuple[str, ...]:
+    def groups(self) -> Sequence[str]:
         """Their names."""
 
     @property

@@ -75,7 +75,7 @@ class ReleasedRanking(Release):
         return cls(*own, released, k, room)
 
     @property
-    def groups(self) -> tuple[str, ...]:
+    def groups(self) -> Sequence[str]:
         """See `Release.groups`: those that are ranked."""
         return self.released.groups
 
@@ -116,7 +116,7 @@ class ReleasedRanking(Release):
         for step in released.shown_steps:
             there = np.flatnonzero(since <= step)
             values = released.own.estimates[step - 1, there]
-            names = [groups[place] for place in there]
+            names = [groups[int(place)] for place in there]
             best = ranked(names, values, float(half[step - 1]), self.k, level=level)
             std = float(released.own.std[step - 1])
             sure = best.sure & (best.lower - float(half[step - 1]) >= hidden[step - 1])
@@ -139,7 +139,7 @@ class ReleasedRanking(Release):
 
     def last_rows(self, most: int | None = None) -> pl.DataFrame:
         """See `Release.last_rows`."""
-        last = self._table.filter(self._table["step"] == self.steps[-1])
+        last = self._table.filter(self._table["step"] == self.steps.stop - 1)
         return last if most is None else last.head(most)
 
     def noted(self, note: str) -> ReleasedRanking:
@@ -157,6 +157,7 @@ class ReleasedRanking(Release):
 
     def screen(self) -> Screen:
         """See `Release.screen`."""
+        self.check_released()
         after, rows = self.steps[-1], self.last_rows()
         std = float(self.terms.std(range(after, after + 1))[0])
         words = [("noise", f"standard deviation up to {figures(std)} at step {after:,}")]
@@ -176,6 +177,7 @@ class ReleasedRanking(Release):
         width: float | None = None,
     ) -> dict[str, Figure]:
         """See `Release.figures`."""
+        self.check_released()
         ranking: Any = statistic_named(self.definition.what)
         look = Look(title, axis, source, width)
         statistic = ranking(list(self.groups), self.k)

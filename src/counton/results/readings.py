@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from counton.columns import WHEN
 from counton.errors import InvalidInput, field
 from counton.exact import figures, quantity
+from counton.groups import GroupNames
 from counton.mechanisms import Releases, StreamTerms
 from counton.mechanisms.intervals import check_level, window_halfwidths
 from counton.privacy.guarantees import plural
@@ -47,7 +48,7 @@ NUMBERS = (
 _DRAWN = 500
 
 
-class Source(Protocol):
+class ReadingSource(Protocol):
     """Where readings come from: a stream, a reader of one, or a file."""
 
     @property
@@ -77,7 +78,7 @@ class FromCells:
     def readings(
         self, start: int = 1, stop: int | None = None, read_as: Statistic | None = None
     ) -> Readings:
-        """See `counton.results.readings.Source`."""
+        """See `counton.results.readings.ReadingSource`."""
         steps = range(start, self.step + 1 if stop is None else stop)
         values = self._values[steps.start - 1 : steps.stop - 1]
         statistic = self._statistic if read_as is None else read_as
@@ -127,7 +128,7 @@ class ReleasedReadings(Release):
     definition: Description
     terms: StreamTerms
     steps: range
-    source: Source
+    source: ReadingSource
     level: float
     first: int = 1
     shown: Shown = EVERYTHING
@@ -138,7 +139,7 @@ class ReleasedReadings(Release):
     @classmethod
     def read(
         cls,
-        stream: Source,
+        stream: ReadingSource,
         definition: Description,
         level: float,
         shown: Shown | None = None,
@@ -153,7 +154,7 @@ class ReleasedReadings(Release):
         return cls(definition, stream.terms, steps, stream, level, shown=shown)
 
     @property
-    def groups(self) -> tuple[str, ...]:
+    def groups(self) -> Sequence[str]:
         """See `Release.groups`: those of the statistic, if it is of groups."""
         return (self.definition.domain or ()) if self.chosen is None else self.chosen
 
@@ -186,17 +187,27 @@ class ReleasedReadings(Release):
         if not self.statistic.inner.statistics:
             return super().part(name)
         report: Report = cast("Report", self.statistic.inner)
-        one, groups = report.statistic(name), self.definition.domain
+        groups = self.definition.domain
+        member = report.statistic(name)
+        one: Statistic = member
         measured = report.followed.get(name, name)
         terms = report.terms_of(measured, self.terms, () if groups is None else (len(groups),))
         own = one.by_groups(groups) if groups is not None and measured == name else None
         statistic = own or (one if groups is None else Grouped(one, groups))
-        columns = report.columns[name]
+        by, columns = self.definition.by, report.columns[name]
+        if isinstance(one, Grouped) or one.declares is not None:  # groups of its own
+            groups = GroupNames(one.groups if isinstance(one, Grouped) else one.declares or ())
+            by, columns = columns[0], columns[1:]
+            one = one.inner
+        people = self.definition.people
         definition = replace(
             self.definition,
             what=one.keyword or type(one).__name__,
-            statistic=statistic,
+            statistic=one if one.additive and measured == name else statistic,
+            by=by,
+            domain=groups,
             value=columns[0] if len(columns) == 1 else None,
+            people=people._replace(first=True) if people and member.once_each else people,
         )
         if one.additive and measured == name:
             releases = self._readings.releases
@@ -216,8 +227,10 @@ class ReleasedReadings(Release):
 
             rows = self.table()
             return replace(self, source=Answers(self.terms, self.statistic, self.shown, [rows]))
-        self._readings  # noqa: B018  # kept once it is read
-        return self
+        released = self._readings.releases
+        if released is None:  # of a report's statistic, whose report is read
+            return self
+        return replace(self, source=FromCells(self.terms, self.statistic, released.values))
 
     def only(
         self, steps: range | None = None, groups: Sequence[str] | None = None
@@ -290,8 +303,13 @@ class ReleasedReadings(Release):
         statistic, shape = self.statistic, self.terms.shape
         if statistic.on_demand:
             self._cannot("simulations")
+        if not isinstance(self._readings.releases, Releases):
+            raise InvalidInput(
+                f"{self.definition.what} is read from the cells of report {self.terms.name!r}: "
+                f"simulate the report, and take this part of each simulation"
+            )
         if numbers is None:
-            values = np.asarray(self._readings.releases.values, np.float64)  # type: ignore[union-attr]
+            values = np.asarray(self._readings.releases.values, np.float64)
             exact = np.diff(values, axis=0, prepend=np.zeros((1, *values.shape[1:])))
         else:
             exact = check_numbers(numbers, shape, self.terms)
@@ -339,7 +357,7 @@ class ReleasedReadings(Release):
 
     def _on_demand(self, name: str | None, start: int, stop: int) -> Formula:
         """Cells that are computed when they are asked for, added up."""
-        from counton.mechanisms.formulas import Formula, Part, Sum
+        from counton.mechanisms.formulas import CellSum, Formula, Term
 
         if name is None:
             raise InvalidInput(f"{self.definition.what} has cells of many names; name one")
@@ -354,14 +372,13 @@ class ReleasedReadings(Release):
             if end
         ]
         value = float(each[-1] - each[0]) if start else float(each[0])
-        parts = tuple(Part(1.0, start, stop, int(cell)) for cell in cells)
-        return Formula.of(Sum(value, self.terms, parts))
+        parts = tuple(Term(1.0, start, stop, int(cell)) for cell in cells)
+        return Formula.of(CellSum(value, self.terms, parts))
 
     @cached_property
     def last(self) -> pl.DataFrame:
         """The rows of the last step."""
-        last = self.steps.stop - 1
-        return self._table(range(last, last + 1))
+        return self._table(self.steps[-1:])
 
     def table(self, steps: range | None = None) -> pl.DataFrame:
         """Readings below each other: step, window, and the statistic's own columns.
@@ -377,6 +394,7 @@ class ReleasedReadings(Release):
 
     def screen(self) -> Screen:
         """See `Release.screen`: the rows of the last step, of many the largest."""
+        self.check_released()
         if self.definition.once and self.there is None:
             shown, notes = self.shown, self.facts().get("notes", ())
             tables = self.reading.screen(shown.ask, shown.fit, self.level)
@@ -570,6 +588,7 @@ class ReleasedReadings(Release):
             raise InvalidInput(
                 f"{field('panels', True)} is for the groups of counts and sums: leave it out"
             )
+        self.check_released()
         if self.definition.once:
             return {"table": self._chart_of_table(Look(title, axis, source, width))}
         steps, after = self._some(), self.steps.stop - 1
@@ -661,7 +680,7 @@ def chart_of(
         table: its rows.
         released: where they come from.
         look: words and width.
-        over: what came in so many steps is shown; None: in all so far.
+        over: how many steps are shown together; None: all so far.
     """
     from counton.plots.statistic_charts import plot_statistic
     from counton.plots.style import check_width

@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counton.columns import WHEN
+from counton.columns import WHEN, html
 from counton.errors import InvalidInput, field
 from counton.mechanisms import StreamTerms
 from counton.results.description import Description
@@ -58,7 +58,7 @@ class Release(ABC):
 
     @property
     @abstractmethod
-    def groups(self) -> tuple[str, ...]:
+    def groups(self) -> Sequence[str]:
         """Names of the groups that these are of; of counts and sums without groups ``("all",)``."""
 
     @property
@@ -195,7 +195,7 @@ class Release(ABC):
 
     @property
     def over(self) -> int | None:
-        """What came in so many steps up to each is shown; None: in all so far."""
+        """How many steps up to each are shown together; None: all so far."""
         return None
 
     @property
@@ -242,11 +242,25 @@ class Release(ABC):
         """
         from counton.results.wording import methods_of
 
+        self.check_released()
         return methods_of(self.definition, self.terms, len(self.steps), self.errors(), self.over)
+
+    def check_released(self) -> None:
+        """Refuse what is asked of the last step, where there is none.
+
+        Raises:
+            InvalidInput: nothing is released yet.
+        """
+        if not self.steps:
+            raise InvalidInput(
+                f"nothing is released yet: no window has ended by the newest event; give events "
+                f"beyond the first window, or {field('until')}"
+            )
 
     def __repr__(self) -> str:
         last = self.steps.stop - 1
-        return f"<{type(self).__name__} {self.terms.name!r}, steps 1 to {last:,}>"
+        steps = f"steps 1 to {last:,}" if last else "no step yet"
+        return f"<{type(self).__name__} {self.terms.name!r}, {steps}>"
 
     def __str__(self) -> str:
         return self.describe()
@@ -254,7 +268,7 @@ class Release(ABC):
     def _repr_html_(self) -> str:
         from counton.results.notebook import page
 
-        return page(self)
+        return page(self) if self.steps else html(self.describe(), {})
 
     def asked(self, one: Groups, steps: Steps = None, of: str | None = None) -> Asked:
         """A number of one group, or of several together, in some steps, with what is known of it.
@@ -315,7 +329,7 @@ class Release(ABC):
             of: which number of each group, where a statistic has several: ``"mean"``, ``"0.9"``.
             beside: another stream, whose group ``other`` is; None: this one. Counts and sums have
                 one number for each group, and ``of`` is not asked of them.
-            at_once: so many answers are asked for together, whose intervals hold all at once with
+            at_once: how many answers are asked for together; their intervals hold all at once with
                 the probability ``level`` (Bonferroni).
 
         Raises:
@@ -334,7 +348,7 @@ class Release(ABC):
         ...     "count", visits, time="time", every="1d", start="2024-03-01", steps=365, by="page",
         ...     until="newest", domain=["home", "shop"], guarantee=PureDP(1),
         ...     state=folder.name + "/visits.db",
-        ... ).released()
+        ... )
         >>> found.difference("home", "shop").what
         'home minus shop'
         >>> found.difference("home", "home", steps="2:2", other_steps="1:1").what
@@ -345,7 +359,7 @@ class Release(ABC):
         ...     "average", visits, time="time", every="1d", start="2024-03-01", steps=365,
         ...     by="page", until="newest", domain=["home", "shop"], guarantee=PureDP(1),
         ...     value="paid", lower=0, upper=9, resolution=1, state=folder.name + "/paid.db",
-        ... ).released()
+        ... )
         >>> paid.difference("home", "shop", of="mean", steps="1:2").what
         'mean of home minus mean of shop in steps 1 to 2'
         >>> folder.cleanup()
@@ -414,10 +428,11 @@ class Release(ABC):
 
         later = steps if other_steps is None else other_steps
         second = self if beside is None else beside
-        if beside is not None and beside.terms == self.terms:
+        if beside is not None and beside.terms.may_share_noise(self.terms):
             raise InvalidInput(
                 f"{field('beside')} is stream {beside.terms.name!r} with the same terms, so its "
-                f"noise may be the same: leave {field('beside')} out to compare it with itself"
+                f"noise may be the same: leave {field('beside')} out to compare a stream, or a "
+                f"report, with itself"
             )
         named = None if second.definition.statistic.additive and second is not self else of
         asked = together(self.asked(one, steps, of), second.asked(other, later, named))
@@ -433,15 +448,13 @@ class Release(ABC):
         Args and errors as of `difference`.
         """
         from counton.mechanisms.contrasts import answer
-        from counton.mechanisms.formulas import ratio_of
+        from counton.mechanisms.formulas import Ratio, ratio_of
 
         asked = ratio_of(self.asked(one, steps, of), self.whole(steps, of))
         words = f"{_named(one, of)}, of all groups{self._within_words(steps)}"
-        found = answer(asked, self.level, at_once=at_once * self.compared, what=words)
-        if not self.parts_of_whole or isinstance(one, Mapping):
-            return found
-        lower, upper = (min(max(end, 0.0), 1.0) for end in found.interval())
-        return replace(found, lower=lower, upper=upper)
+        if self.parts_of_whole and not isinstance(one, Mapping) and isinstance(asked, Ratio):
+            asked = replace(asked, least=0.0, most=1.0)
+        return answer(asked, self.level, at_once=at_once * self.compared, what=words)
 
     def shares_of_groups(self, *, steps: Steps = None, of: str | None = None) -> pl.DataFrame:
         """The share of each group, with intervals that hold for all of them at once.

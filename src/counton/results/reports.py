@@ -13,7 +13,7 @@ from counton.statistics import Reading, Statistic
 from counton.statistics.readings import Readings
 
 if TYPE_CHECKING:
-    from counton.statistics.report import ReportReading
+    from counton.statistics.report_readings import ReportReading
 
 
 class PartSource:

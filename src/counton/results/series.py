@@ -48,9 +48,9 @@ class Series:
         if self.there is not None and not self.there.all():
             gone = np.flatnonzero(~self.there.all(axis=1)) + self.start
             raise InvalidInput(
-                f"{steps_in_words(gone)} not among the rows that were read, at least of some "
-                f"groups: take the table, which has the rows that are there, or steps and groups "
-                f"of which all are, or give a file that has them"
+                f"{steps_in_words(gone)} not among the rows that were read, at least not for all "
+                f"groups: take the table, which has the rows that are there, or name steps and "
+                f"groups that are complete, or give a file that has them"
             )
         return self.values
 

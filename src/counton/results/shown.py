@@ -21,7 +21,7 @@ class Shown:
     Attributes:
         ask: names of cells, where they are read on demand; sets of nodes, whose cuts are asked;
             shares of quantiles; or groups, instead of the largest.
-        over: what came in so many steps up to each; None: in all steps so far.
+        over: how many steps up to each are shown together; None: all so far.
         top: how many groups are ranked.
         room: of groups that nobody declared, how many there can be, known to the public.
         fit: how the numbers of a table are made to fit; None: as they were released.

@@ -8,7 +8,7 @@ import polars as pl
 
 from counton.columns import BETWEEN, listed
 from counton.mechanisms import StreamTerms
-from counton.privacy.guarantees import plural
+from counton.privacy.guarantees import AgesWithData, difference, plural
 from counton.results.description import PERIODS, Description
 
 #: What is known of every stream of events besides its numbers.
@@ -31,7 +31,7 @@ def methods_of(
         definition, terms: of the stream.
         steps: how many are released.
         errors: sentences about the error.
-        over: what came in so many steps up to each is shown; None: in all so far.
+        over: how many steps up to each are shown together; None: all so far.
     """
     from counton.mechanisms.methods import methods
     from counton.plans import factors_of_terms, far_from_possible
@@ -70,8 +70,8 @@ def _shown_in_words(definition: Description, over: int | None) -> str:
         return ""
     step = "step" if definition.cut is None else "window"
     if over == 1:
-        return f" What is shown at each {step} is of that {step} alone."
-    return f" What is shown at each {step} is of the last {over:,} {step}s."
+        return f" The numbers shown at each {step} are of that {step} alone."
+    return f" The numbers shown at each {step} are of the last {over:,} {step}s."
 
 
 def _released_in_words(definition: Description, terms: StreamTerms, steps: int) -> str:
@@ -91,7 +91,7 @@ def _released_in_words(definition: Description, terms: StreamTerms, steps: int) 
     if definition.discovery is not None:
         what += f" by {definition.by} (each group shown once it is large enough)"
     elif definition.domain is not None:
-        what += f" by {definition.by} ({len(definition.domain):,} declared groups)"
+        what += f" by {definition.by} ({definition.declares:,} declared groups)"
     if definition.once:
         return f"The {statistic_in_words(definition)} was released once."
     if cut is None:
@@ -156,7 +156,7 @@ def times_in_words(
 
     Args:
         definition: of the stream.
-        over: in so many steps up to each; None: in all so far.
+        over: how many steps up to each are shown together; None: all so far.
         every: how long the steps are that are drawn; None: as those of the stream.
     """
     cut = definition.cut
@@ -200,7 +200,10 @@ def in_words(definition: Description, name: str, steps: range, new: int | None =
         new: how many of them a call released; None: it is not said.
     """
     cut = definition.cut
-    what = f"{len(steps):,} " + ("steps" if cut is None else f"windows of {cut.every}")
+    several = "s" * (len(steps) != 1)
+    what = f"{len(steps):,} " + (
+        f"step{several}" if cut is None else f"window{several} of {cut.every}"
+    )
     more = "" if new is None else f", {new:,} of them new"
     if definition.once:
         what, more = getattr(definition.statistic, "size", definition.what), " once"
@@ -211,8 +214,36 @@ def in_words(definition: Description, name: str, steps: range, new: int | None =
         f"{name}: {what} released{more}\n"
         f"protected: {definition.contribution.describe(definition.unit)}\n{people}"
         f"guarantee: {definition.guarantee}"
-        f"{'' if definition.once else f', {definition.guarantee.scope}'}"
+        f"{'' if definition.once else f', {definition.guarantee.scope}'}\n"
+        f"           {_meaning(definition)}\n"
+        f"cost:      {cost_in_words(definition)}"
     )
+
+
+def _meaning(definition: Description) -> str:
+    contribution = definition.contribution
+    unit = contribution.unit if definition.ordered or definition.once else definition.unit
+    return definition.guarantee.meaning_for(unit, contribution.relation)
+
+
+def cost_in_words(definition: Description) -> str:
+    """What the releases of a stream, or of a table, take of the privacy of each unit."""
+    guarantee, unit = definition.guarantee, definition.unit
+    if isinstance(guarantee, AgesWithData):
+        return f"a loss of privacy for each {unit} that grows with its age"
+    spent = f"{str(guarantee).partition(' with ')[2]} of the privacy of each {unit}, spent once"
+    if definition.once:
+        return spent
+    return (
+        f"{spent}: later releases of this stream cost nothing more; another stream about the same "
+        f"{unit} costs its own, and costs add up"
+    )
+
+
+def hidden_in_words(definition: Description) -> str:
+    """What nobody can find out, for readers who do not know the field's terms."""
+    hidden = difference(definition.unit, definition.contribution.relation)
+    return f"from the released numbers nobody can tell {hidden}, beyond the factor stated below"
 
 
 def with_parts(table: pl.DataFrame, definition: Description) -> pl.DataFrame:

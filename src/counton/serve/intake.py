@@ -17,6 +17,7 @@ from counton.errors import InvalidInput, field
 from counton.events.files import Source
 from counton.events.policies import MOST
 from counton.events.tally import Problem, collected, marked, tally, texts_of
+from counton.groups import GroupNames
 from counton.jobs.changes import refuse_overflow
 from counton.jobs.discovery import labels_in
 from counton.jobs.intake import place_sums
@@ -70,7 +71,7 @@ def checked_batch(
     source = Source((part,), part.name)
     domain = definition.domain
     if definition.discovery is not None:
-        domain = open_private(labels_in(source, reading, Private(()))).all
+        domain = GroupNames(open_private(labels_in(source, reading, Private(()))).all)
     bad = _bad_rows(source, served)
     aside: list[tuple[Any, ...]] = []
     frame = part.frame().collect()

@@ -14,7 +14,7 @@ import polars as pl
 from counton.errors import CountonError, InvalidInput, MissingExtra, StateError, field
 from counton.events.files import EventFrame, Rows, Source
 from counton.events.policies import Policies
-from counton.events.tally import Reading
+from counton.events.tally import RowReading
 from counton.jobs import clock
 from counton.jobs.definition import Definition, ask
 from counton.jobs.job import NEWEST, Job
@@ -78,7 +78,7 @@ class Served:
 
     job: Job
     definition: Definition
-    reading: Reading
+    reading: RowReading
     quarantine: Path | None
 
     def given(self, parts: Sequence[Rows]) -> Job:
@@ -145,8 +145,8 @@ def prepare(path: str | Path, only: Sequence[str] = ()) -> ServedJobs:
     for name, job in jobs.items():
         if job.name in names:
             raise InvalidInput(
-                f"job {name!r}: another job has a stream of the name {job.name!r}, by which "
-                f"clients ask for it; serve one of them"
+                f"job {name!r}: another job has a stream named {job.name!r} too, and "
+                f"clients ask by this name; serve one of them"
             )
         names.add(job.name)
         try:

@@ -54,13 +54,13 @@ def _all(
     for field, kind, says in (
         ("rows", "counter", "rows that runs have counted"),
         ("late", "counter", "rows that were counted late"),
-        ("over", "counter", "rows beyond the limit of their user"),
+        ("over", "counter", "rows beyond their user's limit"),
         ("known", "counter", "rows that were counted before"),
         ("closed", "counter", "rows too late to be counted"),
         ("runs", "counter", "runs"),
         ("failures", "counter", "runs that failed"),
         ("releases", "counter", "steps released"),
-        ("unwritten", "counter", "times at which rows could not be set aside in their file"),
+        ("unwritten", "counter", "failures to set rows aside in their file"),
         ("seconds", "gauge", "seconds that the last run took"),
     ):
         numbers = [

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from counton.jobs.outputs import no_formulas
 from counton.serve.access import Access
 from counton.serve.live import Feed
-from counton.serve.series import Answer, Journal
+from counton.serve.series import Against, Journal, SeriesAnswer
 
 Name = Annotated[str, Path(description="the stream", max_length=200)]
 Level = Annotated[
@@ -22,8 +22,8 @@ Level = Annotated[
     Query(
         gt=0,
         lt=1,
-        description="probability with which each interval holds; that of the stream's files, "
-        "unless another is asked for",
+        description="probability that each interval holds the true number; default: as in the "
+        "stream's files",
     ),
 ]
 Moment = Annotated[str | None, Query(max_length=64, description="a time, ISO 8601")]
@@ -81,7 +81,7 @@ class StreamDescription(StreamFacts):
     columns: list[str]
 
 
-class Promise(BaseModel):
+class Protection(BaseModel):
     """What protects numbers; the whole description is at an address as seen from theirs."""
 
     unit: str
@@ -90,7 +90,7 @@ class Promise(BaseModel):
     description: str
 
 
-class SeriesRows(Promise):
+class SeriesRows(Protection):
     """Released steps: one row for each step and group."""
 
     name: str
@@ -109,8 +109,8 @@ class WholeRelease(BaseModel):
     model_config = {"extra": "allow"}
 
 
-class Difference(Promise):
-    """What happened between two moments. Both are ends of windows."""
+class Difference(Protection):
+    """What happened between two moments, ends of windows; less ``against``, where that is there."""
 
     name: str
     group: str
@@ -217,7 +217,7 @@ def router(
         ] = None,
         level: Level = None,
         last: Annotated[
-            int | None, Query(ge=1, le=2**31, description="only so many steps, the newest")
+            int | None, Query(ge=1, le=2**31, description="only the newest steps, this many")
         ] = None,
         format: Annotated[
             Literal["json", "csv", "arrow"] | None,
@@ -242,9 +242,21 @@ def router(
         until: Annotated[str, Query(alias="to", max_length=64, description="a time, ISO 8601")],
         group: Annotated[str | None, Query(description="needed where there are several")] = None,
         level: Level = None,
+        against: Annotated[
+            str | None, Query(max_length=1000, description="less what happened in this group")
+        ] = None,
+        against_from: Annotated[
+            Moment, Query(description="less what happened from this time on, with against_to")
+        ] = None,
+        against_to: Moment = None,
     ) -> dict[str, Any]:
-        """What happened between two moments, with its interval."""
-        return of(name).difference(start, until, group, level)
+        """What happened between two moments; or how much more than in another group or time."""
+        other = None
+        if (against_from is None) != (against_to is None):
+            raise HTTPException(422, "against_from and against_to are two moments; give both")
+        if (against, against_from) != (None, None):
+            other = Against(against, against_from, against_to)
+        return of(name).difference(start, until, group, level, other)
 
     @paths.get("/{name}/methods", response_model=Methods)
     def methods(name: Name) -> dict[str, str]:
@@ -301,7 +313,7 @@ def _compressed(answer: Response, accepted: str) -> Response:
     return answer
 
 
-def _written(found: Answer, format: str) -> Response:
+def _written(found: SeriesAnswer, format: str) -> Response:
     if format == "json":
         return JSONResponse(found.as_json())
     if format == "csv":

@@ -78,7 +78,7 @@ def begin(served: Served) -> None:
 
 
 @dataclass
-class Counts:
+class RunCounts:
     """What runs have told since the service began. Exact: only for the operator.
 
     Attributes:
@@ -131,7 +131,7 @@ class Releaser:
         self._ahead = ahead
         self._served, self._inbox, self._under_way = served, inbox, under_way
         self._every = round(every * 1e6)
-        self.counts = Counts()
+        self.counts = RunCounts()
         self._step: int | None = None
         self._over = False
         # A killed process may have left rows that are to be set aside: look once, then as they

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -36,7 +36,7 @@ MOST_ROWS = 2_000_000
 
 
 @dataclass(frozen=True)
-class Answer:
+class SeriesAnswer:
     """Rows of a series.
 
     Attributes:
@@ -75,6 +75,18 @@ def json_rows(rows: pl.DataFrame) -> list[dict[str, Any]]:
 
 def _iso(time: datetime) -> str:
     return time.isoformat()
+
+
+class Against(NamedTuple):
+    """What is taken from a number: another group, another time, or both; None: as the number's.
+
+    >>> Against(group="shop").until is None
+    True
+    """
+
+    group: str | None = None
+    start: str | None = None
+    until: str | None = None
 
 
 class Journal:
@@ -271,7 +283,7 @@ class Journal:
         level: float | None = None,
         last: int | None = None,
         since: int = 0,
-    ) -> Answer:
+    ) -> SeriesAnswer:
         """Released steps.
 
         Args:
@@ -287,12 +299,12 @@ class Journal:
         """
         level = check_level(self.level if level is None else level)
         if not self.step:
-            return Answer(self.name, level, _nothing(self.definition.windows), self.promise())
+            return SeriesAnswer(self.name, level, _nothing(self.definition.windows), self.promise())
         released = self.released(level)
         steps = self._steps(len(released.steps), start, until, last, since)
         if not steps:
             nothing = released.only(range(1, 2)).numbers(of).head(0)
-            return Answer(self.name, level, nothing, self.promise())
+            return SeriesAnswer(self.name, level, nothing, self.promise())
         found = released.only(steps, list(groups) or None)
         if (found.rows or 0) > MOST_ROWS:
             raise InvalidInput(
@@ -300,7 +312,7 @@ class Journal:
                 f"steps ({field('last', 1000)}) or groups"
             )
         unforeseen = self.definition.discovery is not None
-        return Answer(self.name, level, found.numbers(of), self.promise(), unforeseen)
+        return SeriesAnswer(self.name, level, found.numbers(of), self.promise(), unforeseen)
 
     def _steps(
         self, released: int, start: str | None, until: str | None, last: int | None, since: int
@@ -319,17 +331,73 @@ class Journal:
         return range(first, max(first, stop))
 
     def difference(
-        self, start: str, until: str, group: str | None, level: float | None = None
+        self,
+        start: str,
+        until: str,
+        group: str | None,
+        level: float | None = None,
+        against: Against | None = None,
     ) -> dict[str, Any]:
-        """What happened between two moments, with its interval.
+        """What happened between two moments, with its interval; or how much more than elsewhere.
 
         The moments are moved to the nearest ends of released windows before or at them.
+
+        Args:
+            start, until: the moments.
+            group: which; needed where there are several.
+            level: of the interval; None: that of the stream's files.
+            against: what is taken from it; None: nothing.
 
         Raises:
             InvalidInput: a stream without differences, moments in the wrong order or that are not
                 covered, or a group that there is not.
         """
-        released = self.released(level)
+        released, windows = self.released(level), self.definition.windows
+        steps, moments = self._between(released, start, until)
+        if group is None and len(released.groups) > 1:
+            raise InvalidInput(
+                f"stream {self.name!r} has {len(released.groups):,} groups; name one (group)"
+            )
+        chosen = released if group is None else released.only(groups=[group])
+        found: dict[str, Any] = {
+            "name": self.name,
+            "group": chosen.groups[0],
+            "from": windows.at(moments[0]),
+            "to": windows.at(moments[1]),
+            "level": released.level,
+            **self.promise(),
+        }
+        if against is None:
+            begin, end = np.array([steps.start - 1]), np.array([steps.stop - 1])
+            one = chosen.between(begin, end)
+            return found | {
+                "estimate": one.estimates[0, 0].item(),
+                "std": float(one.std[0]),
+                "lower": one.lower[0, 0].item(),
+                "upper": one.upper[0, 0].item(),
+            }
+        other = against.group or found["group"]
+        ends = against.start or found["from"], against.until or found["to"]
+        its, others = self._between(released, *ends)
+        more = released.difference(found["group"], other, steps=steps, other_steps=its)
+        return found | {
+            "against": {
+                "group": other,
+                "from": windows.at(others[0]),
+                "to": windows.at(others[1]),
+            },
+            "estimate": more.value,
+            "std": more.std,
+            "lower": more.lower,
+            "upper": more.upper,
+        }
+
+    def _between(self, released: Release, start: str, until: str) -> tuple[range, tuple[int, int]]:
+        """The windows between two moments, and the ends that these are moved to.
+
+        Raises:
+            InvalidInput: no window lies between them, or they are not covered.
+        """
         windows = self.definition.windows
         ends = windows.ends(released.steps and range(released.steps.stop))
         begin, end = (microseconds(parse_time(text, windows.timezone)) for text in (start, until))
@@ -347,24 +415,8 @@ class Journal:
                 f"({windows.at(end)}); windows are of {windows.every}: give two moments "
                 f"further apart, the earlier one as from"
             )
-        if group is None and len(released.groups) > 1:
-            raise InvalidInput(
-                f"stream {self.name!r} has {len(released.groups):,} groups; name one (group)"
-            )
-        chosen = released if group is None else released.only(groups=[group])
-        found = chosen.between(places[:1], places[1:])
-        return {
-            "name": self.name,
-            "group": chosen.groups[0],
-            "from": windows.at(int(ends[places[0]])),
-            "to": windows.at(int(ends[places[1]])),
-            "level": released.level,
-            **self.promise(),
-            "estimate": found.estimates[0, 0].item(),
-            "std": float(found.std[0]),
-            "lower": found.lower[0, 0].item(),
-            "upper": found.upper[0, 0].item(),
-        }
+        first, last = map(int, places)
+        return range(first + 1, last + 1), (int(ends[first]), int(ends[last]))
 
     def whole(self) -> dict[str, Any]:
         """What a file of the stream carries, and its rows: what `counton.read` reads.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
@@ -17,7 +18,7 @@ from counton.events.files import EventFrame, Rows
 from counton.events.policies import Policies
 from counton.events.spread import Spread
 from counton.events.tally import (
-    Reading,
+    RowReading,
     by_place,
     candidates,
     cells_of,
@@ -42,6 +43,7 @@ _ROWS, _BYTES = 2**18, 2**26
 _PIECES = 31
 #: Sums of several chunks are added up when they have so many cells.
 _CELLS = 2**20
+_BLOB = pl.Schema({"kind": pl.String, "packed": pl.Binary})
 _CELL = pl.Schema({"cell": pl.Int64, "group": pl.String, "rows": pl.Int64, "us": pl.Int64})
 
 
@@ -64,6 +66,8 @@ class SparkRows(Rows):
         self._digest: str | None = None
         self._columns: tuple[str, ...] = ()
         self.by_label: pl.DataFrame | None = None
+        #: Sums of rows that `SparkSource.marked` has found with these.
+        self.beside: pl.DataFrame | None = None
 
     @property
     def empty(self) -> EventFrame:
@@ -90,7 +94,7 @@ class SparkRows(Rows):
             raise RuntimeError("the rows of the frame have not been read yet")
         return self._digest
 
-    def grain(self, reading: Reading) -> tuple[int, int] | None:
+    def grain(self, reading: RowReading) -> tuple[int, int] | None:
         """Where times may be cut so that each piece is in one window: a microsecond, and a length.
 
         None where rows differ in more than that: in numbers, or in local times. Labels are few, so
@@ -135,7 +139,7 @@ class SparkRows(Rows):
         self._columns, self._digest = names, digest
 
 
-class Batch(Rows):
+class MicroBatch(Rows):
     """The number of a micro-batch, beside its rows: it has none, and comes once.
 
     Args:
@@ -171,7 +175,7 @@ class SparkSource(Spread):
         batch: which batch of a query it is; None: of no query.
     """
 
-    def __init__(self, frame: DataFrame, batch: Batch | None = None) -> None:
+    def __init__(self, frame: DataFrame, batch: MicroBatch | None = None) -> None:
         rows = SparkRows(frame, "" if batch is None else batch.digest())
         super().__init__((rows,) if batch is None else (rows, batch), rows.name)
 
@@ -186,29 +190,34 @@ class SparkSource(Spread):
         """See `counton.events.files.Source.live`."""
         return len(self.parts) > 1
 
-    def cells(self, reading: Reading, domain: Sequence[str] | None) -> Private[pl.DataFrame]:
+    def cells(self, reading: RowReading, domain: Sequence[str] | None) -> Private[pl.DataFrame]:
         """See `Spread.cells`."""
         if reading.unknown == "discover":
             return Private(by_place(self._labelled(reading), domain or (), reading.adds))
-        return Private(self._summed(reading, domain))
+        beside, self._rows.beside = self._rows.beside, None
+        return Private(self._summed(reading, domain) if beside is None else beside)
 
-    def labels(self, reading: Reading) -> Private[pl.DataFrame]:
+    def labels(self, reading: RowReading) -> Private[pl.DataFrame]:
         """See `Spread.labels`."""
         return Private(labels_of(self._labelled(reading), reading))
 
-    def marked(self, reading: Reading, domain: Sequence[str] | None) -> Private[pl.LazyFrame]:
-        """See `Spread.marked`."""
+    def marked(
+        self, reading: RowReading, domain: Sequence[str] | None
+    ) -> Private[Iterable[pl.DataFrame]]:
+        """See `Spread.marked`: one pass over the frame adds the rows up, too."""
         declared = None if reading.unknown == "discover" else domain
-        schema = candidates(self._rows.empty, reading, declared).schema
-        made = partial(_candidates, _Work(reading, declared, self._rows), schema)
         columns = reading.columns.names
+        self._rows.scan(columns)  # names what is missing
+        made = partial(_candidates, _Work(reading, declared, self._rows))
         hashed = with_hashes(self._rows.spark, self._rows.of_file(columns))
-        found = _collected(hashed, made, schema)
-        halves = found.filter(pl.col("step") < _HALVES)
-        self._rows.read(columns, halves.select(cell="step", rows="us"))
-        return Private(found.filter(pl.col("step") > _HALVES).lazy())
+        found = _collected(hashed, made, _BLOB)
+        self._rows.read(columns, pl.concat(_frames_of(found, "halves")))
+        if reading.unknown != "discover":
+            none = cells_of(self._rows.empty, reading, declared)
+            self._rows.beside = summed([none, *_frames_of(found, "cells")])
+        return Private(_frames_of(found, "rows"))
 
-    def some(self, reading: Reading, which: pl.Expr, most: int) -> Private[pl.DataFrame]:
+    def some(self, reading: RowReading, which: pl.Expr, most: int) -> Private[pl.DataFrame]:
         """See `Spread.some`."""
         columns = self._rows.of_file(reading.columns.names)
         schema = self._rows.frame().select(columns).collect_schema()
@@ -216,13 +225,13 @@ class SparkSource(Spread):
         frame = selected(self._rows.spark, columns)
         return Private(_collected(frame, made, schema, most=most))
 
-    def _labelled(self, reading: Reading) -> pl.DataFrame:
+    def _labelled(self, reading: RowReading) -> pl.DataFrame:
         """Sums by label, found once: a second pass could find other labels."""
         if self._rows.by_label is None:
             self._rows.by_label = self._summed(reading, None)
         return self._rows.by_label
 
-    def _summed(self, reading: Reading, domain: Sequence[str] | None) -> pl.DataFrame:
+    def _summed(self, reading: RowReading, domain: Sequence[str] | None) -> pl.DataFrame:
         from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
         columns = reading.columns.names
@@ -255,7 +264,7 @@ class _Work:
 
     def __init__(
         self,
-        reading: Reading,
+        reading: RowReading,
         domain: Sequence[str] | None,
         rows: SparkRows,
         *,
@@ -418,6 +427,7 @@ def _arrow(schema: pl.Schema) -> pa.Schema:
 
     table = schema.to_frame().to_arrow().schema
     kinds = {pa.large_string(): pa.string(), pa.string_view(): pa.string()}
+    kinds |= {pa.large_binary(): pa.binary(), pa.binary_view(): pa.binary()}
     return pa.schema([one.with_type(kinds.get(one.type, one.type)) for one in table])
 
 
@@ -498,16 +508,31 @@ def _cells(
     yield from _batches(pl.concat([summed(held), halves]), schema)
 
 
-def _candidates(
-    work: _Work, schema: pl.Schema, batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """On an executor: marked rows that could count."""
-    hashes = _Hashes()
+def _candidates(work: _Work, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """On an executor: marked rows that could count, and sums of all."""
+    hashes, held = _Hashes(), list[pl.DataFrame]()
     for chunk in work.chunks(batches):
-        rows = work.rows(hashes.add(chunk))
-        yield from _batches(candidates(rows, work.reading, work.domain), schema)
-    halves = hashes.halves().rename({"cell": "step", "rows": "us"})
-    yield from _batches(pl.concat([schema.to_frame(), halves], how="diagonal"), schema)
+        rows, cells = candidates(work.rows(hashes.add(chunk)), work.reading, work.domain)
+        held.append(cells)
+        yield from _packing("rows", rows)
+        if sum(len(one) for one in held) > max(_CELLS, 2 * len(held[0])):
+            held = [summed(held)]
+    if held:
+        yield from _packing("cells", summed(held))
+    yield from _packing("halves", hashes.halves())
+
+
+def _packing(kind: str, frame: pl.DataFrame) -> Iterator[pa.RecordBatch]:
+    """A frame as one value: Spark has a cost for each row, and for each column of it."""
+    packed = io.BytesIO()
+    frame.write_ipc(packed, compression="lz4")
+    yield from _batches(pl.DataFrame({"kind": [kind], "packed": [packed.getvalue()]}), _BLOB)
+
+
+def _frames_of(found: pl.DataFrame, kind: str) -> Iterable[pl.DataFrame]:
+    """The frames of a kind."""
+    packed = found.filter(pl.col("kind") == kind)["packed"]
+    return (pl.read_ipc(io.BytesIO(one)) for one in packed)
 
 
 def _picked(

@@ -30,7 +30,7 @@ from counton.jobs.job import NEWEST, Job
 from counton.jobs.recalling import recalled
 from counton.jobs.runs import run
 from counton.jobs.writing import Outputs
-from counton.spark.source import Batch, SparkSource
+from counton.spark.source import MicroBatch, SparkSource
 from counton.store import Store, state_file
 from counton.store.keyfile import state_files
 
@@ -154,7 +154,7 @@ class Batches:
             self.empty += number == self.empty
             return
         query = rows.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
-        batch = Batch(query, number)
+        batch = MicroBatch(query, number)
         self._refuse_unknown(query, number)
         source: Any = SparkSource(rows, batch)
         job = replace(self.job, events=source, confirmed=True, bad_rows=self._aside(number))
@@ -191,7 +191,7 @@ class Batches:
             with Store(self.job.state) as store:
                 there = store.find(name) is not None
                 for one in range(number, max(-1, number - _EMPTY), -1):
-                    if store.has_source(name, f"sha256:{Batch(query, one).digest()}"):
+                    if store.has_source(name, f"sha256:{MicroBatch(query, one).digest()}"):
                         return
         if number <= self.empty and there:
             raise StateError(

@@ -35,7 +35,7 @@ from counton.arrays import Integers
 from counton.errors import InvalidInput, SumOverflow
 from counton.exact import Number, check_integer, quoted, text
 from counton.laws import Bounded
-from counton.mechanisms import Release
+from counton.mechanisms import StepRelease
 from counton.mechanisms.formulas import Asked, Formula, quotient
 from counton.mechanisms.intervals import check_level
 from counton.options import LOWER, RESOLUTION, UPPER, VALUE, Option
@@ -88,7 +88,7 @@ class Average(Tallied):
         LOWER,
         UPPER,
         RESOLUTION,
-        Option("number", "how many values each window has, where that is public", "whole"),
+        Option("number", "how many values each window has, if that is public", "whole"),
     )
     sources = ("constants",)
 
@@ -215,7 +215,7 @@ class Average(Tallied):
             wrong = int(each[each != self.number][0])
             raise InvalidInput(
                 f"a step has {wrong:,} values, but number is {self.number:,}, which is public: "
-                f"give so many in each step, or leave number out, which keeps it private"
+                f"give that number in each step, or leave number out, which keeps it private"
             )
         size = self.width + abs(int(self.lower / self.resolution))
         most = int(each.max(initial=0))
@@ -249,7 +249,7 @@ class Average(Tallied):
         least = 0 if self.number is None else int(self.lower / self.resolution)
         return least, least + self.width
 
-    def read(self, release: Release) -> AverageReading:
+    def read(self, release: StepRelease) -> AverageReading:
         """See `Statistic.read`."""
         return AverageReading(self, release)
 

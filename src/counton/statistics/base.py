@@ -20,7 +20,7 @@ from counton.arrays import Integers
 from counton.errors import InvalidInput, field
 from counton.exact import float_above, root_above
 from counton.laws import Shift
-from counton.mechanisms import Release
+from counton.mechanisms import StepRelease
 from counton.mechanisms.calibration import shift_of
 from counton.options import Option, OwnColumns, Statement
 from counton.privacy import Contribution, Guarantee
@@ -267,6 +267,16 @@ class Statistic(ABC):
         """
         return self
 
+    def norms_of_people(self, most: int) -> tuple[int, int] | None:
+        """What all rows of a person change in all cells: the 1-norm, and the square of the 2-norm.
+
+        None where each of them changes what one row does.
+
+        Args:
+            most: how many rows of a person count.
+        """
+        return None
+
     @property
     def declares(self) -> Sequence[str] | None:
         """The groups of rows by which its cells are called; None: its cells are others."""
@@ -417,7 +427,7 @@ class Statistic(ABC):
         raise NotImplementedError
 
     @abstractmethod
-    def read(self, release: Release) -> Reading:
+    def read(self, release: StepRelease) -> Reading:
         """What one release of all cells says; not called where cells are read on demand."""
 
     def asked(self, machine: Machine, step: int) -> OnDemandReading:

@@ -16,7 +16,7 @@ from counton.arrays import Integers
 from counton.columns import ADDED, TextTable, readable
 from counton.errors import InvalidInput, field
 from counton.exact import quoted
-from counton.mechanisms import Release
+from counton.mechanisms import StepRelease
 from counton.mechanisms.adjusted import cut_to_possible
 from counton.mechanisms.fit import Fit
 from counton.mechanisms.whole_numbers import bounds_of, whole_numbers
@@ -60,12 +60,12 @@ class Contingency(GridCells):
     """
 
     keyword = stream = "contingency"
-    says = "How much there is of all combinations of some columns' values, with all margins."
+    says = "How many rows have each combination of some columns' values, with all margins."
     help = (
-        f"With {field('time')} a stream as that of count, in which all margins are released after "
-        f"each window. Without {field('time')} one release for a name in a state: the same command "
-        f"again shows the same numbers. The table has every margin, with empty columns where it "
-        f"adds up all values."
+        f"With {field('time')} all margins are released after each window, as count releases its "
+        f"totals. Without {field('time')} the table is released once: the same command again shows "
+        f"the same numbers. The table has every margin; a column is empty where it adds up all "
+        f"values."
     )
     phrase = "contingency table of {columns}"
     drawing = Drawing("Running {counted}", "{counted}", once="margins")
@@ -201,7 +201,7 @@ class Contingency(GridCells):
                 f"it out"
             )
 
-    def read(self, release: Release) -> ContingencyReading:
+    def read(self, release: StepRelease) -> ContingencyReading:
         """See `Statistic.read`."""
         return ContingencyReading(self, release)
 

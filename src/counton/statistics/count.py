@@ -11,7 +11,7 @@ import numpy as np
 from counton.arrays import Integers
 from counton.errors import field
 from counton.exact import Number
-from counton.mechanisms import Release
+from counton.mechanisms import StepRelease
 from counton.options import LOWER, RESOLUTION, UPPER, VALUE, MissingOptions, Statement
 from counton.privacy import Contribution
 from counton.statistics.base import Statistic
@@ -87,7 +87,7 @@ class Count(Tallied):
         """See `Tallied.entries`."""
         return [(0, said)]
 
-    def read(self, release: Release) -> CellsReading:
+    def read(self, release: StepRelease) -> CellsReading:
         """See `Statistic.read`."""
         return CellsReading(self, release)
 
@@ -109,7 +109,7 @@ class Sum(Tallied):
     keyword = "sum"
     stream = "events"
     windowed = True
-    says = "What a column adds up to: values clipped to bounds and put on a grid."
+    says = "The sum of a column, whose values are clipped to bounds and put on a grid."
     help = (
         f"As count, and a new stream also needs {field('value')}, {field('lower')}, "
         f"{field('upper')} and {field('resolution')}, all chosen without looking at the data."
@@ -202,6 +202,6 @@ class Sum(Tallied):
         low, high = self.bounds.to_grid([float(self.bounds.lower), float(self.bounds.upper)])
         return int(low), int(high)
 
-    def read(self, release: Release) -> CellsReading:
+    def read(self, release: StepRelease) -> CellsReading:
         """See `Statistic.read`."""
         return CellsReading(self, release)

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, StateError, field
 from counton.exact import Number, check_integer, exact, quoted
-from counton.mechanisms import Release
+from counton.mechanisms import StepRelease
 from counton.mechanisms.intervals import window_halfwidths
 from counton.options import EDGE, LOWER, RESOLUTION, UPPER, WEIGHT, OwnColumns, Statement
 from counton.privacy import Contribution
 from counton.privacy.contribution import Relation
 from counton.statistics.base import Drawing, Events, Exact, Statistic
-from counton.statistics.graphs import UNPROTECTED, Nodes, checked_label, ends_of_edges
+from counton.statistics.graphs import UNPROTECTED, NodeNumbers, checked_label, ends_of_edges
 from counton.statistics.readings import OnDemandReading, Reading
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Cuts(Statistic):
     """
 
     keyword = "cuts"
-    says = "A noisy weight for every pair of nodes, so that any cut can be asked."
+    says = "A noisy weight for every pair of nodes: any cut is a sum of them."
     phrase = "weight of the cuts of a growing graph"
     drawing = Drawing("Cuts of a growing graph", "weight of a cut", cells="cut")
     options = (EDGE, WEIGHT, *(replace(one, needed=False) for one in (LOWER, UPPER, RESOLUTION)))
@@ -97,7 +97,7 @@ class Cuts(Statistic):
         self.nodes: int | list[Any]
         if isinstance(nodes, (int, np.integer)):
             self.nodes = check_integer("nodes", nodes, 2, _MOST_NODES)
-            named = Nodes(range(self.nodes))
+            named = NodeNumbers(range(self.nodes))
         else:
             self.nodes = _labels(nodes, "nodes are", "a list of nodes, in order, or their number")
             if isinstance(nodes, (Set, Mapping)):
@@ -107,7 +107,7 @@ class Cuts(Statistic):
                 )
             if any("\0" in str(node) for node in self.nodes):
                 raise InvalidInput("a node has the character NUL in its name: leave it out")
-            named = Nodes()
+            named = NodeNumbers()
             named.number(self.nodes)
             if len(named) < len(self.nodes):
                 raise InvalidInput(f"nodes has {quoted(_twice(self.nodes))} twice: name each once")
@@ -223,7 +223,7 @@ class Cuts(Statistic):
         rows = [_told(part) for part in (saved, *news)]
         return _said(rows[-1][0], np.concatenate([row for _, row in rows]))
 
-    def read(self, release: Release) -> Reading:
+    def read(self, release: StepRelease) -> Reading:
         """Not called: cells are read on demand."""
         raise NotImplementedError
 
@@ -359,7 +359,7 @@ class _Weights(Exact):
     def take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
         """See `Exact.take`."""
         statistic = self._statistic
-        nodes, self._before = Nodes(), None
+        nodes, self._before = NodeNumbers(), None
         told = nodes.read(events, "its weight" if statistic.weighted else None)
         places = np.array([statistic.number(label) for label in nodes.numbers], np.int64)
         cells = statistic.cells_of(*places[told.ends].T) if len(places) else np.empty(0, np.int64)

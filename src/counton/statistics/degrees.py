@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from counton.errors import InvalidInput, field
 from counton.exact import check_integer, quoted
 from counton.laws import Alternating, Bounded, Pattern
-from counton.mechanisms import Release
+from counton.mechanisms import StepRelease
 from counton.mechanisms.formulas import Asked
 from counton.options import DEGREE, Option
 from counton.privacy import Contribution
@@ -76,12 +76,12 @@ class Degrees(GraphStatistic):
     """
 
     keyword = "degrees"
-    says = "How many nodes of a growing graph have so many edges."
+    says = "How many nodes of a growing graph have each number of edges."
     phrase = "number of nodes of each degree up to {degree} of a growing graph"
     drawing = Drawing("Degrees of a growing graph", "nodes of each degree", bars=True)
     options = (
         DEGREE,
-        Option("nodes", "how many nodes there are, where that is public", "whole"),
+        Option("nodes", "how many nodes there are, if that is public", "whole"),
         *OF_GRAPHS,
     )
     sources = ("constants",)
@@ -138,7 +138,7 @@ class Degrees(GraphStatistic):
             words += ", and which of their later edges are kept"
         return Contribution.patterned(pattern, words, relation=self.neighbours, unit=UNIT)
 
-    def read(self, release: Release) -> Reading:
+    def read(self, release: StepRelease) -> Reading:
         """See `Statistic.read`."""
         return DegreesReading(self, release)
 

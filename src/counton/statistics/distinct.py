@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from counton.errors import InvalidInput, StateError, field
 from counton.exact import check_integer, quoted
 from counton.laws import Alternating
-from counton.mechanisms import Release
+from counton.mechanisms import StepRelease
 from counton.options import CHANGES, COMES, Option, OwnColumns, Statement
 from counton.privacy import Contribution
 from counton.privacy.contribution import checked_unit
@@ -78,10 +78,10 @@ class Distinct(Statistic):
     drawing = Drawing("Running number of distinct users", "users")
     also_called = ("unique", "uniques", "users", "visitors")
     options = (
-        Option("window", "count users in each so many steps anew", "whole"),
-        Option("windows", "with window: a user counts in at most so many of them", "whole"),
+        Option("window", "count users anew in each run of this many steps", "whole"),
+        Option("windows", "with window: in how many windows a user counts at most", "whole"),
         CHANGES,
-        Option("stay", "with changes: each event keeps its user for so many steps", "whole"),
+        Option("stay", "with changes: for how many steps each event keeps its user", "whole"),
         COMES,
     )
     sources = ("fluctuating",)
@@ -200,7 +200,7 @@ class Distinct(Statistic):
         last = {digests[at : at + DIGEST]: at // DIGEST for at in range(0, len(digests), DIGEST)}
         return read[-1][0].to_bytes(8, "little") + records[list(last.values())].tobytes()
 
-    def read(self, release: Release) -> Reading:
+    def read(self, release: StepRelease) -> Reading:
         """See `Statistic.read`."""
         return DistinctReading(self, release)
 

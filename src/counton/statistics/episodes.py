@@ -13,7 +13,7 @@ from counton.errors import InvalidInput
 from counton.laws import Bounded
 from counton.privacy import Contribution
 from counton.statistics.base import Drawing
-from counton.statistics.words import Tally, Words
+from counton.statistics.words import Words, WordTally
 
 #: Letters that are read at a time, each a bit of an integer.
 _BLOCK = 2**16
@@ -83,7 +83,7 @@ class Episodes(Words):
     """
 
     keyword = "episodes"
-    says = "How often each word came, with other letters in between."
+    says = "How often each word occurred, with other letters in between."
     phrase = "number of times that each word came as an episode of a stream of letters"
     drawing = Drawing("Episodes so far", "times that each episode came")
     sources = ("constants",)
@@ -116,12 +116,12 @@ class Episodes(Words):
             unit="letter",
         )
 
-    def tally(self, cells: NDArray[np.int64]) -> Tally:
+    def tally(self, cells: NDArray[np.int64]) -> WordTally:
         """See `Words.tally`."""
         return _Ends(self, cells)
 
 
-class _Ends(Tally):
+class _Ends(WordTally):
     """Where minimal occurrences end, as bits of integers: a word after all of its beginnings.
 
     An occurrence of w c ends at the first c after an occurrence of w, so it waits, from the letter
@@ -141,7 +141,7 @@ class _Ends(Tally):
         self._found = [0] * len(tree)
 
     def advance(self, letters: NDArray[Any], stop: int) -> None:
-        """See `Tally.advance`."""
+        """See `WordTally.advance`."""
         for begin in range(self.read, stop, _BLOCK):
             self._advance(letters[begin : min(begin + _BLOCK, stop)])
         self.counts = np.array(self._found, np.int64)[self._asked]

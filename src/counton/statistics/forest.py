@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from counton.errors import InvalidInput, StateError, field
 from counton.exact import Number, exact, quoted, text
 from counton.laws import Alternating
-from counton.mechanisms import Release
+from counton.mechanisms import StepRelease
 from counton.mechanisms.formulas import Asked
 from counton.options import EDGE, RESOLUTION, WEIGHT, Option, OwnColumns, Statement
 from counton.privacy import Contribution
@@ -25,7 +25,7 @@ from counton.statistics.graphs import (
     REPLACED,
     UNIT,
     UNPROTECTED,
-    Nodes,
+    NodeNumbers,
     differ,
     ends_of_edges,
     keys_of,
@@ -173,7 +173,7 @@ class Forest(Statistic):
         nodes = [label for labels, _ in parts for label in labels]
         return _said(nodes, np.concatenate([edges for _, edges in parts], axis=1))
 
-    def read(self, release: Release) -> Reading:
+    def read(self, release: StepRelease) -> Reading:
         """See `Statistic.read`."""
         return ForestReading(self, release)
 
@@ -242,9 +242,12 @@ class _Forest(Exact):
     """
 
     def __init__(
-        self, statistic: Forest, nodes: Nodes | None = None, seen: dict[int, int] | None = None
+        self,
+        statistic: Forest,
+        nodes: NodeNumbers | None = None,
+        seen: dict[int, int] | None = None,
     ) -> None:
-        self._statistic, self._nodes = statistic, nodes or Nodes()
+        self._statistic, self._nodes = statistic, nodes or NodeNumbers()
         #: Weight of each pair at first sight.
         self._seen: dict[int, int] = {}
         self._link: list[int] = []
@@ -346,7 +349,7 @@ class _Forest(Exact):
             StateError: other bytes.
         """
         nodes, edges = _told(saved)
-        return cls(statistic, Nodes(nodes), dict(zip(*edges.tolist(), strict=True)))
+        return cls(statistic, NodeNumbers(nodes), dict(zip(*edges.tolist(), strict=True)))
 
 
 def _said(nodes: list[Any], edges: Any) -> bytes:

@@ -232,7 +232,7 @@ class EdgeRows(NamedTuple):
     rest: list[Any]
 
 
-class Nodes:
+class NodeNumbers:
     """Nodes by their labels, numbered as they are seen."""
 
     def __init__(self, labels: Iterable[Any] = ()) -> None:
@@ -411,9 +411,9 @@ class Graph(Exact):
     """
 
     def __init__(
-        self, statistic: GraphStatistic, nodes: Nodes | None = None, step: int = 0
+        self, statistic: GraphStatistic, nodes: NodeNumbers | None = None, step: int = 0
     ) -> None:
-        self._statistic, self._nodes, self._step = statistic, nodes or Nodes(), step
+        self._statistic, self._nodes, self._step = statistic, nodes or NodeNumbers(), step
         #: All pairs in order of first sight, unless there is an index.
         self._keys = np.empty(0, np.int64)
         self._index: _Index | None = None
@@ -619,7 +619,7 @@ class Graph(Exact):
             StateError: other bytes.
         """
         step, nodes, keys, changes = _told(saved)
-        graph = cls(statistic, Nodes(nodes), step)
+        graph = cls(statistic, NodeNumbers(nodes), step)
         graph._keys = keys
         if statistic.changes > 1:
             did = dict(zip(keys.tolist(), changes.tolist(), strict=True))

@@ -41,8 +41,8 @@ from counton.privacy.contribution import Relation
 from counton.statistics.base import Events, Statistic
 from counton.statistics.fitted import TableStatistic, most_read, refuse_inexact
 from counton.statistics.readings import (
-    Difference,
     Reading,
+    ReleaseDifference,
     combined_halfwidths,
     ends_of,
     is_one_draw,
@@ -413,7 +413,7 @@ class GridReading(Reading):
         read = math.sqrt(math.prod(self.statistic.cells))
         moved = each * std / release.std * read if release.std else 0.0
         corners = 2 ** len(self.statistic.shape)
-        grain = 2.0**-self._bits * corners * (2 if isinstance(release, Difference) else 1)
+        grain = 2.0**-self._bits * corners * (2 if isinstance(release, ReleaseDifference) else 1)
         return np.asarray(half + moved + grain, np.float64)
 
     def _of_draws(self, low: Integers, high: Integers, level: float) -> Floats:
@@ -459,7 +459,9 @@ class GridReading(Reading):
             return Alone(float(estimate[0]), ends, float(std[0]))
         weights = {int(cell): float(reads[cell]) for cell in np.flatnonzero(reads)}
         corners = 2 ** len(self.statistic.shape)
-        grain = 2.0**-self._bits * corners * (2 if isinstance(self.release, Difference) else 1)
+        grain = (
+            2.0**-self._bits * corners * (2 if isinstance(self.release, ReleaseDifference) else 1)
+        )
         return self._sum(weights, float(estimate[0]), grain)
 
     def whole(self) -> Asked:

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput
 from counton.exact import quoted
-from counton.mechanisms import Release
+from counton.mechanisms import StepRelease
 from counton.privacy import Contribution, Guarantee
 from counton.statistics.base import ErrorOf, Events, Exact, Statistic
 from counton.statistics.known import statistic_from_dict
-from counton.statistics.readings import Difference, Reading
+from counton.statistics.readings import Reading, ReleaseDifference
 from counton.statistics.tallied import Part, Tallied, X
 
 
@@ -105,11 +105,11 @@ class Grouped(Tallied):
 
     def for_people(self, most: int) -> Statistic:
         """See `Statistic.for_people`."""
-        return Grouped(self.inner.for_people(most), self.groups)
+        return type(self)(self.inner.for_people(most), self.groups)
 
     def settled(self, guarantee: Guarantee, horizon: int | None = None) -> Grouped:
         """See `Statistic.settled`."""
-        return Grouped(self.inner.settled(guarantee, horizon), self.groups)
+        return type(self)(self.inner.settled(guarantee, horizon), self.groups)
 
     def allows(self, other: Statistic) -> bool:
         """See `Statistic.allows`."""
@@ -162,7 +162,7 @@ class Grouped(Tallied):
         each = self.inner.counted(cells.reshape(-1, *self.inner.cells))
         return np.asarray(each.reshape(len(cells), len(self.groups)).max(axis=1), np.float64)
 
-    def read(self, release: Release) -> GroupedReading:
+    def read(self, release: StepRelease) -> GroupedReading:
         """See `Statistic.read`."""
         return GroupedReading(self, release)
 
@@ -227,11 +227,12 @@ class GroupedReading(Reading):
         if not self.statistic.inner.cells:
             value = value.item()
         terms, std = self.release._terms, self.release.std
-        release = Release(self.step, value, std, terms)
-        if isinstance(self.release, Difference):
-            release = Difference(self.step, value, std, terms, start=self.release.start)
+        release = StepRelease(self.step, value, std, terms)
+        if isinstance(self.release, ReleaseDifference):
+            release = ReleaseDifference(self.step, value, std, terms, start=self.release.start)
         found = self.statistic.inner.read(release)
-        found.first_cell = self.statistic.group(group) * math.prod(self.statistic.inner.cells)
+        place = self.statistic.group(group) * math.prod(self.statistic.inner.cells)
+        found.first_cell = self.first_cell + place
         return found
 
     def by_group(self, groups: Sequence[str] | None) -> dict[str, Reading]:

@@ -28,7 +28,7 @@ from counton.columns import MISSING, OUTSIDE, TextTable, refuse_added
 from counton.errors import InvalidInput, field
 from counton.exact import quantity, quoted
 from counton.laws import Bounded
-from counton.mechanisms import Release
+from counton.mechanisms import StepRelease
 from counton.mechanisms.adjusted import (
     AdjustedHierarchy,
     adjusted_hierarchy,
@@ -46,8 +46,8 @@ from counton.statistics.base import Drawing, ErrorOf, Events, Statistic
 from counton.statistics.fitted import TableStatistic, most_read, refuse_inexact
 from counton.statistics.grid_cells import refuse_of_tables
 from counton.statistics.readings import (
-    Difference,
     Reading,
+    ReleaseDifference,
     combined_halfwidths,
     ends_of,
     is_one_draw,
@@ -80,7 +80,7 @@ class Hierarchy(TableStatistic):
             takes that of the nearest coarser level, the coarsest that of the nearest finer one. A
             node with one child passes its noise on, and so may be more accurate than wanted. None:
             equal at every level.
-        counts: each event counts so many times; what is protected is one of these times.
+        counts: how often each event counts; the protected unit is one of these times.
         measurement: what is measured, as `TreeStrategy.to_dict` says. None: the weights that have
             the targets with least noise under the guarantee.
         neighbours: an event is added or removed, or replaced by another in its step.
@@ -106,13 +106,13 @@ class Hierarchy(TableStatistic):
     """
 
     keyword = stream = "hierarchy"
-    says = "How much there is at every node of a tree, adding up over space and time."
+    says = "How many rows belong to each node of a tree; the counts add up over space and time."
     help = (
-        f"With {field('time')} rows are events, or with {field('value')} counts: a stream as that "
-        f"of count, in which all levels are released after each window. Without {field('time')} "
-        f"all rows are released once for a name in a state: the same command again shows the same "
-        f"numbers. Without {field('target')} every level is equally accurate; with "
-        f"{field('target')} and no guarantee the cost of the wanted accuracy is computed."
+        f"With {field('time')} all levels are released after each window, as count releases its "
+        f"totals; each row is an event, or with {field('value')} a count. Without {field('time')} "
+        f"the table is released once: the same command again shows the same numbers. Without "
+        f"{field('target')} every level is equally accurate; with {field('target')} and no "
+        f"guarantee the command computes what the wanted accuracy costs."
     )
     phrase = "table of counts at the levels {levels} of a hierarchy"
     drawing = Drawing("Running {counted}", "{counted}", once="tree")
@@ -493,7 +493,7 @@ class Hierarchy(TableStatistic):
         """
         check_known(self.tree, dict(fit.known), nonnegative=fit.nonnegative)
 
-    def read(self, release: Release) -> HierarchyReading:
+    def read(self, release: StepRelease) -> HierarchyReading:
         """See `Statistic.read`."""
         return HierarchyReading(self, release)
 
@@ -593,7 +593,7 @@ class HierarchyReading(Reading):
         weights = self.statistic.measuring.reads(level, place)
         value = float(self.nodes[level][place] * 2.0**-self._bits)
         # Nodes are rounded as they are shared out, within 2 units; of a difference both are.
-        grain = 2.0 ** (1 - self._bits) * (2 if isinstance(self.release, Difference) else 1)
+        grain = 2.0 ** (1 - self._bits) * (2 if isinstance(self.release, ReleaseDifference) else 1)
         return self._sum(weights, value, grain)
 
     def whole(self) -> Asked:
@@ -715,7 +715,7 @@ class HierarchyReading(Reading):
         each *= float(terms.released_unit)
         read = 1 + sum(int(part.max(initial=0)) for part in tree.children)
         moved = each * std / self.release.std * math.sqrt(read) if self.release.std else 0.0
-        grain = 2.0 ** (1 - self._bits) * (2 if isinstance(self.release, Difference) else 1)
+        grain = 2.0 ** (1 - self._bits) * (2 if isinstance(self.release, ReleaseDifference) else 1)
         return np.asarray(half + moved + grain, np.float64)
 
     def level_columns(self, nodes: str, level: float = 0.95) -> dict[str, NDArray[Any]]:

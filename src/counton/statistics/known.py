@@ -44,10 +44,12 @@ _OWN = {
     "forest": "counton.statistics.forest:Forest",
     "report": "counton.statistics.report:Report",
 }
-#: Where each class lives; `Grouped`, a statistic of each of some groups, has no name in commands.
+#: Where each class lives. Those of groups, and users in a report, have no names in commands.
 KNOWN: dict[str, str] = {
     **{where.partition(":")[2]: where.partition(":")[0] for where in _OWN.values()},
     "Grouped": "counton.statistics.grouped",
+    "GroupedRows": "counton.statistics.report_members",
+    "FirstRows": "counton.statistics.report_members",
 }
 #: What every statistic is made of, which imports this module.
 _BASE = ("counton.statistics.base", "Statistic")

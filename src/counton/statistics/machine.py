@@ -150,8 +150,8 @@ class Machine:
         if largest > most:
             self._exact.undo()
             raise SumOverflow(
-                f"a count of {shorten(largest)} grid units is beyond {most:,}, up to which sums "
-                f"are exact: coarsen the resolution or split the stream"
+                f"a count of {shorten(largest)} grid units is beyond {most:,}, the largest "
+                f"exact sum: coarsen the resolution or split the stream"
             )
 
     def _undone(self) -> None:

@@ -41,7 +41,7 @@ from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput, SumOverflow, field
 from counton.exact import Number, check_integer, exact, quoted, readable, text
 from counton.laws import Bounded
-from counton.mechanisms import Release
+from counton.mechanisms import StepRelease
 from counton.mechanisms.formulas import Asked, Formula, product, quotient, ratio_of
 from counton.mechanisms.intervals import check_level
 from counton.options import TABLE_COLUMNS, Option, Statement, listed
@@ -101,10 +101,10 @@ class Moments(Tallied):
     options = (
         replace(TABLE_COLUMNS, column="number"),
         Option(
-            "bounds", "of each column, between which its values are kept: 0:100,0:20", several=True,
+            "bounds", "lowest and highest value of each column: 0:100,0:20", several=True,
             needed=True,
         ),
-        Option("grid", "so many cells between the bounds of each column; default: 256", "whole"),
+        Option("grid", "how many cells between the bounds of each column; default: 256", "whole"),
     )  # fmt: skip
     event = "row"
 
@@ -330,7 +330,7 @@ class Moments(Tallied):
         ]
         return np.concatenate(parts, axis=1).astype(np.int64)
 
-    def read(self, release: Release) -> MomentsReading:
+    def read(self, release: StepRelease) -> MomentsReading:
         """See `Statistic.read`."""
         return MomentsReading(self, release)
 
@@ -382,7 +382,7 @@ class MomentsReading(Reading):
 
     statistic: Moments
 
-    def __init__(self, statistic: Moments, release: Release) -> None:
+    def __init__(self, statistic: Moments, release: StepRelease) -> None:
         super().__init__(statistic, release)
         self._overs: dict[float, float] = {}  # by level
 

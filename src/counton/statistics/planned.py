@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from counton.arrays import Integers
 from counton.mechanisms.intervals import window_halfwidths
-from counton.mechanisms.releases import Release
+from counton.mechanisms.releases import StepRelease
 from counton.mechanisms.terms import StreamTerms
-from counton.statistics.readings import Difference, Reading
+from counton.statistics.readings import Reading, ReleaseDifference
 
 if TYPE_CHECKING:
     from counton.statistics.base import Statistic
@@ -101,10 +101,10 @@ def _reading(
     value = value if terms.shape else np.asarray(value).item()
     std = float(terms.window_std(start, step))
     if start:
-        return statistic.read(Difference(step, value, std, terms, start=start))
+        return statistic.read(ReleaseDifference(step, value, std, terms, start=start))
     if terms.strategy.workload == "windows":
         std = float(terms.std(step))
-    return statistic.read(Release(step, value, std, terms))
+    return statistic.read(StepRelease(step, value, std, terms))
 
 
 def planned_reading(

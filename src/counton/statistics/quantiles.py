@@ -26,7 +26,7 @@ from counton.columns import TextTable, readable
 from counton.errors import InvalidInput
 from counton.exact import check_integer, exact, quoted
 from counton.laws import Bounded, Shift
-from counton.mechanisms import Release
+from counton.mechanisms import StepRelease
 from counton.mechanisms.fit import Fit
 from counton.mechanisms.formulas import Alone, Asked
 from counton.mechanisms.intervals import check_level
@@ -92,7 +92,7 @@ class Quantiles(TableStatistic):
 
     Args:
         edges: of the cells, ascending, at least two.
-        lower, upper, cells: instead of edges, so many cells of one width.
+        lower, upper, cells: instead of edges, how many cells of equal width.
         line: how the cells are measured: the name of a strategy for lines, or what its `to_dict`
             says. None: the one with the least error of "how many below an edge" under the
             guarantee, among independent cells, Haar contrasts, hierarchies and, up to 256 cells,
@@ -128,8 +128,8 @@ class Quantiles(TableStatistic):
         VALUE,
         replace(LOWER, needed=False),
         replace(UPPER, needed=False),
-        Option("cells", "so many cells of one width from lower to upper", "whole"),
-        Option("edges", "instead, where cells begin and end: 0,15,60,180", several=True),
+        Option("cells", "how many cells of equal width from lower to upper", "whole"),
+        Option("edges", "instead of cells: where they begin and end: 0,15,60,180", several=True),
         LINE,
         REPLACE,
     )
@@ -340,7 +340,7 @@ class Quantiles(TableStatistic):
         rows: Integers = self.line.measure(np.ascontiguousarray(sums.T))
         return np.asarray(np.ascontiguousarray(rows.T), np.int64)
 
-    def read(self, release: Release) -> QuantilesReading:
+    def read(self, release: StepRelease) -> QuantilesReading:
         """See `Statistic.read`."""
         return QuantilesReading(self, release)
 

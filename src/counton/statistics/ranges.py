@@ -15,7 +15,7 @@ from counton.arrays import Integers
 from counton.columns import TextTable, readable, refuse_added
 from counton.errors import InvalidInput, field
 from counton.exact import check_integer, figures, quoted
-from counton.mechanisms import Release
+from counton.mechanisms import StepRelease
 from counton.mechanisms.fit import Fit
 from counton.options import COUNTS, LINE, REPLACE, ROWS, Option, Statement
 from counton.privacy import Contribution, Guarantee
@@ -75,20 +75,19 @@ class Ranges(GridCells):
     """
 
     keyword = stream = "ranges"
-    says = "A line of cells of which every interval is accurate."
+    says = "A line of counts, accurate in every interval."
     help = (
-        f"With {field('time')} a stream as that of count, whose rows say by {field('label')} in "
-        f"which cell they count; {field('line')} chooses how cells are measured. Without "
-        f"{field('time')} one release for a name in a state: the same command again shows the same "
-        f"numbers. How many cells there are is published, and so are their labels, if they have "
-        f"any."
+        f"With {field('time')} the line is released after each window, as count releases its "
+        f"totals; {field('label')} names each row's cell, and {field('line')} chooses how cells "
+        f"are measured. Without {field('time')} the line is released once: the same command again "
+        f"shows the same numbers. The number of cells is published, and so are their labels."
     )
     phrase = "line of counts, for sums over any of its ranges,"
     drawing = Drawing("Running {counted}", "{counted}", once="line")
     options = (
         Option("label", "column that names the cells of a line", column="label", needed=True),
         COUNTS,
-        Option("workload", "what is to be accurate: ranges (default), prefixes, nodes or subsets"),
+        Option("workload", "what must be accurate: ranges (default), prefixes, nodes or subsets"),
         LINE,
         REPLACE,
     )
@@ -274,7 +273,7 @@ class Ranges(GridCells):
             )
         return int(low), int(high)
 
-    def read(self, release: Release) -> RangesReading:
+    def read(self, release: StepRelease) -> RangesReading:
         """See `Statistic.read`."""
         return RangesReading(self, release)
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from counton.columns import TextTable
 from counton.errors import InvalidInput
-from counton.mechanisms import Release, Releases
+from counton.mechanisms import Releases, StepRelease
 from counton.mechanisms.intervals import (
     check_level,
     halfwidths,
@@ -36,7 +36,7 @@ _MOST_LISTED = 2**22
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Difference(Release):
+class ReleaseDifference(StepRelease):
     """What was counted after a step: a release less an earlier one.
 
     Attributes:
@@ -46,7 +46,7 @@ class Difference(Release):
     start: int = 0
 
     def interval(self, level: float = 0.95) -> tuple[Any, Any]:
-        """See `Release.interval`."""
+        """See `StepRelease.interval`."""
         half = halfwidth(self, level)
         if half == int(half) and not self._terms.strategy.fraction_bits:
             half = int(half)
@@ -54,7 +54,7 @@ class Difference(Release):
 
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
         """See `Releases.table_columns`; a column start says after which step."""
-        columns = Release.table_columns(self, level)
+        columns = StepRelease.table_columns(self, level)
         low, high = (np.ravel(end) for end in self.interval(level))
         start = np.full(len(low), self.start)
         return {"start": start, **columns, "std": np.full(len(low), self.std)} | {
@@ -63,7 +63,7 @@ class Difference(Release):
         }
 
 
-def halfwidth(release: Release, level: float = 0.95) -> float:
+def halfwidth(release: StepRelease, level: float = 0.95) -> float:
     """Half-width of the interval of each single cell of a release, in data units.
 
     Raises:
@@ -74,16 +74,16 @@ def halfwidth(release: Release, level: float = 0.95) -> float:
     return float(half.reshape(-1)[0]) * float(terms.resolution)
 
 
-def ends_of(release: Release) -> tuple[int, int]:
+def ends_of(release: StepRelease) -> tuple[int, int]:
     """After which step, and up to which, a release counts, but for the strategy's delay."""
-    if isinstance(release, Difference):
+    if isinstance(release, ReleaseDifference):
         return release.start, release.step
     windows = release._terms.strategy.workload == "windows"
     return release.step - 1 if windows else 0, release.step
 
 
 def combined_halfwidths(
-    release: Release, std: NDArray[np.float64], level: float = 0.95
+    release: StepRelease, std: NDArray[np.float64], level: float = 0.95
 ) -> NDArray[np.float64]:
     """Half-widths of intervals of sums of cells with weights, in data units.
 
@@ -112,11 +112,11 @@ def combined_halfwidths(
     return np.asarray(np.maximum(alone, smooth_halfwidth(std, law, level, draws=draws)))
 
 
-def is_one_draw(release: Release) -> bool:
+def is_one_draw(release: StepRelease) -> bool:
     """Whether each cell is an exact count and one draw of noise, and nothing else."""
     strategy = release._terms.strategy
     only = strategy.horizon == 1 and not strategy.lattice_bits and not strategy.fraction_bits
-    return only and not isinstance(release, Difference)
+    return only and not isinstance(release, ReleaseDifference)
 
 
 class Reading(ABC):
@@ -130,7 +130,7 @@ class Reading(ABC):
 
     first_cell: int = 0
 
-    def __init__(self, statistic: Statistic, release: Release) -> None:
+    def __init__(self, statistic: Statistic, release: StepRelease) -> None:
         self.statistic, self.step, self.release = statistic, release.step, release
 
     def formula(self, name: str | None = None) -> Asked:
@@ -178,18 +178,18 @@ class Reading(ABC):
             value: as it is published; None: what the cells add up to.
             grain: by how much that may be rounded.
         """
-        from counton.mechanisms.formulas import Formula, Part, Sum
+        from counton.mechanisms.formulas import CellSum, Formula, Term
 
         cells = np.ravel(np.asarray(self.release.value, np.float64))
         if value is None:
             value = math.fsum(weight * float(cells[cell]) for cell, weight in weights.items())
         start, stop = ends_of(self.release)
         parts = tuple(
-            Part(float(weight), start, stop, self.first_cell + cell)
+            Term(float(weight), start, stop, self.first_cell + cell)
             for cell, weight in weights.items()
             if weight
         )
-        return Formula.of(Sum(float(value), self.release._terms, parts, grain))
+        return Formula.of(CellSum(float(value), self.release._terms, parts, grain))
 
     def __getitem__(self, name: Any) -> Any:
         """The estimate of one cell, by its name.
@@ -233,8 +233,8 @@ class Reading(ABC):
         if (
             type(earlier) is not type(self)
             or earlier.release._terms != terms
-            or isinstance(earlier.release, Difference)
-            or isinstance(self.release, Difference)
+            or isinstance(earlier.release, ReleaseDifference)
+            or isinstance(self.release, ReleaseDifference)
             or earlier.step > self.step
             or terms.strategy.workload != "totals"
         ):
@@ -244,9 +244,11 @@ class Reading(ABC):
             )
         value = self.release.value - earlier.release.value
         std = float(terms.window_std(earlier.step, self.step))
-        return type(self)(
-            self.statistic, Difference(self.step, value, std, terms, start=earlier.step)
+        found = type(self)(
+            self.statistic, ReleaseDifference(self.step, value, std, terms, start=earlier.step)
         )
+        found.first_cell = self.first_cell
+        return found
 
     def screen(self, ask: Sequence[Any] | None, fit: Fit | None, level: float) -> list[TextTable]:
         """How a screen shows a table that was released once; none: the rows of its table.
@@ -413,7 +415,7 @@ class Readings(Sequence[Reading]):
         value, terms = self.releases.values[step - self.steps.start], self.releases._terms
         std = float(terms.std(range(step, step + 1))[0])
         return self._statistic.read(
-            Release(step, value if terms.shape else value.item(), std, terms)
+            StepRelease(step, value if terms.shape else value.item(), std, terms)
         )
 
 

@@ -19,12 +19,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations, pairwise
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,30 +33,41 @@ from counton.columns import MISSING, OUTSIDE
 from counton.errors import InvalidInput, SumOverflow, field
 from counton.exact import check_integer, exact, figures, quoted
 from counton.laws import Bounded
-from counton.mechanisms import Release
-from counton.mechanisms.formulas import Asked
+from counton.mechanisms import StepRelease
 from counton.mechanisms.tables import LARGEST_MEASUREMENT
 from counton.mechanisms.terms import StreamTerms
-from counton.options import Option, OwnColumns, Statement, check_value, listed
+from counton.options import Option, OwnColumns, Statement, listed
 from counton.privacy import Contribution, Guarantee, value_grid
 from counton.privacy.contribution import checked_unit
 from counton.statistics.base import Drawing, ErrorOf, Events, Statistic
-from counton.statistics.known import statistic_from_dict, statistic_named
 from counton.statistics.readings import Reading, halfwidth
-from counton.statistics.tallied import Part, Tallied, X
+from counton.statistics.report_members import (
+    SHARE,
+    WITHIN,
+    GroupedRows,
+    checked_name,
+    fitting,
+    is_pair,
+    member_of,
+    norms_of,
+    norms_of_people,
+    numbers_by_name,
+    tables_of,
+    whole_weights,
+)
+from counton.statistics.report_readings import FollowedReading, ReportReading
+from counton.statistics.tallied import First, Part, Tallied, X
 
 if TYPE_CHECKING:
     from counton.plans.splits import Noise, Split
 
-#: Columns of a reading that are numbers, and not what a row is about.
-_NUMBERS = ("estimate", "std", "lower", "upper")
-#: What a report says of each of its statistics besides the statistic's own options.
-WITHIN, SHARE, ROWS_PLANNED = "within", "share", "rows"
 #: Rows say one integer, which has to hold what they say to every statistic.
 _MOST_SAID = 2**62
 _MOST_STATISTICS = 64
 #: Of several numbers of a statistic the first of these is drawn, else the first that it has.
 _SHOWN_FIRST, _WORDS = ("mean", "0.5"), {"0.5": "median"}
+#: Of a statistic by group so many groups are drawn.
+_MOST_SHOWN = 6
 #: Of so many statistics it is tried whether they are better measured apart.
 _MOST_TRIED = 4
 
@@ -112,9 +122,11 @@ class Report(Tallied):
         statistics: by name, or pairs of a name and what `Statistic.to_dict` says.
         columns: of each statistic the columns that it reads, in its order; one without is read from
             columns that are called as it calls its parts.
+        groups: of statistics that are by group, each by groups of its own, the names of these; then
+            the first of its columns says of which a row is.
         within: of some statistics, how far off the end of a 95% interval may be at the last step.
         shares: of the others, how what is left is shared: 1 unless stated.
-        rows: how many rows there will be at the last step, about, where that is public: an average
+        size: how many rows there will be at the last step, about, where that is public: an average
             can be asked to be ``within`` something only then.
         most: how many rows of a person count; a job says so by itself.
         weights: by what the cells of each are multiplied: found by `settled` unless stated.
@@ -144,13 +156,13 @@ class Report(Tallied):
     drawing = Drawing("Running report", "", panels=True, from_zero=False, cells="name")
     event = "row"
     shows = ("over",)
+    reads = ("size",)
     options = (
         Option(
             "statistics",
             "the statistics by name, each with its options; in a command a file: TOML or JSON",
             by_name=True, nested=True, needed=True,
         ),
-        Option("rows", "how many rows there will be, about, where that is public", "whole"),
     )  # fmt: skip
 
     def __init__(
@@ -158,9 +170,10 @@ class Report(Tallied):
         statistics: Mapping[str, Statistic | Mapping[str, Any]] | Sequence[Any],
         *,
         columns: Mapping[str, str | Sequence[str]] | None = None,
+        groups: Mapping[str, Sequence[str]] | None = None,
         within: Mapping[str, float] | None = None,
         shares: Mapping[str, float] | None = None,
-        rows: int | None = None,
+        size: int | None = None,
         most: int = 1,
         weights: Mapping[str, int] | None = None,
         apart: Sequence[str] = (),
@@ -168,7 +181,7 @@ class Report(Tallied):
     ) -> None:
         given: Any = statistics
         pairs = [*given.items()] if isinstance(given, Mapping) else given
-        if not isinstance(pairs, list | tuple) or not all(map(_is_pair, pairs)):
+        if not isinstance(pairs, list | tuple) or not all(map(is_pair, pairs)):
             raise InvalidInput(
                 "the statistics of a report are no statistics by name: give a mapping, as in "
                 "{'visits': Count()}"
@@ -179,15 +192,17 @@ class Report(Tallied):
             )
         self._statistics: dict[str, Tallied] = {}
         for name, one in pairs:
-            self._statistics[_name(name)] = _fitting(name, one)
+            own = (groups or {}).get(name)
+            self._statistics[checked_name(name)] = fitting(name, one, own)
         if len(self.statistics) < len(pairs):
             raise InvalidInput("two statistics of a report have one name; give each its own")
-        for name in apart:
+        for name in (*apart, *(groups or ())):
             self.statistic(name)
         self.apart = tuple(apart)
         self.columns = self._columns(columns or {})
         self.column_names, self.parts = self._parts()
-        if not self.parts:
+        self._base = 0 if self.parts else 1  # a row without columns says 1
+        if not self.parts and not any(one.once_each for one in self.statistics.values()):
             raise InvalidInput(
                 "no statistic of the report reads a column: how many rows there are is a "
                 "statistic by itself, count"
@@ -196,13 +211,13 @@ class Report(Tallied):
         self.sources = tuple(dict.fromkeys(named))
         if any(one.known_beforehand is not None for one in self.statistics.values()):
             self.known_beforehand = ()
-        self.within = _by_name("within", within, self.statistics)
-        self.shares = _by_name("share", shares, self.statistics)
-        self.rows = None if rows is None else check_integer("rows", rows, 1)
+        self.within = numbers_by_name("within", within, self.statistics)
+        self.shares = numbers_by_name("share", shares, self.statistics)
+        self.size = None if size is None else check_integer("size", size, 1, 2**60)
         self.most = check_integer("most", most, 1, 2**20)
         self.unit = checked_unit("event" if unit is None else unit)
         self._stated = unit is not None
-        self.weights = None if weights is None else _whole(weights, self.measured_ones)
+        self.weights = None if weights is None else whole_weights(weights, self.measured_ones)
         self._bounds = [one.said_bounds() for one in self.statistics.values()]
         sizes = [high - low + 1 for low, high in self._bounds]
         if math.prod(sizes) >= _MOST_SAID or math.prod(map(len, self.spans)) >= _MOST_SAID // 2**20:
@@ -219,12 +234,8 @@ class Report(Tallied):
         (given,) = stated.needed("statistics")
         statistics, columns = {}, {}
         wanted: dict[str, dict[str, Any]] = {WITHIN: {}, SHARE: {}}
-        for name, own in _tables(given).items():
-            kind, inner = _stated_part(stated, name, own)
-            if not issubclass(kind, Tallied):
-                raise _unfit(name, kind.keyword)
-            statistics[name] = kind.from_job(inner)
-            columns[name] = kind.columns_of_job(inner).names
+        for name, own in tables_of(given).items():
+            statistics[name], columns[name] = member_of(stated, name, own)
             for key, found in wanted.items():
                 if own.get(key) is not None:
                     found[name] = own[key]
@@ -233,7 +244,7 @@ class Report(Tallied):
             columns=columns,
             within=wanted[WITHIN],
             shares=wanted[SHARE],
-            **stated.only("rows"),
+            size=stated.size,
         )
 
     @classmethod
@@ -252,15 +263,19 @@ class Report(Tallied):
         """See `Statistic.worded`: of each statistic the number that says most."""
         names = table["name"].astype(str)
         kept, called = np.zeros(len(names), np.bool_), names.astype(object)
-        for one in self.statistics:
+        for one, statistic in self.statistics.items():
             own = table["statistic"].astype(str) == one
             there = [*dict.fromkeys(names[own].tolist())]
-            shown = next((name for name in _SHOWN_FIRST if name in there), there[0])
-            rows = own & (names == shown)
-            kept |= rows
-            called[rows] = (
-                one if shown in ("all", "total") else f"{one}: {_WORDS.get(shown, shown)}"
-            )
+            groups = statistic.groups if isinstance(statistic, GroupedRows) else ("",)
+            wanted = [f"{group} {name}".strip() for group in groups for name in _SHOWN_FIRST]
+            shown = [name for name in wanted if name in there]
+            if not shown:  # of one kind: each group has it, or it is the first
+                shown = there if len(groups) == len(there) else there[:1]
+            for name in shown[:_MOST_SHOWN]:
+                rows = own & (names == name)
+                kept |= rows
+                plain = name in ("all", "total")
+                called[rows] = one if plain else f"{one}: {_WORDS.get(name, name)}"
         found = {name: values[kept] for name, values in table.items() if name != "statistic"}
         return {**found, "name": called[kept]}
 
@@ -280,7 +295,7 @@ class Report(Tallied):
         for name, value in (
             ("within", self.within),
             ("shares", self.shares),
-            ("rows", self.rows),
+            ("size", self.size),
             ("weights", self.weights),
             ("apart", [*self.apart]),
         ):
@@ -403,6 +418,40 @@ class Report(Tallied):
         """See `Statistic.cells`."""
         return (sum(math.prod(one.cells) for one in self.measured_ones.values()),)
 
+    @property
+    def firsts(self) -> tuple[First, ...]:
+        """See `Tallied.firsts`: of each statistic that counts users."""
+        found, unit = list[First](), 1
+        for (low, high), one in reversed(
+            [*zip(self._bounds, self.statistics.values(), strict=True)]
+        ):
+            if one.once_each:
+                found.append(First(unit, high - low + 1))
+            if _is_said(one):
+                unit *= high - low + 1
+        return tuple(found)
+
+    @property
+    def once_each(self) -> bool:  # type: ignore[override]
+        """See `Tallied`: whether one of its statistics counts users."""
+        return any(one.once_each for one in self.statistics.values())
+
+    def by_groups(self, groups: Sequence[str]) -> Statistic | None:
+        """See `Statistic.by_groups`.
+
+        Raises:
+            InvalidInput: one of its statistics has groups of its own, or counts users.
+        """
+        for name, one in self.statistics.items():
+            if one.declares is not None or isinstance(one, GroupedRows) or one.once_each:
+                what = "counts users" if one.once_each else "has groups of its own"
+                raise InvalidInput(
+                    f"{field('by')} tells all of the report apart by group, and {name!r} {what}: "
+                    f"give {field('by')} and {field('domain')} to each statistic that is to be by "
+                    f"group, and not to the report"
+                )
+        return None
+
     def weight(self, name: str) -> int:
         """By what the cells of a statistic are multiplied; 1 until it is settled."""
         return 1 if self.weights is None else self.weights[name]
@@ -416,9 +465,20 @@ class Report(Tallied):
         l1 = sum(self.weight(name) * self.norms(name)[0] for name in self.measured_ones)
         l2 = sum(self.weight(name) ** 2 * self.norms(name)[1] for name in self.measured_ones)
         names = ", ".join(self.statistics)
+        users = [name for name, one in self.statistics.items() if one.once_each]
+        alone = f" (in {', '.join(users)} only the first one)" if users else ""
         return Contribution.patterned(
-            Bounded(l1, l2, once=True), f"which counts in all of {names}", unit=self.unit
+            Bounded(l1, l2, once=True), f"which counts in all of {names}{alone}", unit=self.unit
         )
+
+    def norms_of_people(self, most: int) -> tuple[int, int]:
+        """See `Statistic.norms_of_people`: users count once, and every other row as often."""
+        pairs = [
+            (self.weight(name), norms_of_people(one, most))
+            for name, one in self.measured_ones.items()
+        ]
+        l1 = sum(weight * own for weight, (own, _) in pairs)
+        return l1, sum(weight**2 * own for weight, (_, own) in pairs)
 
     @property
     def error_of(self) -> ErrorOf:
@@ -482,7 +542,7 @@ class Report(Tallied):
 
         costs = []
         for name in self.measured_ones:
-            l1, l2_squared = self.norms(name)
+            l1, l2_squared = norms_of_people(self.statistics[name], self.most)
             told = [name, *(one for one, source in self.followed.items() if source == name)]
             bounds = [
                 (self.within[one], self._error(one, guarantee, horizon), one)
@@ -494,8 +554,8 @@ class Report(Tallied):
             )
             costs.append(
                 Cost(
-                    l1 * self.most,
-                    l2_squared * self.most**2,
+                    l1,
+                    l2_squared,
                     within=within,
                     each=each,
                     weight=exact(str(self.shares.get(name, 1)), "share"),
@@ -510,19 +570,31 @@ class Report(Tallied):
 
         of = self.followed.get(name, name)
         source, one = self.statistics[of], self.statistics[name]
-        if one.known_beforehand is not None and self.rows is None:
+        if one.known_beforehand is not None and self.size is None:
             raise InvalidInput(
                 f"{field(WITHIN, figures(self.within[name]))} of {name!r} hangs on how many rows "
                 f"there are; say how many there will be, about, where that is public "
-                f"({field('rows', 10_000)}), or give it a share"
+                f"({field('size', 10_000)}), or give it a share"
             )
         plan = source.plan(horizon, guarantee, batched=True)
         terms = PartTerms.of(plan.terms(plan.best), source, 1, source.cells)
         last = horizon or terms.strategy.longest or 1
-        reading = planned_reading(source, terms, last, self.rows)
+        reading = planned_reading(source, terms, last, self.size)
         own = reading if of == name else self.reading_of(name, reading)
         cell = halfwidth(reading.release)
         return _widest(own) / cell if cell else 1.0  # with next to no noise all is exact
+
+    def budget_shares(self, norm: Literal[1, 2]) -> dict[str, Fraction]:
+        """The share of the budget of each statistic that is measured, once it is settled.
+
+        Args:
+            norm: that the noise follows: 1 of Laplace, 2 of normal noise.
+        """
+        moved = {
+            name: self.weight(name) ** norm * norms_of_people(one, self.most)[norm - 1]
+            for name, one in self.measured_ones.items()
+        }
+        return {name: Fraction(one, sum(moved.values())) for name, one in moved.items()}
 
     def halfwidths_of_parts(
         self, terms: StreamTerms, step: int, level: float, rows: int | None, over: int | None
@@ -554,13 +626,19 @@ class Report(Tallied):
         if not isinstance(other, Report) or [*other.statistics] != [*self.statistics]:
             return False
         same = all(one.allows(other.statistics[name]) for name, one in self.statistics.items())
-        mine, its = ((one.columns, one.within, one.shares, one.rows) for one in (self, other))
-        return same and mine == its and self.weights in (None, other.weights)
+        mine, its = ((one.columns, one.within, one.shares) for one in (self, other))
+        left_open = self.size in (None, other.size) and self.weights in (None, other.weights)
+        return same and mine == its and left_open
 
     # What rows say.
 
     def columns_of(self, events: Events) -> tuple[Any, ...]:
         """See `Tallied.columns_of`."""
+        if self.once_each:
+            raise InvalidInput(
+                f"{self!r} counts users, and no event says whose it is: run a job with "
+                f"{field('user')} and {field('most')}"
+            )
         found: list[NDArray[Any]] = []
         for place, part in enumerate(self.parts):
             values = []
@@ -587,8 +665,11 @@ class Report(Tallied):
         labels = {part.name: part.labels for part in self.parts}
         found, known = np.zeros(len(parts[0]), np.int64), np.ones(len(parts[0]), np.bool_)
         for (name, one), (low, high) in zip(self.statistics.items(), self._bounds, strict=True):
-            if not one.parts:
+            if not _is_said(one):
                 continue  # it says the same of every row
+            if not one.parts:
+                found = found * (high - low + 1)  # whose first row it is, is not known yet
+                continue
             own = []
             for column, part in zip(self.columns[name], one.parts, strict=True):
                 given = by_column[column]
@@ -610,10 +691,10 @@ class Report(Tallied):
     def _digits(self, said: X) -> dict[str, X | int]:
         """What rows say to each statistic."""
         found: dict[str, X | int] = {}
-        rest = said
+        rest = said - self._base
         order = [*zip(self.statistics.items(), self._bounds, strict=True)]
         for (name, one), (low, high) in reversed(order):
-            if not one.parts:
+            if not _is_said(one):
                 found[name] = low
                 continue
             size = high - low + 1
@@ -651,7 +732,8 @@ class Report(Tallied):
 
     def said_bounds(self) -> tuple[int, int]:
         """See `Tallied.said_bounds`."""
-        return 0, math.prod(high - low + 1 for low, high in self._bounds) - 1
+        size = math.prod(high - low + 1 for low, high in self._bounds)
+        return self._base, self._base + size - 1
 
     @property
     def largest_entry(self) -> int:
@@ -723,7 +805,7 @@ class Report(Tallied):
 
     # What is read.
 
-    def read(self, release: Release) -> ReportReading:
+    def read(self, release: StepRelease) -> ReportReading:
         """See `Statistic.read`."""
         return ReportReading(self, release)
 
@@ -745,269 +827,12 @@ class Report(Tallied):
         return np.asarray(own.reshape(shape) * float(terms.one))
 
 
-class ReportReading(Reading):
-    """What was released of all statistics of a report at one step.
-
-    >>> from counton import Key, PureDP
-    >>> from counton.statistics import Average, Count
-    >>> report = Report({"rows": Count(), "paid": Average(0, 9, 1)}, columns={"paid": "paid"})
-    >>> counter = report.counter(1, PureDP(1), key=Key.generate(), name="r", batched=True)
-    >>> reading = counter.release_batch([{"paid": 3}])
-    >>> list(reading.parts)
-    ['rows', 'paid']
-    """
-
-    statistic: Report
-    #: The two readings whose difference it is.
-    _ends: tuple[ReportReading, ReportReading] | None = None
-
-    def of(self, name: str) -> Reading:
-        """What was released of one of the statistics.
-
-        Raises:
-            InvalidInput: none of this name.
-        """
-        this = self.statistic
-        one = this.statistic(name)
-        source = this.followed.get(name)
-        if source is not None:
-            return this.reading_of(name, self.of(source))
-        if self._ends is not None:
-            earlier, now = self._ends
-            return now.of(name).since(earlier.of(name))
-        terms = this.terms_of(name, self.release._terms)
-        values = this.values_of(name, np.asarray(self.release.value), terms)
-        std = self.release.std * float(terms.one)
-        return one.read(Release(self.step, values if one.cells else float(values), std, terms))
-
-    @property
-    def parts(self) -> dict[str, Reading]:
-        """What was released of each statistic."""
-        return {name: self.of(name) for name in self.statistic.statistics}
-
-    def since(self, earlier: Reading) -> Self:
-        """See `Reading.since`: what was counted of each statistic."""
-        found = super().since(earlier)
-        assert isinstance(earlier, ReportReading)
-        found._ends = earlier, self
-        return found
-
-    def formula(self, name: str | None = None) -> Asked:
-        """See `Reading.formula`: ``"visits"``, or a statistic and a number of it, ``"paid mean"``.
-
-        Raises:
-            InvalidInput: no such statistic, or none of its numbers.
-        """
-        called = "" if name is None else name
-        for part in sorted(self.statistic.statistics, key=len, reverse=True):
-            if called == part:
-                return self.of(part).formula()
-            if called.startswith(f"{part} "):
-                rest = called[len(part) + 1 :]
-                with suppress(InvalidInput):
-                    return self.of(part).formula(rest)
-                return self.of(part).formula(rest.partition(" ")[2] or rest)  # without its level
-        first = next(iter(self.statistic.statistics))
-        raise InvalidInput(
-            f"{quoted(name)} names no number of the report: name one of its statistics, "
-            f"{', '.join(self.statistic.statistics)}, and where that has several a number of it, "
-            f"such as {f'{first} mean'!r}"
-        )
-
-    def __getitem__(self, name: Any) -> Any:
-        """A number of one statistic: ``["visits"]`` of those with one number, else a pair.
-
-        Raises:
-            InvalidInput: no such statistic, or none of its numbers.
-        """
-        part, inner = self._asked(name)
-        return self._only(part) if inner is None else self.of(part)[inner]
-
-    def _asked(self, name: Any) -> tuple[str, Any]:
-        if isinstance(name, tuple) and len(name) == 2:
-            return name[0], name[1]
-        return name, None
-
-    def _only(self, part: str, column: str = "estimate") -> Any:
-        found = self.of(part).table_columns()[column]
-        if len(found) != 1:
-            raise InvalidInput(
-                f"{part!r} has {len(found)} numbers: ask for one of them, ({part!r}, name)"
-            )
-        return found[0].item()
-
-    def std(self, name: Any = None) -> float:
-        """See `Reading.std`; of a part as `__getitem__` has it."""
-        if name is None:
-            return self.release.std
-        part, inner = self._asked(name)
-        return float(self._only(part, "std") if inner is None else self.of(part).std(inner))
-
-    def interval(self, name: Any, level: float = 0.95) -> tuple[Any, Any]:
-        """See `Reading.interval`; of a part as `__getitem__` has it."""
-        part, inner = self._asked(name)
-        if inner is not None:
-            return self.of(part).interval(inner, level)
-        found = self.of(part).table_columns(level)
-        self._only(part)
-        return found["lower"][0].item(), found["upper"][0].item()
-
-    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """See `Reading.table_columns`: the rows of each statistic, and what each row is about."""
-        found: dict[str, list[Any]] = {"statistic": [], "name": []}
-        numbers: dict[str, list[NDArray[np.float64]]] = {name: [] for name in _NUMBERS}
-        for name, reading in self.parts.items():
-            columns = dict(reading.table_columns(level))
-            if "estimate" not in columns:  # of a share it is called what it is of
-                columns["estimate"] = columns.pop("value")
-            rows = len(columns["estimate"])
-            about = {
-                key: values
-                for key, values in columns.items()
-                if key not in (*_NUMBERS, "step", "start")
-            }
-            found["statistic"] += [name] * rows
-            found["name"] += [_about(about, row) for row in range(rows)]
-            for key, parts in numbers.items():
-                values = columns.get(key, np.full(rows, math.nan))
-                parts.append(np.asarray(values, np.float64))
-        texts = {name: np.array(values) for name, values in found.items()}
-        return texts | {name: np.concatenate(parts) for name, parts in numbers.items()}
-
-
-class FollowedReading(Reading):
-    """Some rows of another statistic's reading, which are all that a statistic has to say."""
-
-    def __init__(self, statistic: Statistic, reading: Reading, rows: Mapping[Any, Any]) -> None:
-        """Not for callers.
-
-        Args:
-            statistic: that is read.
-            reading: of the statistic that was measured.
-            rows: by the name of each row here that of the row there.
-        """
-        super().__init__(statistic, reading.release)
-        self._reading, self._rows = reading, rows
-
-    def _there(self, name: Any) -> Any:
-        if len(self._rows) == 1 and name is None:
-            return next(iter(self._rows.values()))
-        if name not in self._rows:
-            raise InvalidInput(f"{quoted(name)} is none of {', '.join(map(str, self._rows))}")
-        return self._rows[name]
-
-    def since(self, earlier: Reading) -> Self:
-        """See `Reading.since`: rows of what was counted."""
-        assert isinstance(earlier, FollowedReading)
-        since = self._reading.since(earlier._reading)
-        return type(self)(self.statistic, since, self._rows)
-
-    def formula(self, name: str | None = None) -> Asked:
-        """See `Reading.formula`: that of the reading from which it follows."""
-        there = self._there(name)
-        if isinstance(there, str):
-            return self._reading.formula(there)
-        if there and all(isinstance(one, str) for one in there):
-            return self._reading.formula(" ".join(there))
-        return self._reading.whole()  # how many rows there are
-
-    def __getitem__(self, name: Any) -> Any:
-        """See `Reading.__getitem__`."""
-        return self._reading[self._there(name)]
-
-    def std(self, name: Any = None) -> float:
-        """See `Reading.std`."""
-        return self._reading.std(self._there(name))
-
-    def interval(self, name: Any = None, level: float = 0.95) -> tuple[Any, Any]:
-        """See `Reading.interval`."""
-        return self._reading.interval(self._there(name), level)
-
-    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """See `Reading.table_columns`."""
-        names = [*self._rows]
-        ends = [self.interval(name, level) for name in names]
-        named = {} if names == [None] else {"name": np.array(names)}
-        return {
-            **named,
-            "estimate": np.array([float(self[name]) for name in names]),
-            "std": np.array([self.std(name) for name in names]),
-            "lower": np.array([float(low) for low, _ in ends]),
-            "upper": np.array([float(high) for _, high in ends]),
-        }
-
-
 def _widest(reading: Reading) -> float:
     """Half of the widest interval of a reading; of its means, where it has such."""
     columns = reading.table_columns()
     half = (np.asarray(columns["upper"], float) - np.asarray(columns["lower"], float)) / 2
     means = np.array([str(name).startswith("mean") for name in columns.get("name", ())])
     return float(half[means].max() if means.any() else half.max())
-
-
-def norms_of(statistic: Tallied) -> tuple[int, int]:
-    """What one row changes in the cells of a statistic at most: l1, and the square of l2.
-
-    >>> from counton.statistics import Average, Sum
-    >>> norms_of(Sum(-5, 20, resolution=1)), norms_of(Average(0, 50, resolution=1))
-    ((20, 400), (50, 2500))
-    """
-    found = statistic.contribution(batched=True)
-    if found.pattern is None:
-        return found.cells * found.per_cell, found.cells * found.per_cell**2
-    assert isinstance(found.pattern, Bounded)
-    return found.pattern.l1, found.pattern.l2_squared
-
-
-def _is_pair(given: Any) -> bool:
-    """Whether it is a name and a statistic, or what describes one."""
-    pair = isinstance(given, list | tuple) and len(given) == 2 and isinstance(given[0], str)
-    return pair and isinstance(given[1], Statistic | Mapping)
-
-
-def _fitting(name: str, given: Any) -> Tallied:
-    one = statistic_from_dict(given) if isinstance(given, Mapping) else given
-    if not isinstance(one, Tallied) or not one.tallied or one.inner is not one:
-        raise _unfit(name, one.keyword or type(one).__name__)
-    own = one.contribution(batched=True)
-    one_row = own.relation == "add_remove" and own.in_one_step and not one.counts_units
-    if not one_row or one.ranks or any(part.name == "by" for part in one.parts):
-        raise _unfit(name, one.keyword or type(one).__name__)
-    return one
-
-
-def _unfit(name: str, called: str) -> InvalidInput:
-    return InvalidInput(
-        f"{name!r} is a statistic of its own ({called}): a report holds statistics that add up "
-        f"rows one by one, each row added or removed; release it as a job beside the report"
-    )
-
-
-def _name(name: object) -> str:
-    if not isinstance(name, str) or not name.strip() or not name.isprintable():
-        raise InvalidInput(f"a statistic of the report is called {quoted(name)}; give it a name")
-    return name
-
-
-def _by_name(what: str, given: Any, known: Mapping[str, Any]) -> dict[str, float]:
-    found = {}
-    for name, value in dict(given or {}).items():
-        if name not in known:
-            raise InvalidInput(f"{what} names {name!r}; the report has {', '.join(known)}")
-        number = exact(value, f"{what} of {name!r}")
-        if number <= 0:
-            raise InvalidInput(f"{what} of {name!r} is {value!r}; it must be above 0")
-        found[name] = float(number)
-    return found
-
-
-def _whole(given: Mapping[str, int], known: Mapping[str, Any]) -> dict[str, int]:
-    if set(given) != set(known):
-        raise InvalidInput(
-            f"weights are of {', '.join(given)}; they must be of what is measured: "
-            f"{', '.join(known)}"
-        )
-    return {name: check_integer(f"weight of {name!r}", given[name], 1, 2**40) for name in known}
 
 
 def _slices(names: Mapping[str, Any], sizes: Sequence[int]) -> dict[str, slice]:
@@ -1023,70 +848,6 @@ def _recoded(codes: NDArray[Any], given: Sequence[str], own: Sequence[str]) -> I
     return np.where(codes == OUTSIDE, OUTSIDE, table[known])
 
 
-def _about(columns: Mapping[str, NDArray[Any]], row: int) -> str:
-    """What a row is about, in one text."""
-    found = []
-    for values in columns.values():
-        one = values[row]
-        if one is None:
-            continue
-        found.append(figures(float(one)) if values.dtype.kind == "f" else str(one))
-    return " ".join(found) or "all"
-
-
-def _tables(given: Any) -> dict[str, dict[str, Any]]:
-    """The statistics of a job by name: a table, or a file or text that has one.
-
-    Raises:
-        InvalidInput: something else.
-    """
-    import json
-    import tomllib
-    from pathlib import Path
-
-    found = given
-    if isinstance(given, str):
-        text = given
-        try:
-            if not given.lstrip().startswith("{"):
-                text = Path(given).read_text("utf-8")
-            found = json.loads(text) if text.lstrip().startswith("{") else tomllib.loads(text)
-        except (OSError, ValueError) as error:
-            raise InvalidInput(
-                f"{field('statistics', given[:80])} is no table of statistics by name ({error}); "
-                f"give a TOML or JSON file with one"
-            ) from None
-    if not isinstance(found, Mapping) or not all(isinstance(v, Mapping) for v in found.values()):
-        raise InvalidInput(
-            f"{field('statistics')} are {quoted(found)}; give a table for each by its name, with "
-            f"statistic and its options"
-        )
-    return {str(name): dict(own) for name, own in found.items()}
-
-
-def _stated_part(
-    stated: Statement, name: str, own: Mapping[str, Any]
-) -> tuple[type[Statistic], Statement]:
-    """The class of one statistic of a report, and what the job states of it."""
-    keyword = own.get("statistic", "count")
-    kind = statistic_named(keyword)
-    known = {option.key: option for option in kind.options}
-    known |= {option.name: option for option in kind.options}
-    options, domain = {}, None
-    for key, value in own.items():
-        if key in ("statistic", WITHIN, SHARE):
-            continue
-        if key == "domain" and "domain" in kind.reads and "by" not in kind.reads:
-            domain = value
-            continue
-        if key not in known:
-            raise InvalidInput(
-                f"{name!r} of the report says {key!r}, which is no option of {keyword}; it takes "
-                f"{', '.join([*dict.fromkeys(o.key for o in kind.options), WITHIN, SHARE])}"
-            )
-        option = known[key]
-        if isinstance(value, float) and option.kind == "text":
-            value = repr(value)
-        check_value(option, value)
-        options[option.name] = value
-    return kind, stated.of_part(keyword, options, domain)
+def _is_said(one: Tallied) -> bool:
+    """Whether rows differ in what they say to a statistic."""
+    return bool(one.parts) or one.once_each

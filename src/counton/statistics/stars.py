@@ -43,7 +43,7 @@ class Stars(Subgraphs):
     """
 
     keyword = "stars"
-    says = "How many stars of so many edges a growing graph has."
+    says = "How many stars with a given number of edges a growing graph has."
     phrase = "number of stars with {leaves} leaves of a growing graph"
     drawing = Drawing("Stars of a growing graph", "stars")
     options = (DEGREE, Option("leaves", "edges of a star", "whole", needed=True), *OF_GRAPHS)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from counton.errors import InvalidInput
 from counton.exact import quoted
 from counton.laws import Alternating, Bounded, Pattern
-from counton.mechanisms import Release
+from counton.mechanisms import StepRelease
 from counton.privacy import Contribution
 from counton.statistics.graphs import REPLACED, UNIT, GraphStatistic
 from counton.statistics.readings import Reading
@@ -85,7 +85,7 @@ class Subgraphs(GraphStatistic):
             words += ", and which of the later edges of its nodes are kept"
         return Contribution.patterned(pattern, words, relation=self.neighbours, unit=UNIT)
 
-    def read(self, release: Release) -> Reading:
+    def read(self, release: StepRelease) -> Reading:
         """See `Statistic.read`."""
         return SubgraphReading(self, release)
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from counton.laws import Bounded, Run, Runs
 from counton.privacy import Contribution
 from counton.statistics.base import Drawing
-from counton.statistics.words import Tally, Words
+from counton.statistics.words import Words, WordTally
 
 if TYPE_CHECKING:
     from counton.plans.bounds import LowerBound
@@ -68,7 +68,7 @@ class Substrings(Words):
     """
 
     keyword = "substrings"
-    says = "How often each word came as a part of the letters."
+    says = "How often each word occurred as a part of the letters."
     phrase = "number of times that each word came in a stream of letters"
     drawing = Drawing("Words so far", "times that each word came")
     sources = ("constants",)
@@ -102,12 +102,12 @@ class Substrings(Words):
         quantity = "largest of all errors of words"
         return largest_of_cells(len(self.letters) - 1, horizon, guarantee, 1.0, quantity)
 
-    def tally(self, cells: NDArray[np.int64]) -> Tally:
+    def tally(self, cells: NDArray[np.int64]) -> WordTally:
         """See `Words.tally`."""
         return _Codes(self, cells)
 
 
-class _Codes(Tally):
+class _Codes(WordTally):
     """Counts by the numbers of all words that end in a block of letters."""
 
     def __init__(self, statistic: Words, cells: NDArray[np.int64]) -> None:
@@ -121,7 +121,7 @@ class _Codes(Tally):
             self._asked.append((length, places, cells[places] - firsts[length - 1]))
 
     def advance(self, letters: NDArray[Any], stop: int) -> None:
-        """See `Tally.advance`."""
+        """See `WordTally.advance`."""
         for begin in range(self.read, stop, _BLOCK):
             self._advance(letters, begin, min(begin + _BLOCK, stop))
 

@@ -44,6 +44,23 @@ class Part(NamedTuple):
     labels: tuple[str, ...] = ()
 
 
+class First(NamedTuple):
+    """What the first row that counts of a user says besides, in each of some groups.
+
+    A row that says s is of group ``s // unit % size``, and says ``s + unit`` if it is the first.
+
+    >>> First(4, 6)
+    First(unit=4, size=6)
+
+    Attributes:
+        unit: what the first row adds to what it says.
+        size: how many values that digit has.
+    """
+
+    unit: int
+    size: int
+
+
 class Tallied(Statistic):
     """A statistic whose cells are sums over rows.
 
@@ -53,6 +70,7 @@ class Tallied(Statistic):
         asks: all that it reads, where that is "count", "sum" or "mean" of one column's values; then
             another statistic that `gives` these says it too.
         counts_units: a row counts as often as it says, and what is protected is one of these times.
+        once_each: it counts users, each once in each of its groups: with the first row that counts.
     """
 
     tallied: bool = True
@@ -60,6 +78,7 @@ class Tallied(Statistic):
     counts_rows: ClassVar[bool] = False
     asks: ClassVar[tuple[str, ...]] = ()
     counts_units: bool = False
+    once_each: bool = False
 
     @property
     def value_bounds(self) -> tuple[Fraction, Fraction, Fraction] | None:
@@ -77,6 +96,11 @@ class Tallied(Statistic):
     def bounds_of(self, place: int) -> tuple[Fraction, Fraction, Fraction] | None:
         """As `value_bounds`, of one of its columns."""
         return self.value_bounds
+
+    @property
+    def firsts(self) -> Sequence[First]:
+        """What the first row says besides which a user has there; none: users are not counted."""
+        return ()
 
     @property
     def may_be_none(self) -> bool:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from counton.arrays import Integers
 from counton.errors import InvalidInput, StateError, field
 from counton.exact import check_integer, quoted
-from counton.mechanisms import Release
+from counton.mechanisms import StepRelease
 from counton.mechanisms.formulas import Asked
 from counton.mechanisms.intervals import check_level
 from counton.options import REPLACE, TOP, Option, OwnColumns, Statement
@@ -45,7 +45,7 @@ class TopK(Tallied):
         groups: their names, all there can be.
         k: how many are shown.
         cells: in how many groups an event counts, at most.
-        most: protect users with so many events at most, instead of single events.
+        most: protect users, each with at most this many events, instead of single events.
         once: see `Contribution.events`.
         neighbours: see `Contribution`.
         unit: what one protected unit is called; None: "event", or "user" with ``most``, or as its
@@ -74,7 +74,7 @@ class TopK(Tallied):
     drawing = Drawing("Running {counted}", "{counted}", jointly=True)
     also_called = ("top", "topk", "top_k", "largest")
     options = (
-        Option("top", "how many groups are shown; default: 10, or as at first", "whole"),
+        Option("top", "how many groups to show; default: 10, or as in the first run", "whole"),
         Option(
             "room",
             "with unknown discover: how many groups there can be, public; default: 1,000,000",
@@ -84,7 +84,6 @@ class TopK(Tallied):
     )
     reads = ("by", "domain")
     event = "group"
-    parts = (Part("by", "label"),)
     counts_rows = True
 
     def __init__(
@@ -169,6 +168,11 @@ class TopK(Tallied):
         return OwnColumns((*([stated.user] if stated.user is not None else ()), by))
 
     @property
+    def parts(self) -> tuple[Part, ...]:  # type: ignore[override]
+        """See `Tallied`."""
+        return (Part("by", "label", self.groups),)
+
+    @property
     def declares(self) -> Sequence[str] | None:
         """See `Statistic.declares`."""
         return self.groups
@@ -225,9 +229,8 @@ class TopK(Tallied):
         return TopK(**{**self.parameters, "groups": other.groups, "k": other.k}) == other
 
     def said(self, *parts: Any) -> Integers:
-        """See `Tallied.said`: the number of the group, -1 where it is none of those declared."""
-        place = self._place
-        return np.array([place.get(group, -1) for group in parts[0].tolist()], dtype=np.int64)
+        """See `Tallied.said`: the number of the group, below 0 where it is not declared."""
+        return np.asarray(parts[0], np.int64)
 
     @property
     def places(self) -> int:
@@ -257,7 +260,7 @@ class TopK(Tallied):
         """See `Statistic.joined`."""
         return saved + b"".join(news)  # of a user and a cell the last row holds
 
-    def read(self, release: Release) -> TopKReading:
+    def read(self, release: StepRelease) -> TopKReading:
         """See `Statistic.read`."""
         return TopKReading(self, release)
 

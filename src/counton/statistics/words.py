@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, StateError
 from counton.exact import check_integer, quoted
-from counton.mechanisms import Release
+from counton.mechanisms import StepRelease
 from counton.options import ALPHABET, LETTER, LONGEST, Statement, listed
 from counton.statistics.base import Events, Exact, Statistic
 from counton.statistics.readings import Reading
@@ -153,7 +153,7 @@ class Words(Statistic):
             )
         return [self.name_of(number) for number in numbers]
 
-    def read(self, release: Release) -> Reading:
+    def read(self, release: StepRelease) -> Reading:
         """Not called: cells are read on demand."""
         raise NotImplementedError
 
@@ -205,7 +205,7 @@ class Words(Statistic):
         )
 
     @abstractmethod
-    def tally(self, cells: NDArray[np.int64]) -> Tally:
+    def tally(self, cells: NDArray[np.int64]) -> WordTally:
         """How often some words came, nothing read yet."""
 
     def begin(self) -> Letters:
@@ -221,7 +221,7 @@ class Words(Statistic):
         return Letters.joined(self, saved, news)
 
 
-class Tally:
+class WordTally:
     """How often some words came among the letters that were read.
 
     Attributes:
@@ -249,7 +249,7 @@ class Letters(Exact):
         self._stops: _Growing | None = None  # with one letter a step nothing is kept
         self._steps = 0
         self._before = (0, 0)
-        self._tallies: dict[bytes, Tally] = {}
+        self._tallies: dict[bytes, WordTally] = {}
 
     def take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
         """See `Exact.take`; takes time in proportion to the letters."""

@@ -83,18 +83,30 @@ def pack(numbers: NDArray[np.int64]) -> bytes:
     True
     """
     flat = np.ascontiguousarray(numbers, dtype="<i8")
-    steps = flat.copy()
-    steps[1:] -= flat[:-1]  # modulo 2^64, as is adding them up again
-    signless = ((steps << 1) ^ (steps >> 63)).astype("<u8", copy=False).ravel()
-    width = max(1, (int(signless.max(initial=0)).bit_length() + 7) // 8)
-    planes = np.ascontiguousarray(signless.view(np.uint8).reshape(-1, 8)[:, :width].T)
+    row, flat = flat.size // max(1, len(flat)), flat.ravel()
+    blocks = [slice(at, min(at + _BLOCK, flat.size)) for at in range(0, flat.size, _BLOCK)]
+    largest = max((int(_signless(flat, row, block).max()) for block in blocks), default=0)
+    width = max(1, (largest.bit_length() + 7) // 8)
+    planes = np.empty((width, flat.size), np.uint8)
+    for block in blocks:
+        planes[:, block] = _signless(flat, row, block).view(np.uint8).reshape(-1, 8)[:, :width].T
     # The lowest bytes are noise, in which no text would repeat: only runs are looked for.
     packer = zlib.compressobj(1, zlib.DEFLATED, -15, 9, zlib.Z_RLE)
-    packed = packer.compress(planes.tobytes()) + packer.flush()
+    packed = packer.compress(planes.data) + packer.flush()
     plain = len(packed) >= planes.size
     return bytes([width | (_PLAIN if plain else 0)]) + (planes.tobytes() if plain else packed)
 
 
+def _signless(flat: NDArray[np.int64], row: int, block: slice) -> NDArray[np.uint64]:
+    """By how much numbers differ from those a row before, as numbers of 0 or more."""
+    steps = flat[block].copy()
+    first = min(max(row - block.start, 0), len(steps))  # in the first row, from 0
+    # modulo 2^64, as is adding them up again
+    steps[first:] -= flat[block.start + first - row : block.stop - row]
+    return ((steps << 1) ^ (steps >> 63)).view("<u8")
+
+
+_BLOCK = 2**16  # numbers that are packed together, in the cache
 _PLAIN = 128  # in the first byte: too few numbers to compress
 _LONGEST = 2**24  # numbers in a list
 _MOST_CELLS = 2**32  # numbers where it is not said how many cells there are
@@ -129,12 +141,18 @@ def unpack(packed: bytes, shape: tuple[int, ...]) -> NDArray[np.int64]:
         shape = (*shape[:-1], len(body) // width // max(1, math.prod(shape[:-1])))
     shape = shape or (len(body) // width,)
     count = math.prod(shape)
-    planes = np.zeros((count, 8), np.uint8)
-    planes[:, :width] = np.frombuffer(body, np.uint8).reshape(width, count).T
-    signless = planes.view("<u8").ravel()
-    sign = -(signless & np.uint64(1)).astype(np.int64)
-    steps = (signless >> np.uint64(1)).astype(np.int64) ^ sign
-    numbers: NDArray[np.int64] = np.cumsum(steps.reshape(shape), axis=0, dtype=np.int64)
+    planes = np.frombuffer(body, np.uint8).reshape(width, count)
+    numbers: NDArray[np.int64] = np.empty(count, np.int64)
+    for start in range(0, count, _BLOCK):
+        part = planes[:, start : start + _BLOCK]
+        wide = np.zeros((part.shape[1], 8), np.uint8)
+        wide[:, :width] = part.T
+        signless = wide.view("<u8").ravel()
+        sign = -(signless & np.uint64(1)).astype(np.int64)
+        numbers[start : start + _BLOCK] = (signless >> np.uint64(1)).astype(np.int64) ^ sign
+    numbers = numbers.reshape(shape)
+    if len(numbers) > 1:
+        np.cumsum(numbers, axis=0, out=numbers)
     return numbers
 
 

@@ -16,7 +16,7 @@ import hmac
 import secrets
 import zlib
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import sqlalchemy as sa
@@ -55,7 +55,7 @@ class MarkSet(NamedTuple):
     kind: str
     period: int
     digests: Digests
-    facts: tuple[NDArray[np.int64], ...] = ()
+    facts: tuple[NDArray[np.integer[Any]], ...] = ()
 
     def __repr__(self) -> str:
         return "MarkSet(secret)"
@@ -189,7 +189,7 @@ def merge(parts: Sequence[MarkSet]) -> MarkSet:
     return MarkSet(parts[0].kind, parts[0].period, digests[order], held)
 
 
-def pack(digests: Digests, facts: Sequence[NDArray[np.int64]] = ()) -> bytes:
+def pack(digests: Digests, facts: Sequence[NDArray[np.integer[Any]]] = ()) -> bytes:
     """Differences of ascending digests, and distances of facts from their least, as bytes.
 
     They are held byte by byte of the numbers, those bytes compressed that can be: 7 bytes for each
@@ -203,7 +203,10 @@ def pack(digests: Digests, facts: Sequence[NDArray[np.int64]] = ()) -> bytes:
     parts.append(_planes(np.diff(digests, prepend=np.uint64(0))))
     for fact in facts:
         least = int(fact.min(initial=0))
-        parts += [least.to_bytes(8, "little", signed=True), _planes(fact - least)]
+        parts += [
+            least.to_bytes(8, "little", signed=True),
+            _planes(fact.astype(np.int64, copy=False) - least),
+        ]
     return b"".join(parts)
 
 

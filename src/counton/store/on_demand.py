@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from counton.errors import HorizonExceeded, StateError
 from counton.mechanisms import Counter, Releases, StreamTerms
 from counton.mechanisms.counter import OneAtATime
-from counton.mechanisms.state import Progress, Totals, Waiting, read_checkpoint
+from counton.mechanisms.state import StreamProgress, Totals, Waiting, read_checkpoint
 from counton.noise import Key
 from counton.noise.key import check_key
 
@@ -25,7 +25,7 @@ class OnDemand(Counter):
     def __init__(self, terms: StreamTerms, key: Key, step: int = 0) -> None:
         """Not for callers: a `Stream` makes it."""
         self.terms, self.key_fingerprint = terms, check_key(key).fingerprint
-        self._done = Progress(step, _NOTHING, Waiting(_NOTHING))
+        self._done = StreamProgress(step, _NOTHING, Waiting(_NOTHING))
         self._turn = OneAtATime(f"statistic {terms.name!r}", elsewhere="open it in each process")
 
     @property

@@ -512,7 +512,7 @@ def _nothing(connection: Connection, place: str, table: str) -> str:
     """Why a database has nothing to read."""
     if sa.inspect(connection).has_table(schema.streams.name):
         return (
-            f"{place} is a state in which nothing is published: publish its streams first "
+            f"{place} is a state, and nothing is published in it: publish its streams first "
             f"(counton publish), or ask the state (counton answer)"
         )
     return (

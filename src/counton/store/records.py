@@ -6,7 +6,7 @@ import hashlib
 import hmac
 import json
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -24,8 +24,10 @@ from counton.noise import Key
 from counton.noise.key import check_key
 from counton.privacy import Spend
 from counton.privacy.contribution import ANY_UNIT
+from counton.store import facts as public
 from counton.store import journal, keyfile, ledger, schema, units
 from counton.store.database import Database, reading
+from counton.store.facts import Facts, to_json
 from counton.store.shared import known_to
 from counton.strategies import StreamStrategy
 
@@ -77,7 +79,7 @@ def enter(
     database: Database,
     counter: Counter,
     key: Key,
-    details: str,
+    details: Facts,
     shared: SharedLedger | None = None,
 ) -> Row[Any]:
     """Enter a new stream and its guarantee; also in the ledger that its state shares with others.
@@ -93,14 +95,14 @@ def enter(
     terms = counter.terms
     # Before the first release, and no noise depends on what a unit is called.
     known = [*known_to(connection), *(() if shared is None else shared.known())]
-    contribution = replace(terms.contribution, unit=unit_of(known, terms, details))
+    contribution = replace(terms.contribution, unit=unit_of(known, terms, details.text))
     counter.terms = replace(terms, contribution=contribution)
     ledger.enter(connection, name, terms.guarantee, contribution)
     connection.execute(
         schema.streams.insert().values(
             name=name,
             terms=to_json(counter.terms.to_dict(), "terms"),
-            details=details,
+            details=details.text,
             key_fingerprint=key.fingerprint,
             key_salt=key.salt,
             created=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -111,7 +113,8 @@ def enter(
         )
     )
     row = find(connection, name)
-    write_seal(connection, row.id, key, name, 0, details)
+    details.write(connection, row.id)
+    write_seal(connection, row.id, key, name, 0, details.text)
     if shared is not None:
         shared.enter(connection, database)
     return find(connection, name)
@@ -162,7 +165,7 @@ class Seal:
         connection.execute(table.update().where(table.c.id == stream_id).values(seal=sealed))
 
 
-@lru_cache(maxsize=1)  # names of many groups take a while, and rarely change
+@lru_cache(maxsize=1)  # facts take a while, and rarely change
 def _public_digest(details: str) -> str:
     public = json.loads(details)
     public.pop("ended", None)
@@ -204,6 +207,7 @@ def check_seal(connection: Connection, row: Row[Any], key: Key) -> None:
     with reading(f"the details of stream {row.name!r}"):
         known = memory_digest(connection, row.id)
         right = Seal(key, row.name).of(row.step, row.details, known)
+        public.refuse_altered(connection, row.id, row.details)
     if not hmac.compare_digest(right, bytes(row.seal)):
         raise StateError(
             f"what is public of stream {row.name!r} (its groups and their order, where it begins, "
@@ -345,11 +349,3 @@ def _resume(row: Row[Any], key: Key, strategy: StreamStrategy | None) -> Counter
         if statistic_of(StreamTerms.from_dict(json.loads(row.terms)))[0].on_demand:
             return OnDemand.from_checkpoint(bytes(row.checkpoint), key)
     return Counter.resume(bytes(row.checkpoint), key=key, strategy=strategy)
-
-
-def to_json(value: Mapping[str, Any], name: str) -> str:
-    """JSON text; equal values give equal texts."""
-    try:
-        return json.dumps(value, sort_keys=True, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"{name} must consist of JSON values ({error}): convert them") from None

@@ -20,7 +20,7 @@ from sqlalchemy import (
 )
 
 #: Version of the tables below and of the bytes in their blobs.
-FORMAT: Final = 7
+FORMAT: Final = 8
 
 #: SQLite's ``application_id`` of our files: "cntn" in ASCII.
 APPLICATION_ID: Final = int.from_bytes(b"cntn", "big")
@@ -59,7 +59,7 @@ streams = Table(
     Column("id", _ID, primary_key=True),
     Column("name", String(LONGEST_NAME), nullable=False),
     Column("terms", Text, nullable=False),  # JSON: StreamTerms.to_dict()
-    Column("details", Text, nullable=False),  # JSON: public facts of the caller's, as group names
+    Column("details", Text, nullable=False),  # JSON: public facts of the caller's
     Column("key_fingerprint", String(64), nullable=False),
     Column(
         "key_salt", String(64)
@@ -70,6 +70,16 @@ streams = Table(
     Column("checkpoint", LargeBinary, nullable=False),  # secret: exact sums
     Column("seal", LargeBinary, nullable=False),  # keyed digest of details, marks: records.seal
     UniqueConstraint("name", name="counton_stream_name"),
+)
+
+#: Names of groups, among the public facts of a stream, in blocks; its details have their digest.
+names = Table(
+    "counton_names",
+    metadata,
+    _stream_reference(),
+    Column("fact", String(40), primary_key=True),
+    Column("part", BigInteger, primary_key=True, autoincrement=False),
+    Column("names", LargeBinary, nullable=False),  # see GroupNames.blocks
 )
 
 #: What was released: rows of consecutive steps, written before the release is returned.

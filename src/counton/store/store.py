@@ -14,11 +14,12 @@ from sqlalchemy.engine import Connection, Row
 
 from counton.errors import InvalidInput, StateError
 from counton.exact import Number, check_integer
+from counton.groups import GroupNames
 from counton.mechanisms import Releases, StreamTerms
 from counton.privacy import Contribution, Guarantee, Ledger, Limit, Spend
 from counton.privacy.contribution import Relation
 from counton.private import Private
-from counton.store import journal, keyfile, records, schema
+from counton.store import facts, journal, keyfile, records, schema
 from counton.store import ledger as books
 from counton.store.database import Closing, Database, reading
 from counton.store.ledger import Entered
@@ -250,8 +251,15 @@ def _find(database: Database, name: str) -> tuple[int, StoredStream] | None:
             return None
         with reading(f"the terms of stream {name!r}"):
             terms = StreamTerms.from_dict(json.loads(row.terms))
-            details = json.loads(row.details)
+            details = facts.read(connection, row.id, row.details)
             return row.id, StoredStream(terms, details, row.key_fingerprint, row.step)
+
+
+def _number_of(connection: Connection, name: str) -> int | None:
+    """By which number rows of a stream are found; None where there is no such stream."""
+    table = schema.streams.c
+    query = sa.select(table.id).where(table.name == name)
+    return connection.execute(query).scalar_one_or_none()
 
 
 class Store(Closing):
@@ -339,12 +347,14 @@ class Store(Closing):
                 .where(table.c.name == name)
                 .values(writer_epoch=table.c.writer_epoch + 1)
             )
-            step = int(
-                connection.execute(sa.select(table.c.step).where(table.c.name == name)).scalar_one()
+            query = sa.select(table.c.id, table.c.step, table.c.details).where(table.c.name == name)
+            row = connection.execute(query).one()
+            public = facts.Facts.of(dict(details(row.step)))
+            public.write(connection, row.id, row.details)
+            connection.execute(
+                table.update().where(table.c.id == row.id).values(details=public.text)
             )
-            public = records.to_json(dict(details(step)), "details")
-            connection.execute(table.update().where(table.c.name == name).values(details=public))
-        return step
+        return int(row.step)
 
     def secret(self, name: str, key: keyfile.Kept) -> Secret | None:
         """With what a stream's users and ids are known again; None where none are yet.
@@ -369,19 +379,17 @@ class Store(Closing):
         """See `Stream.labels`; none where there is no such stream."""
         from counton.store import labels
 
-        found = _find(self._database, name)
-        if found is None:
-            return Private(())
         with self._database.transaction(write=False) as connection:
-            return Private(labels.read(connection, found[0]))
+            number = _number_of(connection, name)
+            return Private(() if number is None else labels.read(connection, number))
 
     def has_source(self, name: str, digest: str) -> bool:
         """Whether a stream has counted a source of this digest."""
-        found = _find(self._database, name)
-        if found is None:
-            return False
         with self._database.transaction(write=False) as connection:
-            return journal.source_step(connection, found[0], digest) is not None
+            number = _number_of(connection, name)
+            if number is None:
+                return False
+            return journal.source_step(connection, number, digest) is not None
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -396,9 +404,11 @@ class Store(Closing):
         Raises:
             StateError: they cannot be read.
         """
-        query = sa.select(schema.streams.c.name, schema.streams.c.details)
+        table = schema.streams.c
+        query = sa.select(table.id, table.name, table.details)
         with self._database.transaction(write=False) as connection, reading("the streams' details"):
-            return {row.name: json.loads(row.details) for row in connection.execute(query)}
+            rows = connection.execute(query).all()
+            return {row.name: facts.read(connection, row.id, row.details) for row in rows}
 
     @property
     def units(self) -> list[SpentUnit]:
@@ -568,7 +578,10 @@ def _public(connection: Connection, row: Row[Any]) -> dict[str, Any]:
     return {
         "name": row.name,
         "terms": public,
-        "details": json.loads(row.details),
+        "details": {
+            name: list(value) if isinstance(value, GroupNames) else value
+            for name, value in facts.read(connection, row.id, row.details).items()
+        },
         "key_fingerprint": row.key_fingerprint,
         "created": row.created,
         "step": row.step,

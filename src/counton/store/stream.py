@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,13 +12,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from counton.errors import InvalidInput, StateError
 from counton.exact import check_integer, quoted
-from counton.mechanisms import Counter, Release, Releases, StreamTerms
+from counton.mechanisms import Counter, Releases, StepRelease, StreamTerms
 from counton.mechanisms.counter import OneAtATime
 from counton.mechanisms.releases import Window, window_of
 from counton.privacy import Contribution, Guarantee
 from counton.private import Private, open_private
 from counton.store import creation, journal, keyfile, records, shared
+from counton.store import facts as public
 from counton.store.database import Closing, Database, reading, state_file
+from counton.store.facts import Facts
 from counton.store.store import JournalReader, Store, read_releases, reader_of, released_steps
 from counton.store.writer import Addition, Writer
 from counton.strategies import StreamStrategy
@@ -146,7 +147,7 @@ class Stream(Closing):
             statistic = _complete(statistic, strategy, guarantee, shape, counters)
         if details is not None and not isinstance(details, Mapping):
             raise InvalidInput(f"details are {quoted(details)}; give a dictionary of JSON values")
-        public = records.to_json(dict(details or {}), "details")
+        facts = Facts.of(dict(details or {}))
         records.check_length(name)
         with creation.for_creation(state, key, name) as held:
             if statistic is None:
@@ -165,23 +166,23 @@ class Stream(Closing):
                 )
             if ledger is not None and _is_new(state):  # refused here, it leaves no empty state
                 with shared.SharedLedger(ledger) as early:
-                    early.check_fits(records.spend_of(early.known(), counter.terms, public))
+                    early.check_fits(records.spend_of(early.known(), counter.terms, facts.text))
             database, book = Database(state, create=True), None
             try:
                 book = shared.ledger_of(database, ledger)
                 with database.transaction(write=True) as connection:
-                    row = records.enter(connection, database, counter, held, public, book)
+                    row = records.enter(connection, database, counter, held, facts, book)
                     if statistic is not None and not statistic.tallied:
                         from counton.store import ordered  # only where events have an order
 
                         ordered.begin(connection, row, held, statistic)
-                        records.write_seal(connection, row.id, held, name, 0, public)
+                        records.write_seal(connection, row.id, held, name, 0, facts.text)
                     entry = None if book is None else book.entry(connection, database, name)
                 if entry is not None:
                     entry.check(0, lambda _: None)
                 witness = keyfile.witness_beside(database, key)
                 writer = Writer(database, row, held, strategy, witness, counter, entry)
-                return cls(writer, json.loads(public), _machine_of(writer, held))
+                return cls(writer, facts.values(), _machine_of(writer, held))
             except BaseException:
                 database.close()
                 if book is not None:
@@ -228,7 +229,7 @@ class Stream(Closing):
                 writer = Writer(database, row, held, strategy, witness, None, entry)
                 machine = _machine_of(writer, held, connection)
                 with reading(f"the details of stream {name!r}"):
-                    return cls(writer, json.loads(row.details), machine)
+                    return cls(writer, public.read(connection, row.id, row.details), machine)
         except BaseException:
             database.close()
             if book is not None:
@@ -274,7 +275,7 @@ class Stream(Closing):
         """What is protected and how, in words."""
         return self._counter().describe()
 
-    def release(self, x: ArrayLike, *, step: int | None = None) -> Release:
+    def release(self, x: ArrayLike, *, step: int | None = None) -> StepRelease:
         """Release one step: committed to the journal, then returned.
 
         Args:
@@ -293,7 +294,7 @@ class Stream(Closing):
         value, at = many.values[0], many.steps[0]
         std = self._writer().std(at)
         alone = value.item() if value.ndim == 0 else value
-        return Release(at, alone, float(many.std()[0]) if std is None else std, many._terms)
+        return StepRelease(at, alone, float(many.std()[0]) if std is None else std, many._terms)
 
     def release_many(
         self,
@@ -492,10 +493,10 @@ class Stream(Closing):
             InvalidInput: no dictionary of JSON values.
             StreamConflict: another process took the stream over, or holds the lock.
         """
-        public = records.to_json(dict(details), "details")
+        facts = Facts.of(dict(details))
         with self._turn.take(), self._lock:
-            self._writer().amend(public)
-            self._details = json.loads(public)
+            self._writer().amend(facts)
+            self._details = facts.values()
 
     def read_observed(
         self, start: int = 1, stop: int | None = None
@@ -663,7 +664,7 @@ class Stream(Closing):
 
         return window_of(self._counter().terms, read, start, stop, cells, level)
 
-    def replay(self, step: int, x: ArrayLike) -> Release:
+    def replay(self, step: int, x: ArrayLike) -> StepRelease:
         """The journal's answer for a released step, if ``x`` is the input it was released with.
 
         Raises:

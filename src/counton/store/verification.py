@@ -26,7 +26,7 @@ from counton.errors import InvalidInput, ReplayMismatch, StateError, WrongKey
 from counton.laws import Law, law_to_dict
 from counton.mechanisms import Counter
 from counton.mechanisms.calibration import calibration_of
-from counton.mechanisms.state import Progress, read_checkpoint, write_checkpoint
+from counton.mechanisms.state import StreamProgress, read_checkpoint, write_checkpoint
 from counton.mechanisms.terms import StreamTerms
 from counton.noise import Key
 from counton.store import creation, journal, keyfile, records, schema
@@ -304,7 +304,7 @@ def _recomputed_stream(
     Raises:
         StateError, ReplayMismatch, InvalidInput: naming the first step that is not right.
     """
-    beginning = write_checkpoint(terms.text, key.fingerprint, Progress.start(terms))
+    beginning = write_checkpoint(terms.text, key.fingerprint, StreamProgress.start(terms))
     noise_alone = Counter.resume(beginning, key=key)
     again = Counter.resume(beginning, key=key)
     digest = journal.Digester(key.derive(b"journal digest", row.name.encode()))

@@ -20,6 +20,7 @@ from counton.strategies import StreamStrategy
 
 if TYPE_CHECKING:
     from counton.statistics.tallied import Tallied
+    from counton.store.facts import Facts
     from counton.store.marks import Change
     from counton.store.shared import SharedEntry
 
@@ -182,13 +183,14 @@ class Writer:
             answer = np.concatenate([answer, fresh.values])
         return Releases(range(first, first + len(grid)), answer, counter.terms)
 
-    def amend(self, details: str) -> None:
-        """Keep other public facts, JSON."""
+    def amend(self, details: Facts) -> None:
+        """Keep other public facts."""
         with self.database.transaction(write=True) as connection:
-            self._change(connection, details=details)
+            self._change(connection, details=details.text)
+            details.write(connection, self.stream_id, self._details)
             kept = records.memory_digest(connection, self.stream_id)
-            self._seal.write(connection, self.stream_id, self.step, details, kept)
-        self._details = details
+            self._seal.write(connection, self.stream_id, self.step, details.text, kept)
+        self._details = details.text
 
     def _inputs(self, counter: Counter, xs: ArrayLike) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """Inputs as given, and as the exact integers which the counter will add."""

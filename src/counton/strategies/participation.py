@@ -291,8 +291,8 @@ def _over_runs(strategy: StepNodes, norm: Norm, pattern: Runs) -> int:
             total[some] += run.times * run.size**norm * moved[begins[some] - 1].astype(total.dtype)
     if not total.max():
         raise InvalidInput(
-            f"runs are {pattern.runs!r}, of which none falls within the horizon of {horizon:,} "
-            f"steps, so that nothing changes: use a longer one"
+            f"runs are {pattern.runs!r}, and no run falls within the horizon of {horizon:,} "
+            f"steps, so nothing changes: use a longer horizon"
         )
     return int(total.max())
 

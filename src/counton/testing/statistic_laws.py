@@ -14,7 +14,7 @@ import numpy as np
 from counton.arrays import Integers
 from counton.errors import CountonError, InvalidInput
 from counton.laws import Shift
-from counton.mechanisms import Counter, Release
+from counton.mechanisms import Counter, StepRelease
 from counton.mechanisms.calibration import law_for, shift_of
 from counton.mechanisms.terms import std_at
 from counton.noise import Key
@@ -509,7 +509,7 @@ def _told(statistic: Any, terms: Any, batches: Batches) -> None:
         counted = np.ones(len(events), np.bool_)
     number = int(counted.sum())
     value = _changes(statistic, batches).sum(axis=0) * float(terms.resolution)
-    release = Release(len(batches), value if statistic.cells else float(value), 1.0, terms)
+    release = StepRelease(len(batches), value if statistic.cells else float(value), 1.0, terms)
     reading = statistic.read(release)
 
     def compare(name: str, found: float, bounds: Any, column: Any) -> None:
@@ -565,7 +565,7 @@ def check_statistic_reading(statistic: AnyStatistic, batches: Batches) -> None:
     last = len(batches)
     values = np.arange(math.prod(this.cells), dtype=np.int64).reshape(this.cells) * 5 % 97 + 60
     value = counter.terms.to_data(values) if this.cells else counter.terms.to_data(values).item()
-    release = Release(last, value, float(counter.std(range(last, last + 1))[0]), counter.terms)
+    release = StepRelease(last, value, float(counter.std(range(last, last + 1))[0]), counter.terms)
     fresh = type(this).from_dict(json.loads(json.dumps(this.to_dict())))
     try:
         expected = _all_that_is_shown(fresh, release)
@@ -599,7 +599,7 @@ def check_statistic_reading(statistic: AnyStatistic, batches: Batches) -> None:
         require(same, statistic, "what is read depends on what was counted, not on the release")
 
 
-def _errors_of_cells(statistic: AnyStatistic, release: Release) -> None:
+def _errors_of_cells(statistic: AnyStatistic, release: StepRelease) -> None:
     reading = statistic.read(release)
     for cell in range(min(math.prod(statistic.cells), _NAMES)):
         try:
@@ -715,7 +715,7 @@ def _asked_as(statistic: AnyStatistic, cell: int) -> Any:
     return None
 
 
-def _all_that_is_shown(statistic: AnyStatistic, release: Release) -> dict[str, Any]:
+def _all_that_is_shown(statistic: AnyStatistic, release: StepRelease) -> dict[str, Any]:
     """All that a reading of one release shows."""
     reading = statistic.read(release)
     found: dict[str, Any] = dict(reading.table_columns(0.9))

@@ -60,7 +60,7 @@ class TrainingNoise:
         name: of the run: under one key each run has a name of its own.
         guarantee: what is promised, to one example for the whole run.
         clip: the largest 2-norm of one example's gradient, all parameters together.
-        group: so many examples are protected together, such as all those of one person.
+        group: how many examples are protected together, such as all those of one person.
         sampler: what gives the batches; checked against the strategy, and they against it.
 
     Raises:
@@ -320,8 +320,8 @@ class TrainingNoise:
         if not np.array_equal(given, wanted):
             raise InvalidInput(
                 f"the batch of step {step} has {given.size} examples that are not the "
-                f"{wanted.size} of the sampler, from which follows how often an example counts: "
-                f"take sampler.batch({step})"
+                f"{wanted.size} of the sampler, and the guarantee counts on the sampler's: take "
+                f"sampler.batch({step})"
             )
 
     def check_count(self, step: int, rows: int, present: int | None = None) -> None:
@@ -342,8 +342,8 @@ class TrainingNoise:
         if rows < wanted or counted > wanted:
             raise InvalidInput(
                 f"step {step} has the gradients of {counted if counted > wanted else rows} "
-                f"examples and the sampler's batch has {wanted}, from which follows how often an "
-                f"example counts: take sampler.batch({step})"
+                f"examples and the sampler's batch has {wanted}, and the guarantee counts on "
+                f"these: take sampler.batch({step})"
             )
 
     def check_length(self, step: int, length: float) -> None:
@@ -428,8 +428,8 @@ class TrainingNoise:
         self.strategy.check_step(step)
         if self.sampler is not None and step > self.sampler.steps:
             raise InvalidInput(
-                f"step {step} is beyond the {self.sampler.steps} steps of the sampler, by which "
-                f"is counted how often an example counts"
+                f"step {step} is beyond the {self.sampler.steps} steps of the sampler, and "
+                f"the guarantee counts on these: take a longer sampler"
             )
 
     def take(self) -> None:

@@ -16,6 +16,7 @@ from counton.privacy import ZCDP, Guarantee
 from counton.strategies.base import LARGEST_DENSE
 from counton.strategies.training import (
     BandedInverseSquareRoot,
+    BandedOptimum,
     BufferedToeplitz,
     Echo,
     Octave,
@@ -32,6 +33,8 @@ from counton.training.samplers import Sampler
 _MOST_FOR_OCTAVE = 1024
 #: Echo is searched for over this many steps at most.
 _MOST_FOR_ECHO = 2**14
+#: Banded matrices are searched for over this many steps at most: seconds.
+_MOST_FOR_BANDS = 512
 
 
 @dataclass(frozen=True)
@@ -194,6 +197,7 @@ def plan(
     guarantee: Guarantee | None = None,
     clip: Number = 1,
     buffers: int = 3,
+    draws: Number = 64,
 ) -> TrainingPlan:
     """Strategies for a training run, ranked by the error of running sums of gradients.
 
@@ -208,6 +212,8 @@ def plan(
         guarantee: what is promised to one example, ZCDP(1/2) unless given.
         clip: largest 2-norm of one example's gradient, 1 unless given.
         buffers: most numbers of state for each coordinate.
+        draws: most normals for each coordinate and step, on average, of strategies that take all
+            of the run so far: half as many as steps.
 
     Raises:
         InvalidInput: an argument out of range.
@@ -217,7 +223,7 @@ def plan(
     Echo-2, steps scaled: error 4.3..., 2 buffers, 2.5 normals a step
     Octave: error 4.5..., 0 buffers, 20... normals a step
     >>> plan(steps=48, epochs=4, order="separated", dimension=1000).best.strategy.name
-    'BLT-3, steps scaled'
+    'banded optimum, 12 bands'
     """
     if sampler is not None:
         if steps is not None or epochs != 1 or separation is not None:
@@ -230,7 +236,7 @@ def plan(
     buffers = check_integer("buffers", buffers, 1)
     schedule = training_schedule(steps, epochs, order, separation)
     promised = ZCDP("1/2") if guarantee is None else guarantee
-    bound = float(clip)
+    bound, most = float(clip), float(draws)
     if sampler is not None and sampler.rate is not None:
         independent = BandedInverseSquareRoot(steps, 1, sampler.schedule)
         multiplier(promised, independent, sampler)
@@ -238,7 +244,9 @@ def plan(
         return TrainingPlan((only,))
     noise_multiplier(promised, steps)
 
-    free: Scaling = "free" if schedule.fixed and steps <= LARGEST_DENSE else "equal"
+    free: Scaling = "free" if schedule.fixed else "epochs"
+    if steps > LARGEST_DENSE:
+        free = "equal"
 
     def considered_strategies() -> Iterator[Callable[[], TrainingStrategy]]:
         place = (steps, epochs, order, separation)
@@ -248,8 +256,10 @@ def plan(
             yield lambda: BandedInverseSquareRoot.fit(*place, scaling=free)
         if schedule.fixed and schedule.steps > 1 and steps <= _MOST_FOR_ECHO:
             yield lambda: Echo.fit(steps, epochs, min(buffers, 2), free)
+        if not schedule.fixed and schedule.steps > 1 and steps <= min(2 * most, _MOST_FOR_BANDS):
+            yield lambda: BandedOptimum.fit(steps, epochs, separation)
         if steps <= _MOST_FOR_OCTAVE:
-            yield lambda: Octave.fit(*place, scaling=free)
+            yield lambda: Octave.fit(*place, scaling="free" if free == "free" else "equal")
 
     found = [
         TrainingChoice(make(), promised, bound, dimension, sampler)

@@ -20,7 +20,7 @@ from counton.strategies.lines import Hats, hats
         ({"cells": 0}, "cells is 0"),
         ({"spacings": (0,)}, "spacing is 0"),
         ({"spacings": ((0, 4, 3, 8),)}, "knots of a level over 8 cells are a value of type tuple"),
-        ({"spacings": ((0, 8, 9),)}, "of which the last, and no other, is 8 or more"),
+        ({"spacings": ((0, 8, 9),)}, "only the last of them may be 8 or more"),
         ({"spacings": (4, 4)}, "2 spacings and 1 rows of amplitudes"),
         ({"amplitudes": [[8, 4]]}, "an integer for each of its 3 knots"),
         ({"amplitudes": [[8, -1, 8]]}, "they must lie between 0 and 2^4"),

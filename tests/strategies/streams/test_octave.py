@@ -17,7 +17,7 @@ from counton.laws import DiscreteGaussian
 from counton.strategies import Metric, Octave
 from counton.strategies.participation import Schedule
 from counton.strategies.streams.octave import _DIFFERENCE, _STEP, _Grid
-from counton.strategies.streams.octave_columns import Columns
+from counton.strategies.streams.octave_columns import OctaveColumns
 from counton.testing import HashedNoise
 
 
@@ -238,7 +238,7 @@ def test_equal_weights_have_the_known_bounds(horizon: int, levels: int, proven: 
     """Of real numbers, which rounding to multiples of 2^-12 raises a little."""
     nodes = Plain(horizon, levels)._grid.nodes
     upper = tuple(np.full(len(one), 64) for one in nodes[levels - 8 :])
-    found = Columns(horizon, nodes, upper, 12, 6).norms.l2_squared / 4.0**22
+    found = OctaveColumns(horizon, nodes, upper, 12, 6).norms.l2_squared / 4.0**22
     assert proven <= found <= 1.0008 * proven
 
 

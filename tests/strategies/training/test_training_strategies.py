@@ -9,6 +9,7 @@ from counton.errors import HorizonExceeded, InvalidInput
 from counton.strategies.participation import Schedule
 from counton.strategies.training import (
     BandedInverseSquareRoot,
+    BandedOptimum,
     BufferedToeplitz,
     DenseOptimum,
     Echo,
@@ -136,6 +137,43 @@ def test_scaling_where_only_separation_is_promised(
     strategy = BufferedToeplitz.fit(steps, epochs, "separated", scaling="equal")
     assert strategy.rmse / plain.rmse <= bar
     assert strategy.rmse <= reached * (1 + 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("steps", "epochs", "reached"), [(512, 8, 9.594531), (2046, 6, 9.007908), (500, 5, 7.018)]
+)
+def test_a_share_for_each_epoch_where_only_separation_is_promised(
+    steps: int, epochs: int, reached: float
+) -> None:
+    """It costs no example more, in any order: the bound over all sets of steps is 1 still."""
+    strategy = BufferedToeplitz.fit(steps, epochs, "separated", scaling="epochs")
+    assert strategy.scaling == "epochs"
+    assert strategy.squared_sensitivity() == pytest.approx(1, rel=1e-8)
+    assert strategy.rmse <= reached * (1 + 1e-6)
+    shares = strategy.to_dict()["shares"]
+    again = BufferedToeplitz(steps, strategy.theta, strategy.thetahat, strategy.schedule, shares)
+    assert again == strategy
+    assert again.rmse == strategy.rmse
+
+
+def test_shares_of_epochs_are_never_worse_than_equal_ones() -> None:
+    for separation in (3, 4):
+        strategy = BufferedToeplitz.fit(14, 3, "separated", separation)
+        assert strategy.scaled("epochs").rmse <= strategy.scaled("equal").rmse
+
+
+def test_optimal_bands_where_only_separation_is_promised() -> None:
+    """Below 9.345, the least error of 64 bands with equal coefficients (jax_privacy 2.0)."""
+    strategy = BandedOptimum.fit(512, 8)
+    assert strategy.bands == 64
+    assert strategy.squared_sensitivity() == pytest.approx(1, rel=1e-8)
+    assert 8.9503 < strategy.rmse < 8.951
+    assert strategy.draws == 256.5
+    # its columns are orthogonal at the least distance: the worst set of steps is any at all
+    gram = strategy.encoder().T @ strategy.encoder()
+    assert not np.tril(gram, -64).any()
+    worse = BandedOptimum(strategy.encoder(), Schedule(8, 63, False))
+    assert worse.squared_sensitivity() > 1.01
 
 
 #: What `Octave.fit` finds, to four digits.

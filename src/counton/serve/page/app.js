@@ -535,10 +535,16 @@ class App {
     this.difference.mark(spans[from].end, spans[to].end);
   }
 
-  asked({ group, from, to, level }) {
+  asked({ group, from, to, level, against }) {
     const [first, last] = [from, to].map((one) => new Date(one).toISOString());
     const query = new URLSearchParams({ from: first, to: last, level: String(level) });
     if ((this.stream.groups?.length ?? 0) > 1 || group !== "all") query.set("group", group);
+    if (against?.group !== undefined) query.set("against", against.group);
+    if (against?.span !== undefined) {
+      const [start, end] = against.span.map((one) => new Date(one).toISOString());
+      query.set("against_from", start);
+      query.set("against_to", end);
+    }
     return this.service.difference(this.stream.name, query);
   }
 

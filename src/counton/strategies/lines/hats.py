@@ -406,7 +406,7 @@ def _knots(cells: int, spacing: int | tuple[int, ...]) -> Integers:
     if len(knots) < 2 or (np.diff(knots) < 1).any() or not knots[-2] < cells <= knots[-1]:
         raise InvalidInput(
             f"knots of a level over {cells} cells are {shorten(spacing)}; give increasing "
-            f"integers from 0 on, of which the last, and no other, is {cells} or more"
+            f"integers from 0 on, and only the last of them may be {cells} or more"
         )
     return knots
 

@@ -101,7 +101,7 @@ class TreeLaw:
 
     def _climb(
         self, level: int, radix: int, counts: list[int], node: Integers, share: Floats
-    ) -> _Step:
+    ) -> _PrefixStep:
         """From the node in which a prefix ends (covered to ``share``) to its parent."""
         complete, last = self.complete[level], self.last[level]
         parent, place = np.divmod(node, radix)
@@ -117,7 +117,7 @@ class TreeLaw:
             inside = beyond & (parent <= final)
             covered = np.where(beyond, np.where(inside, total, 0.0), covered)
             square = np.where(beyond, 0.0, square)
-        return _Step(parent, before, weight, total, covered, square, covered / total)
+        return _PrefixStep(parent, before, weight, total, covered, square, covered / total)
 
     def variance(self, low: Integers, high: Integers) -> Floats:
         """Variance of the sums over [low, high)."""
@@ -195,7 +195,7 @@ class TreeLaw:
 
 
 @dataclass(frozen=True)
-class _Step:
+class _PrefixStep:
     """Where prefixes stand after one level; ``covered`` is the sum of b_i c_i in the parent."""
 
     parent: Integers

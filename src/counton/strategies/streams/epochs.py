@@ -156,7 +156,7 @@ def _epoch(radix: int, number: int) -> _Epoch:
     return _Epoch(radix, number)
 
 
-class _InOrder(Reader):
+class _EpochReader(Reader):
     """The noise of a stream that goes on from epoch to epoch; of any window, if need be."""
 
     def __init__(self, strategy: Epochs, field: NodeNoise) -> None:
@@ -441,16 +441,16 @@ class Epochs(StreamStrategy):
 
     def reader(self, field: NodeNoise) -> Reader:
         """It holds the sum of the roots that are over, and what the present epoch's tree holds."""
-        return _InOrder(self, field)
+        return _EpochReader(self, field)
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
         """B z on a window, in units of 2^-16: epoch by epoch, on top of the roots before."""
         self.check_window(steps)
-        return _InOrder(self, field).noise(steps)
+        return _EpochReader(self, field).noise(steps)
 
     def noise_parts(self, field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:
         """See `StreamStrategy.noise_parts`."""
-        yield from _InOrder(self, field).parts(steps)
+        yield from _EpochReader(self, field).parts(steps)
 
     def meeting(self, steps: range) -> list[_Epoch]:
         """The epochs of a window."""

@@ -325,7 +325,7 @@ class _Kind(NamedTuple):
         return self.before + self.size * self.blocks
 
 
-class _Place(NamedTuple):
+class _BlockPlace(NamedTuple):
     """Where a step is: in a block of its kind, at a step of it from 1 on; before it are nodes."""
 
     kind: _Kind
@@ -463,7 +463,7 @@ class _RootNoise:
         return np.ascontiguousarray(z.reshape(node, self._cells)[:, column])
 
 
-class _InOrder(Reader):
+class _RootReader(Reader):
     """The noise of a stream that goes on, at the same cost a step however far it is."""
 
     def __init__(self, strategy: GrowingSquareRoot, field: NodeNoise) -> None:
@@ -556,10 +556,10 @@ class GrowingSquareRoot(StreamStrategy):
             before, nodes = found[-1].last, nodes + found[-1].blocks
         return found
 
-    def _place(self, step: int) -> _Place:
+    def _place(self, step: int) -> _BlockPlace:
         kind = next(one for one in self._every if step <= one.last)
         block, within = divmod(step - kind.before - 1, kind.size)
-        return _Place(kind, block, within + 1)
+        return _BlockPlace(kind, block, within + 1)
 
     def nodes(self, step: int) -> int:
         """Of the root that a release reads."""
@@ -807,7 +807,7 @@ class GrowingSquareRoot(StreamStrategy):
             found[both] += [_WITHIN * self._difference_inside(*pair) for pair in ends]
         return found
 
-    def _difference_inside(self, start: _Place, stop: _Place) -> float:
+    def _difference_inside(self, start: _BlockPlace, stop: _BlockPlace) -> float:
         """What noise within blocks adds to a difference, in variances of a node of a block."""
         if (start.kind, start.block) == (stop.kind, stop.block):
             if stop.step < stop.kind.size:
@@ -816,7 +816,7 @@ class GrowingSquareRoot(StreamStrategy):
             return self._inside_until(start)
         return self._inside_until(start) + self._inside_until(stop)
 
-    def _inside_until(self, at: _Place) -> float:
+    def _inside_until(self, at: _BlockPlace) -> float:
         if at.step == at.kind.size:
             return 0.0
         return float(self._inside(at.kind)._variances[at.step - 1])
@@ -883,7 +883,7 @@ class GrowingSquareRoot(StreamStrategy):
 
     def reader(self, field: NodeNoise) -> Reader:
         """It holds the noise of the square root at all nodes so far, while there is room for it."""
-        return _InOrder(self, field)
+        return _RootReader(self, field)
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
         """B z rounded to multiples of ``2^-fraction_bits``; costs O(stop) a coordinate.
@@ -925,8 +925,8 @@ class GrowingSquareRoot(StreamStrategy):
         self,
         field: NodeNoise,
         kind: _Kind,
-        low: _Place,
-        high: _Place,
+        low: _BlockPlace,
+        high: _BlockPlace,
         root: Callable[[range], NDArray[np.int64]],
     ) -> Iterator[NDArray[np.int64]]:
         """B z from one step to another of a kind, some blocks at a time."""

@@ -175,8 +175,8 @@ class LookAhead(StreamStrategy):
             )
         if self.weights[0].bit_count() != 1 or self.weights[0] > 1 << FRACTION_BITS:
             raise InvalidInput(
-                f"the first of the weights is {self.weights[0]}; it says in which units the others "
-                f"are: give a power of two up to 2^{FRACTION_BITS}"
+                f"the first of the weights is {self.weights[0]}; it is the unit of the others: "
+                f"give a power of two up to 2^{FRACTION_BITS}"
             )
         if math.prod(self.radices) > LARGEST_HORIZON:
             raise InvalidInput(

@@ -41,7 +41,12 @@ from counton.strategies.base import (
     nodes_per_chunk,
 )
 from counton.strategies.participation import Schedule
-from counton.strategies.streams.octave_columns import Columns, interpolate, load_shipped, matrix
+from counton.strategies.streams.octave_columns import (
+    OctaveColumns,
+    interpolate,
+    load_shipped,
+    matrix,
+)
 
 #: What is released are multiples of 2^-10, unless whole numbers are wanted.
 _FRACTION_BITS = 10
@@ -176,9 +181,9 @@ class Octave(StreamStrategy):
         )
 
     @cached_property
-    def columns(self) -> Columns:
+    def columns(self) -> OctaveColumns:
         """One C with B C = A, and bounds on the norms of its columns."""
-        return Columns(
+        return OctaveColumns(
             self.horizon, self._grid.nodes, self.weights, self.grid_bits - 4, self.weight_bits
         )
 

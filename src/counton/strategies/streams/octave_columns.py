@@ -118,7 +118,7 @@ class Norms(NamedTuple):
     l2_squared: int
 
 
-class Columns:
+class OctaveColumns:
     """C for Octave: a column for each step, and bounds on their norms.
 
     Args:
@@ -243,7 +243,7 @@ class Columns:
         Up to the upper levels column i has no nodes but those from 49 before i >> level to 50
         after it.
 
-        >>> [Columns.first_shared_level(lag) for lag in (99, 100, 799)]
+        >>> [OctaveColumns.first_shared_level(lag) for lag in (99, 100, 799)]
         [0, 1, 3]
         """
         return (lag // (_SUPPORT[0] + _SUPPORT[1] + 1)).bit_length()

@@ -312,7 +312,7 @@ class Solved(StreamStrategy):
         if not held or widest >= 2.0**62:
             raise InvalidInput(
                 f"noise of a node of {type(self).__name__} has a standard deviation of "
-                f"{law.std / self._l1:.3g} times the largest column, of which sums over "
+                f"{law.std / self._l1:.3g} times the largest column, and sums of it over "
                 f"{self.horizon:,} steps are not exact: raise epsilon or rho, coarsen the "
                 f"resolution, or use KAry"
             )

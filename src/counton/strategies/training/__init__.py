@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from counton.strategies.training.banded import (
         BandedInverseSquareRoot as BandedInverseSquareRoot,
     )
+    from counton.strategies.training.banded_optimum import BandedOptimum as BandedOptimum
     from counton.strategies.training.base import Tap as Tap
     from counton.strategies.training.base import TrainingStrategy as TrainingStrategy
     from counton.strategies.training.base import training_schedule as training_schedule
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 #: Where each public name lives. The imports above say the same to type checkers.
 _HOME = {
     "BandedInverseSquareRoot": "counton.strategies.training.banded",
+    "BandedOptimum": "counton.strategies.training.banded_optimum",
     "BufferedToeplitz": "counton.strategies.training.buffered",
     "DenseOptimum": "counton.strategies.training.dense",
     "Echo": "counton.strategies.training.echo",
@@ -34,6 +36,7 @@ _HOME = {
 
 __all__ = [
     "BandedInverseSquareRoot",
+    "BandedOptimum",
     "BufferedToeplitz",
     "DenseOptimum",
     "Echo",
@@ -54,8 +57,9 @@ def __dir__() -> list[str]:
 def public_training_strategies() -> tuple[type[TrainingStrategy], ...]:
     """Every strategy for training that ``counton.strategies.training`` exports, by name.
 
-    >>> [cls.__name__ for cls in public_training_strategies()]
-    ['BandedInverseSquareRoot', 'BufferedToeplitz', 'DenseOptimum', 'Echo', 'Octave']
+    >>> [cls.__name__ for cls in public_training_strategies()]  # doctest: +NORMALIZE_WHITESPACE
+    ['BandedInverseSquareRoot', 'BandedOptimum', 'BufferedToeplitz', 'DenseOptimum', 'Echo',
+     'Octave']
     """
     from counton.strategies.training.base import TrainingStrategy
 

@@ -28,7 +28,12 @@ from counton.strategies.participation import Schedule
 from counton.strategies.training.base import LARGEST_STEPS, Tap, training_schedule
 from counton.strategies.training.scaling import balance
 from counton.strategies.training.sensitivity import gram_of_schedules
-from counton.strategies.training.toeplitz import Scaling, ToeplitzTraining, check_shares
+from counton.strategies.training.toeplitz import (
+    Scaling,
+    ToeplitzTraining,
+    check_scaling,
+    check_shares,
+)
 
 #: Buffers beyond this gain nothing that float64 could find.
 MOST_BUFFERS = 8
@@ -109,8 +114,7 @@ class BufferedToeplitz(ToeplitzTraining):
         buffers = check_integer("buffers", buffers, 1, MOST_BUFFERS)
         # c_1 to c_2d are 2d moments of a measure on theta, and d points have the same (Gauss).
         buffers = min(buffers, max(1, steps // 2))
-        if scaling not in ("none", "equal", "free"):
-            raise InvalidInput(f"scaling is {scaling!r}; it must be 'none', 'equal' or 'free'")
+        check_scaling(scaling)
         theta, thetahat = fit_buffers(steps, schedule, buffers)
         strategy = cls(steps, theta, thetahat, schedule)
         if scaling == "none":

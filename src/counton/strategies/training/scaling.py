@@ -5,6 +5,12 @@ steps s of S_i, every S_i costs exactly 1, whatever the shares u > 0. Shares of 
 for every place in the epoch and stay good where only a separation is promised; free shares gain
 more and hold only where the order is enforced (under mere separation they cost more than no
 scaling).
+
+*One share for each epoch.* Let a run have exactly as many steps as epochs times separation. Then
+an example that counts in every epoch has one step in each: the j-th is not before step (j-1) b,
+nor are the epochs - j that follow it possible from step j b on. So only the share of an epoch as a
+whole decides what an example pays there, whatever the order, and it may fall with time: what is
+added late is read seldom. Sensitivities are worked out for the divisors at hand in any case.
 """
 
 from __future__ import annotations
@@ -13,7 +19,7 @@ import math
 
 import numpy as np
 
-from counton.arrays import Floats
+from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput
 from counton.strategies.base import LARGEST_DENSE
 from counton.strategies.training.sensitivity import by_schedule, in_order
@@ -76,17 +82,19 @@ def weighted_gram(products: Floats) -> Floats:
     return products
 
 
-def best_shares(gram: Floats, weights: Floats) -> Floats:
+def best_shares(gram: Floats, weights: Floats, of: Integers | None = None) -> Floats:
     """Shares u that minimise the mean variance where the order is enforced; mean of ln u is 0.
 
     L-BFGS in ln u with the exact gradient: d ln(cost of S_i) / d ln u_s = 2 u_s (|G| u)_s / cost.
+    Steps with the same number in ``of`` have one share together; each has its own unless given.
     """
     from scipy.optimize import minimize
 
     steps, apart = len(weights), len(gram)
+    of = np.arange(steps) if of is None else of
 
-    def value(logs: Floats) -> tuple[float, Floats]:
-        rows = by_schedule(np.exp(logs), apart)
+    def value(own: Floats) -> tuple[float, Floats]:
+        rows = by_schedule(np.exp(own[of]), apart)
         partly = np.einsum("ist,it->is", gram, rows) * rows
         costs = partly.sum(axis=1)
         inverse = 1 / in_order(rows / np.sqrt(costs)[:, None], steps)
@@ -94,14 +102,14 @@ def best_shares(gram: Floats, weights: Floats) -> Floats:
         total = -moved.sum() / 2
         together = by_schedule(moved, apart).sum(axis=1)
         gradient = moved - in_order(together[:, None] * partly / costs[:, None], steps)
-        return math.log(total), gradient / total
+        return math.log(total), np.asarray(np.bincount(of, gradient / total), np.float64)
 
     found = minimize(
         value,
-        np.zeros(steps),
+        np.zeros(int(of.max()) + 1),
         jac=True,
         method="L-BFGS-B",
         options={"maxiter": _ITERATIONS, "maxfun": 2 * _ITERATIONS},
     )
-    logs = np.asarray(found.x, np.float64)
+    logs = np.asarray(found.x, np.float64)[of]
     return np.asarray(np.exp(logs - logs.mean()))

@@ -1,0 +1,231 @@
+"""The first rows of each unit, as arrays: by time, name of the group, value, and digest of the id.
+
+A function of the unit's own rows. What is not among its first ``most`` rows can never be chosen
+from them and others, so rows may be left out while more are read, wherever they are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+Places = NDArray[np.intp]
+#: So many rows, or fewer, have numbers that fit beside the first bits of a key.
+_PACKED: Final = 2**22
+#: About so many rows are looked at together.
+_TOGETHER: Final = 2**18
+#: The first bits of a key, by which rows are held.
+_WORD: Final = 16
+
+
+@dataclass(frozen=True, eq=False)
+class HeldRows:
+    """Rows as arrays of one length, each of the narrowest type that holds it.
+
+    Attributes:
+        us: microseconds since 1970.
+        step, group: of the cell; the group is its position in the domain.
+        total: what the row says.
+        user, id: digests (uint64), or other numbers that are equal for equal names alone; None
+            where there is no such column.
+    """
+
+    us: NDArray[np.int64]
+    step: NDArray[np.integer[Any]]
+    group: NDArray[np.integer[Any]]
+    total: NDArray[np.integer[Any]]
+    user: NDArray[np.uint64] | None = None
+    id: NDArray[np.uint64] | None = None
+
+    def __repr__(self) -> str:
+        return "HeldRows(secret)"
+
+    def __len__(self) -> int:
+        return len(self.us)
+
+    @property
+    def key(self) -> NDArray[np.uint64]:
+        """By which rows are held together: the user's digest, or the id's."""
+        key = self.id if self.user is None else self.user
+        assert key is not None
+        return key
+
+    def at(self, which: Any) -> HeldRows:
+        """Some of them: a slice, places, or a mask."""
+        fields: Any = (None if one is None else one[which] for one in self.fields)
+        return HeldRows(*fields)
+
+    @property
+    def fields(self) -> tuple[NDArray[Any] | None, ...]:
+        """The arrays; `len` is the number of rows."""
+        return (self.us, self.step, self.group, self.total, self.user, self.id)
+
+
+def together(parts: Sequence[HeldRows]) -> HeldRows:
+    """Rows of several parts, one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    columns = zip(*(part.fields for part in parts), strict=True)
+    fields: Any = (None if one[0] is None else np.concatenate(one) for one in columns)
+    return HeldRows(*fields)
+
+
+class Pool:
+    """Rows that may count, held by their keys; what cannot count any more is left out at times.
+
+    Args:
+        thinned: of some rows, with all of each key among them, those that may still count, in the
+            order of their keys; None: all may.
+    """
+
+    #: Fewer rows are never thinned out.
+    least = 2**24
+
+    def __init__(self, thinned: Callable[[HeldRows], HeldRows] | None) -> None:
+        self._thinned = thinned
+        self._parts: list[tuple[NDArray[np.uint16], HeldRows]] = []
+        self._rows = self._after = 0
+
+    def __repr__(self) -> str:
+        return "Pool(secret)"
+
+    def add(self, rows: HeldRows) -> None:
+        """Take some rows."""
+        word = (rows.key >> np.uint64(64 - _WORD)).astype(np.uint16)
+        order = np.argsort(word, kind="stable")  # of so few bits without comparisons
+        self._parts.append((word[order], rows.at(order)))
+        self._rows += len(rows)
+        if self._thinned is not None and self._rows > max(self.least, 2 * self._after):
+            kept = [self._thinned(rows) for rows in self.by_keys()]
+            self._parts, self._rows = [], 0
+            for rows in kept:
+                self._parts.append(((rows.key >> np.uint64(64 - _WORD)).astype(np.uint16), rows))
+                self._rows += len(rows)
+            self._after = self._rows
+
+    def by_keys(self) -> Iterator[HeldRows]:
+        """Some rows at a time: all of a key together, keys ascending from one time to the next."""
+        times = 1 << min(_WORD, (self._rows // _TOGETHER).bit_length())
+        width = 2**_WORD // times
+        for first in range(0, 2**_WORD, width):
+            parts = []
+            for word, rows in self._parts:
+                begin, end = np.searchsorted(word, [first, first + width])
+                if begin < end:
+                    parts.append(rows.at(slice(begin, end)))
+            if parts:
+                yield together(parts)
+
+
+def by_key(key: NDArray[np.uint64], period: NDArray[np.int64] | None = None) -> Places:
+    """The order by key, then period, then as they come.
+
+    >>> by_key(np.array([7, 5, 7], np.uint64), np.array([1, 0, 0])).tolist()
+    [1, 2, 0]
+    """
+    first: Any = slice(None)
+    if period is not None and len(period) and (period != period[0]).any():
+        number: NDArray[Any] = period - period.min()
+        if number.max() < 2**16:
+            number = number.astype(np.uint16)  # sorted without comparisons
+        first = np.argsort(number, kind="stable")
+        key = key[first]
+    order = _by_word(key)
+    return order if isinstance(first, slice) else np.asarray(first[order])
+
+
+def _by_word(key: NDArray[np.uint64]) -> Places:
+    """A stable order; by sorting words, which is faster than sorting places by words."""
+    if len(key) > _PACKED:
+        return np.argsort(key, kind="stable")
+    low = np.uint64(max(1, len(key) - 1).bit_length())
+    words = (key >> low << low) | np.arange(len(key), dtype=np.uint64)
+    words.sort()
+    order = (words & ((np.uint64(1) << low) - np.uint64(1))).astype(np.intp)
+    words >>= low
+    ordered = key[order]
+    if ((words[1:] == words[:-1]) & (ordered[1:] != ordered[:-1])).any():
+        return np.argsort(key, kind="stable")  # keys that are equal in their first bits alone
+    return order
+
+
+def runs(*ordered: NDArray[Any] | None) -> tuple[Places, Places]:
+    """Where runs of equal values begin, and how long each is.
+
+    >>> [one.tolist() for one in runs(np.array([3, 3, 5]))]
+    [[0, 2], [2, 1]]
+    """
+    columns = [column for column in ordered if column is not None]
+    differs = np.zeros(len(columns[0]), np.bool_)
+    differs[:1] = True
+    for column in columns:
+        differs[1:] |= column[1:] != column[:-1]
+    begins = np.flatnonzero(differs)
+    return begins, np.diff(np.append(begins, len(differs)))
+
+
+def first_rows(
+    rows: HeldRows,
+    unit: Places,
+    named: NDArray[np.int64],
+    room: NDArray[np.int64],
+    once: Sequence[str] = (),
+) -> NDArray[np.bool_]:
+    """Which rows are the first of their unit, as many as have room.
+
+    Args:
+        rows: with those of a unit together.
+        unit: number of each row's unit, from 0 on, ascending.
+        named: the place of each group in the order of their names. A function of the row: not the
+            number of the group, which may hang on other units' rows.
+        room: of each unit.
+        once: of rows that agree in these fields only the first counts.
+    """
+    sizes = np.bincount(unit, minlength=len(room))
+    taken = np.ones(len(unit), np.bool_)
+    contested = (sizes > 1) | (sizes > room) if once else sizes > room
+    places = np.flatnonzero(contested[unit])
+    if not len(places):
+        return taken
+    taken[places] = False
+    ordered = places[_in_order(rows.at(places), unit[places], named)]
+    if once:
+        cells = [getattr(rows, name)[ordered] for name in once]
+        alike = np.lexsort((*cells, unit[ordered]))  # stable, so that the first stay first
+        begins, _ = runs(unit[ordered][alike], *(cell[alike] for cell in cells))
+        ordered = ordered[np.sort(alike[begins])]
+    begins, sizes = runs(unit[ordered])
+    rank = np.arange(len(ordered)) - np.repeat(begins, sizes)
+    taken[ordered[rank < room[unit[ordered]]]] = True
+    return taken
+
+
+def _in_order(rows: HeldRows, unit: Places, named: NDArray[np.int64]) -> Places:
+    """The order by unit, time, name of the group, value, and id.
+
+    Without ties between rows that differ: how a sort leaves these would hang on all rows.
+    """
+    if not len(rows):
+        return np.zeros(0, np.intp)
+    number, since = unit - unit.min(), rows.us - rows.us.min()
+    bits = int(since.max()).bit_length()
+    least = [named[rows.group], rows.total]
+    ids = [] if rows.id is None else [rows.id]
+    if bits + int(number.max()).bit_length() > 63 or int(since.min()) < 0:
+        return np.lexsort((*ids, *reversed(least), rows.us, unit))
+    words = (number.astype(np.int64) << bits) | since
+    order = np.argsort(words)
+    words = words[order]
+    alike = np.zeros(len(words), np.bool_)
+    alike[1:] = words[1:] == words[:-1]
+    alike[:-1] |= alike[1:]
+    tied = np.flatnonzero(alike)
+    if len(tied):
+        rest = order[tied]
+        finer = [column[rest] for column in (*ids, *reversed(least))]
+        order[tied] = rest[np.lexsort((*finer, words[tied]))]
+    return order

@@ -1,0 +1,30 @@
+"""A release before anything is released: what is simulated from a plan alone."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from counton.mechanisms import StreamTerms
+from counton.results.cells import ReleasedCells
+from counton.results.description import Description
+from counton.results.readings import FromCells, ReleasedReadings
+from counton.results.release import Release
+from counton.results.shown import Shown
+
+
+def release_of_nothing(
+    description: Description, terms: StreamTerms, level: float, shown: Shown
+) -> Release:
+    """A first step in which nothing happened, without noise: what is simulated from a plan alone.
+
+    Args:
+        description, terms: of the stream.
+        level: probability with which each interval holds.
+        shown: what is shown of a statistic's readings.
+    """
+    nothing = terms.of_exact(np.zeros((1, *terms.shape), np.int64))
+    statistic = description.statistic
+    if statistic.additive:
+        return ReleasedCells.of(description, terms, nothing.reshape(1, -1), level)
+    source = FromCells(terms, statistic, nothing)
+    return ReleasedReadings(description, terms, range(1, 2), source, level, shown=shown)

@@ -1,0 +1,385 @@
+"""What can stand in a report, and how a job states it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from counton.arrays import Floats, Integers
+from counton.errors import InvalidInput, field
+from counton.exact import check_integer, exact, quoted
+from counton.laws import Bounded
+from counton.mechanisms import StepRelease
+from counton.options import Statement, check_value, listed
+from counton.privacy import Contribution
+from counton.statistics.base import Statistic
+from counton.statistics.distinct import Distinct
+from counton.statistics.grouped import Grouped
+from counton.statistics.known import statistic_from_dict, statistic_named
+from counton.statistics.readings import CellsReading
+from counton.statistics.tallied import Part, Tallied, X
+
+#: What a report says of each of its statistics besides the statistic's own options.
+WITHIN, SHARE = "within", "share"
+#: What a job says of all rows, and a report of the rows of one of its statistics too.
+_OF_ROWS = ("by", "domain")
+
+
+class FirstRows(Tallied):
+    """Number of users in a report: each counts once, with the first of its rows that counts.
+
+    A row says 1 if it is that one, else 0. Which it is, is known where a person's rows are bounded.
+
+    Args:
+        unit: what one row is called.
+
+    >>> FirstRows().entries(1)
+    [(0, 1)]
+    """
+
+    keyword = "distinct"
+    phrase = "number of distinct users"
+    additive = True
+    once_each = True
+
+    def __init__(self, *, unit: str | None = None) -> None:
+        self.unit = Contribution.add_remove(unit="event" if unit is None else unit).unit
+        self._stated = unit is not None
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """See `Statistic.parameters`."""
+        return {"unit": self.unit} if self._stated else {}
+
+    @property
+    def cells(self) -> tuple[int, ...]:
+        """See `Statistic.cells`."""
+        return ()
+
+    def shape_of(self, groups: int | None) -> tuple[int, ...]:
+        """See `Statistic.shape_of`: a cell for each group."""
+        return () if groups is None else (groups,)
+
+    def contribution(self, *, batched: bool = False) -> Contribution:
+        """See `Statistic.contribution`: of a row."""
+        return Contribution.add_remove(unit=self.unit)
+
+    def said(self, *parts: Any) -> Integers:
+        """See `Tallied.said`: which row is the first is known later."""
+        raise InvalidInput(
+            f"users are told apart by a column, and no row says by itself whose first one it is: "
+            f"run a job with {field('user')}"
+        )
+
+    @property
+    def places(self) -> int:
+        """See `Tallied.places`."""
+        return 1
+
+    def row_bounds(self) -> tuple[int, int]:
+        """See `Tallied.row_bounds`."""
+        return 0, 1
+
+    def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
+        """See `Tallied.entries`."""
+        return [(0, said)]
+
+    def read(self, release: StepRelease) -> CellsReading:
+        """See `Statistic.read`."""
+        return CellsReading(self, release)
+
+
+class GroupedRows(Grouped):
+    """A tallied statistic by group, whose rows say themselves of which group they are.
+
+    >>> from counton.statistics import Average
+    >>> ages = GroupedRows(Average(0, 9, resolution=1), ["young", "old"])
+    >>> young_or_old, value = np.array([1]), np.array([7.0])
+    >>> [(int(place), int(change)) for place, change in
+    ...  ages.entries(ages.said(young_or_old, value)[0])]
+    [(2, 7), (3, 2)]
+    """
+
+    def __init__(self, of: Statistic | Mapping[str, Any], groups: Sequence[str]) -> None:
+        super().__init__(of, groups)
+        self.known_beforehand = self.inner.known_beforehand
+        self._low, high = self.inner.said_bounds()
+        self._size = high - self._low + 1
+
+    @property
+    def once_each(self) -> bool:  # type: ignore[override]
+        """See `Tallied`."""
+        return self.inner.once_each
+
+    @property
+    def parts(self) -> tuple[Part, ...]:  # type: ignore[override]
+        """See `Tallied`."""
+        return (Part("by", "label", self.groups), *self.inner.parts)
+
+    def said(self, *parts: Any) -> Integers:
+        """See `Tallied.said`: the group and what the row says in it, as two digits."""
+        group, own = np.asarray(parts[0], np.int64), np.zeros(len(parts[0]), np.int64)
+        known = group >= 0
+        if self.inner.parts:
+            own = np.asarray(self.inner.said(*parts[1:]), np.int64)
+            if self.inner.may_be_none:
+                known &= own >= 0
+            own = own - self._low
+        return np.where(known, group * self._size + own, -1)
+
+    def said_bounds(self) -> tuple[int, int]:
+        """See `Tallied.said_bounds`."""
+        return 0, len(self.groups) * self._size - 1
+
+    def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
+        """See `Tallied.entries`: those of its group."""
+        start = said // self._size * self.inner.places
+        own: Any = self._low
+        if self._size > 1:
+            own = said % self._size + own
+        found = [(start + place, amount) for place, amount in self.inner.entries(own)]
+        return cast("Sequence[tuple[X | int, X | int]]", found)
+
+    @property
+    def spans(self) -> tuple[range, ...]:
+        """See `Tallied.spans`: each entry may be in any group."""
+        return tuple(range(self.places) for _ in self.inner.entries(np.zeros(1, np.int64)))
+
+    def whole_of(self, sums: Floats) -> float:
+        """See `Tallied.whole_of`: of the group that has most."""
+        return max(self.inner.whole_of(one) for one in sums.reshape(-1, self.inner.places))
+
+    def largest_measured(self, sums: Floats) -> float:
+        """See `Tallied.largest_measured`: of all groups."""
+        return max(self.inner.largest_measured(one) for one in sums.reshape(-1, self.inner.places))
+
+    def typical_cells(self, rows: int | None, steps: int) -> Integers | None:
+        """See `Statistic.typical_cells`: as many rows in each group."""
+        each = None if rows is None else max(rows // len(self.groups), 1)
+        found = self.inner.typical_cells(each, steps)
+        return None if found is None else np.stack([found] * len(self.groups))
+
+
+def norms_of(statistic: Tallied) -> tuple[int, int]:
+    """What one row changes in the cells of a statistic at most: l1, and the square of l2.
+
+    >>> from counton.statistics import Average, Sum
+    >>> norms_of(Sum(-5, 20, resolution=1)), norms_of(Average(0, 50, resolution=1))
+    ((20, 400), (50, 2500))
+    """
+    found = statistic.contribution(batched=True)
+    if found.pattern is None:
+        return found.cells * found.per_cell, found.cells * found.per_cell**2
+    assert isinstance(found.pattern, Bounded)
+    return found.pattern.l1, found.pattern.l2_squared
+
+
+def norms_of_people(statistic: Tallied, most: int) -> tuple[int, int]:
+    """What all rows of a person change in the cells of a statistic: l1, and the square of l2.
+
+    Args:
+        statistic: of a report.
+        most: how many rows of a person count.
+
+    >>> from counton.statistics import Count
+    >>> norms_of_people(Count(), 3), norms_of_people(FirstRows(), 3)
+    ((3, 9), (1, 1))
+    """
+    l1, l2_squared = norms_of(statistic)
+    if not statistic.once_each:
+        return most * l1, most**2 * l2_squared
+    cells = min(most, statistic.places)  # each of them by 1, and at most once
+    return cells, cells
+
+
+def is_pair(given: Any) -> bool:
+    """Whether it is a name and a statistic, or what describes one."""
+    pair = isinstance(given, list | tuple) and len(given) == 2 and isinstance(given[0], str)
+    return pair and isinstance(given[1], Statistic | Mapping)
+
+
+def fitting(name: str, given: Any, groups: Sequence[str] | None = None) -> Tallied:
+    """A statistic as a report adds it up.
+
+    Args:
+        name: of it in the report.
+        given: the statistic, or what describes it.
+        groups: of its own, if any.
+
+    Raises:
+        InvalidInput: it cannot be in a report; the message says why, and what to do.
+    """
+    if groups is not None:
+        return GroupedRows(fitting(name, given), groups)
+    one = statistic_from_dict(given) if isinstance(given, Mapping) else given
+    if isinstance(one, Distinct) and one == Distinct(unit=one.parameters.get("unit")):
+        return FirstRows()
+    if type(one) is Grouped:
+        one = GroupedRows(fitting(name, one.inner), one.groups)
+    called = one.inner.keyword or type(one.inner).__name__
+    if not isinstance(one, Tallied) or not one.tallied:
+        raise unfit(name, called, "takes rows in their order")
+    own = one.contribution(batched=True)
+    if own.relation != "add_remove":
+        raise unfit(name, called, "protects what a row says, and not whether it is there")
+    if one.counts_units:
+        raise unfit(name, called, "counts a row as often as it says")
+    if not own.in_one_step or one.statistics:
+        raise unfit(name, called, "holds more than what one row adds to a step")
+    return one
+
+
+def unfit(name: str, called: str, why: str = "takes rows in their order") -> InvalidInput:
+    """What is said of a statistic that cannot be in a report."""
+    return InvalidInput(
+        f"{name!r} of the report is a statistic ({called}) which {why}; a report adds up rows one "
+        f"by one, each added or removed: release it as a job of its own beside the report"
+    )
+
+
+def checked_name(name: object) -> str:
+    """The name of a statistic.
+
+    Raises:
+        InvalidInput: it is none.
+    """
+    if not isinstance(name, str) or not name.strip() or not name.isprintable():
+        raise InvalidInput(f"a statistic of the report is called {quoted(name)}; give it a name")
+    return name
+
+
+def numbers_by_name(what: str, given: Any, known: Mapping[str, Any]) -> dict[str, float]:
+    """Numbers above 0 of some statistics.
+
+    Raises:
+        InvalidInput: another name, or a number that is not above 0.
+    """
+    found = {}
+    for name, value in dict(given or {}).items():
+        if name not in known:
+            raise InvalidInput(f"{what} names {name!r}; the report has {', '.join(known)}")
+        number = exact(value, f"{what} of {name!r}")
+        if number <= 0:
+            raise InvalidInput(f"{what} of {name!r} is {value!r}; it must be above 0")
+        found[name] = float(number)
+    return found
+
+
+def whole_weights(given: Mapping[str, int], known: Mapping[str, Any]) -> dict[str, int]:
+    """A weight for each statistic that is measured.
+
+    Raises:
+        InvalidInput: of others, or no whole numbers.
+    """
+    if set(given) != set(known):
+        raise InvalidInput(
+            f"weights are of {', '.join(given)}; they must be of what is measured: "
+            f"{', '.join(known)}"
+        )
+    return {name: check_integer(f"weight of {name!r}", given[name], 1, 2**40) for name in known}
+
+
+def tables_of(given: Any) -> dict[str, dict[str, Any]]:
+    """The statistics of a job by name: a table, or a file or text that has one.
+
+    Raises:
+        InvalidInput: something else.
+    """
+    import json
+    import tomllib
+    from pathlib import Path
+
+    found = given
+    if isinstance(given, str):
+        text = given
+        try:
+            if not given.lstrip().startswith("{"):
+                text = Path(given).read_text("utf-8")
+            found = json.loads(text) if text.lstrip().startswith("{") else tomllib.loads(text)
+        except (OSError, ValueError) as error:
+            raise InvalidInput(
+                f"{field('statistics', given[:80])} is no table of statistics by name ({error}); "
+                f"give a TOML or JSON file with one"
+            ) from None
+    if not isinstance(found, Mapping) or not all(isinstance(v, Mapping) for v in found.values()):
+        raise InvalidInput(
+            f"{field('statistics')} are {quoted(found)}; give a table for each by its name, with "
+            f"statistic and its options"
+        )
+    return {str(name): dict(own) for name, own in found.items()}
+
+
+def member_of(
+    stated: Statement, name: str, own: Mapping[str, Any]
+) -> tuple[Tallied, tuple[str, ...]]:
+    """One statistic of a report, and its columns.
+
+    Args:
+        stated: what the job states.
+        name: of the statistic.
+        own: its table in the job.
+
+    Raises:
+        InvalidInput: an option that it does not take, or a statistic that cannot be in a report.
+    """
+    keyword = own.get("statistic", "count")
+    kind = statistic_named(keyword)
+    known = {option.key: option for option in kind.options}
+    known |= {option.name: option for option in kind.options}
+    grouped = "domain" not in kind.reads or "by" in kind.reads
+    taken = [*dict.fromkeys(option.key for option in kind.options)]
+    taken += _OF_ROWS if grouped else ["domain"]
+    options: dict[str, Any] = {}
+    for key, value in own.items():
+        if key in ("statistic", WITHIN, SHARE) or (key in _OF_ROWS and key in taken):
+            continue
+        if key not in known:
+            raise InvalidInput(
+                f"{name!r} of the report says {key!r}, which is no option of {keyword}; it takes "
+                f"{', '.join([*taken, WITHIN, SHARE])}"
+            )
+        option = known[key]
+        if isinstance(value, float) and option.kind == "text":
+            value = repr(value)
+        check_value(option, value)
+        options[option.name] = value
+    by = _column_of_groups(name, own) if grouped else None
+    inner = stated.of_part(keyword, options, by, own.get("domain"))
+    columns = () if issubclass(kind, Distinct) else kind.columns_of_job(inner).names
+    if "by" in kind.reads:
+        (by,) = inner.needed("by")
+        return fitting(name, kind.from_job(inner)), listed(by)
+    if issubclass(kind, Distinct):
+        found: Statistic = kind(**inner.only("window", "windows", "changes", "stay"))
+    elif issubclass(kind, Tallied):
+        found = kind.from_job(inner)
+    else:
+        raise unfit(name, keyword)
+    if by is None:
+        return fitting(name, found), columns
+    return fitting(name, found, inner.groups(by)), (by, *columns)
+
+
+def _column_of_groups(name: str, own: Mapping[str, Any]) -> str | None:
+    """The column by which one statistic is told apart; None: it is of all rows.
+
+    Raises:
+        InvalidInput: groups without a column, a column without groups, or several columns.
+    """
+    by, domain = own.get("by"), own.get("domain")
+    if by is None and domain is None:
+        return None
+    if not isinstance(by, str) or not by or len(listed(by)) > 1:
+        raise InvalidInput(
+            f"{field('by', by if isinstance(by, str) else None)} of {name!r} must be one column, "
+            f"which says of which group a row is; join several into one"
+        )
+    if domain is None:
+        raise InvalidInput(
+            f"{field('by', by)} of {name!r} needs {field('domain')}: its groups must be declared, "
+            f"because groups found in the data would reveal whose rows are in it; give a file with "
+            f"one group per line, or a list"
+        )
+    return by

@@ -1,0 +1,98 @@
+"""What was tried to make errors smaller: before, after, and what bounds it.
+
+`python -m tools.tried` prints the tables of docs/research.md, in a minute.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator
+
+import numpy as np
+
+from counton import ZCDP, plan
+from counton.arrays import Floats
+from counton.strategies import SqrtToeplitz
+from counton.strategies.training import (
+    BandedInverseSquareRoot,
+    BandedOptimum,
+    BufferedToeplitz,
+    DenseOptimum,
+)
+
+RHO = ZCDP("1/2")
+
+
+def training() -> Iterator[str]:
+    """Noise for training where only a separation is promised: root mean squared errors."""
+    yield "steps, epochs | BLT-3 | a scale for each place | a share for each epoch | optimal bands"
+    for steps, epochs in ((512, 8), (2046, 6), (2048, 16)):
+        place = (steps, epochs, "separated")
+        plain, equal, shares = (
+            BufferedToeplitz.fit(*place, scaling=scaling).rmse
+            for scaling in ("none", "equal", "epochs")
+        )
+        bands = f"{BandedOptimum.fit(steps, epochs).rmse:.3f}" if steps <= 512 else "-"
+        yield f"{steps}, {epochs} | {plain:.3f} | {equal:.3f} | {shares:.3f} | {bands}"
+    place = (512, 8, "separated")
+    equal, shares = (
+        BandedInverseSquareRoot.fit(*place, scaling=scaling).rmse for scaling in ("equal", "epochs")
+    )
+    yield f"banded inverse square root at 512, 8 | - | {equal:.3f} | {shares:.3f} | -"
+    yield f"no matrix is below, at 512, 8: {DenseOptimum.fit(512, 8).rmse:.3f}"
+
+
+def means(steps: int = 256) -> Iterator[str]:
+    """Running means with as many values in each step, publicly: errors of V(t) / t^2."""
+    at = np.arange(1, steps + 1)
+    yield "made for | root mean square over all steps | largest | at the last step"
+    root = plan(steps, RHO, strategies=[SqrtToeplitz(steps)])
+    for name, stds in (
+        ("the sum (the planner's best)", plan(steps, RHO).best.std()),
+        ("the sum, square root", root.best.std()),
+        ("the mean, by search", np.sqrt(_for_means(steps))),
+    ):
+        errors = stds / at
+        mean = math.sqrt((errors**2).mean())
+        yield f"{name} | {mean:.4f} | {errors.max():.3f} | {errors[-1]:.5f}"
+
+
+def _for_means(steps: int) -> Floats:
+    """Variances of the sums under the C, of unit columns, whose means err least: L-BFGS."""
+    from scipy.linalg import solve_triangular
+    from scipy.optimize import minimize
+
+    inside = np.tril_indices(steps)
+    weights = 1 / np.arange(1, steps + 1) ** 2
+    odd = np.arange(1, steps)
+    root = np.cumprod(np.concatenate([np.ones(1), (2 * odd - 1) / (2 * odd)]))
+
+    def sums_of(x: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        matrix = np.zeros((steps, steps))
+        matrix[inside] = x
+        norms = np.linalg.norm(matrix, axis=0)
+        inverse = solve_triangular(matrix / norms, np.eye(steps), lower=True)
+        return matrix / norms, norms, inverse, np.cumsum(inverse, axis=0)
+
+    def value(x: Floats) -> tuple[float, Floats]:
+        matrix, norms, inverse, sums = sums_of(x)
+        read = weights[:, None] * sums
+        slope = np.tril(-2 * (inverse @ (sums.T @ read)).T)
+        slope = (slope - matrix * (slope * matrix).sum(axis=0)) / norms
+        return float((sums * read).sum()), slope[inside]
+
+    start = root[inside[0] - inside[1]]
+    found = minimize(value, start, jac=True, method="L-BFGS-B", options={"maxiter": 400})
+    return np.asarray((sums_of(found.x)[3] ** 2).sum(axis=1))
+
+
+def run() -> None:
+    """Write all tables."""
+    for table in (training, means):
+        lines = [str(table.__doc__).splitlines()[0], *(f"  {line}" for line in table())]
+        sys.stdout.write("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    run()
