@@ -7,7 +7,7 @@ import json
 import pytest
 
 from counton import ZCDP, plan
-from counton.statistics import Average
+from counton.statistics import Average, Substrings
 
 from .conftest import Workplace
 
@@ -27,13 +27,27 @@ def test_the_command_says_what_python_says(place: Workplace) -> None:
 def test_a_statistic_is_planned_with_its_own_numbers(place: Workplace) -> None:
     average = "average --lower 0 --upper 60 --resolution 1"
     wanted = ["--within", "count=20,mean=1", "--size", "5000", "--level", "0.9"]
-    done = place.plain("plan", "--steps", "6", "--statistic", average, *wanted)
+    done = place.plain("plan", "--steps", "6", "--of", average, *wanted)
     assert done.code == 0, done.err
     found = plan(
         6, within={"count": 20, "mean": 1}, size=5000, level=0.9, of=Average(0, 60, 1), batched=True
     )
     assert str(found.guarantee) in done.out
     assert str(found.reached) in " ".join(done.out.split())
+
+
+@pytest.mark.parametrize("words", [[], ["--each-row"]], ids=["any number of events", "each row"])
+def test_a_statistic_has_one_plan_in_python_and_in_the_command(
+    place: Workplace, words: list[str]
+) -> None:
+    letters = ["--of", "substrings --alphabet ACGT --longest 3", *words]
+    said = json.loads(place.plain("plan", "40", *letters, "--rho", "0.5", "--json").out)
+    found = plan(40, ZCDP(0.5), of=Substrings("ACGT", longest=3), batched=not words)
+    assert [one["mean_std"] for one in said["choices"]] == [one.mean_std for one in found]
+    assert said["contribution"] == found.contribution.to_dict()
+    assert found.restated is not None
+    assert said["errors"] == found.restated.words
+    assert ("each row is a step" in said["errors"]) == bool(words)
 
 
 @pytest.mark.parametrize(

@@ -315,20 +315,20 @@ def test_wrong_options_are_refused_in_words(
 
 def test_plan_says_how_large_the_error_of_a_statistic_is(place: Any) -> None:
     common = ["--steps", "40", "--epsilon", "1", "--simple"]
-    done = place("plan", "--statistic", "distinct --changes 4", *common)
+    done = place("plan", "--of", "distinct --changes 4", *common)
     assert done.code == 0, done.err
     assert "one user added or removed, who comes or goes up to 4 times" in done.out
     plain, often = (
         json.loads(place("plan", *more, *common, "--json").out)["choices"][0]["mean_std"]
-        for more in ([], ["--statistic", "distinct --changes 4"])
+        for more in ([], ["--of", "distinct --changes 4"])
     )
     assert 2 * plain < often < 4.1 * plain
     words = "quantiles --lower 0 --upper 4 --cells 4 --line identity"
-    found = json.loads(place("plan", "--statistic", words, *common, "--json").out)
+    found = json.loads(place("plan", "--of", words, *common, "--json").out)
     assert "errors are of how many values lie below an edge" in found["errors"]
     best = found["choices"][0]  # sums of 1, 2, 3 and 4 cells
     assert best["mean_std"] == pytest.approx(2.5**0.5 * plain)
-    letters = ["--statistic", "substrings --alphabet ACGT --longest 3", "--delta", "1e-6"]
+    letters = ["--of", "substrings --alphabet ACGT --longest 3", "--delta", "1e-6"]
     batched, each_row = (
         json.loads(place("plan", *letters, *more, *common, "--json").out)
         for more in ([], ["--each-row"])
@@ -337,19 +337,19 @@ def test_plan_says_how_large_the_error_of_a_statistic_is(place: Any) -> None:
     assert each_row["contribution"] == unit.to_dict()
     assert "each row is a step" in each_row["errors"]
     assert each_row["choices"][0]["mean_std"] < batched["choices"][0]["mean_std"]
-    assert "--each-row needs --statistic" in place("plan", "--each-row", *common).err
+    assert "--each-row needs --of" in place("plan", "--each-row", *common).err
     for words, said in (
         ("distinct --degree 4", "No such option: --degree"),
         ("distinct --help", "No such option: --help"),
-        ("nothing", "--statistic is 'nothing'; known are count"),
+        ("nothing", "--of is 'nothing'; known are count"),
         ("top-k '", "is not understood"),
-        ("", "--statistic is ''"),
+        ("", "--of is ''"),
     ):
-        done = place("plan", "--statistic", words, *common)
+        done = place("plan", "--of", words, *common)
         assert done.code == 2
         assert said in done.err
-    done = place("plan", "--statistic", "distinct", "--most", "3", *common)
-    assert "--most 3 belongs into --statistic distinct" in done.err
+    done = place("plan", "--of", "distinct", "--most", "3", *common)
+    assert "--most 3 belongs into --of distinct" in done.err
 
 
 def test_the_help_of_a_statistic_shows_its_options_alone(place: Any, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ OTHER_WORDS = {
     ),
     ("cli/demo.py", "count"),  # the command that the demonstration shows
     ("cli/people.py", "edges"),  # a parameter
-    ("cli/inspection.py", "count"),  # the unit of a plan that names no statistic
+    ("cli/plan.py", "count"),  # the unit of a plan that names no statistic
     ("columns.py", "sum"),  # a column
     ("events/tally.py", "count"),  # a column
     ("jobs/definition.py", "distinct"),  # an option of people

@@ -163,7 +163,7 @@ def plan(options: PlanOptions) -> None:
 
         print_job_plan(options)
         return
-    from counton.cli.inspection import print_plan, with_steps
+    from counton.cli.plan import print_plan, with_steps
     from counton.errors import InvalidInput, field
 
     for name in ("simulate", "out"):

@@ -36,7 +36,7 @@ def print_expiring_plan(options: PlanOptions) -> None:
         ("--metric", options.metric),
         ("--release", options.release),
         ("--simple", options.simple or None),
-        ("--statistic", options.statistic),
+        ("--of", options.of),
         ("--each-row", options.each_row or None),
         ("--around", options.around),
         ("--within", options.within),

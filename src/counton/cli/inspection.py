@@ -3,277 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
 from counton.cli.exits import ExitCode
-from counton.cli.options import LedgerOptions, PlanOptions, VerifyOptions
+from counton.cli.options import LedgerOptions, VerifyOptions
 from counton.cli.printing import (
-    check_chart,
-    print_files,
     print_json,
     print_line,
     print_released,
     print_table,
     print_words,
     warn_of_no_witness,
-    warn_of_weak,
 )
 from counton.errors import InvalidInput, field
 from counton.exact import figures
-from counton.jobs.guards import check_most
-from counton.jobs.job import guarantee_from, metric_from, needed_guarantee
+from counton.jobs.job import guarantee_from
 from counton.privacy import Contribution, Guarantee, Ledger, Limit, guarantee_from_dict
 from counton.privacy.contribution import Relation
 from counton.privacy.ledger import NEIGHBOURS, totals
-from counton.strategies import Metric, strategy_from_dict
-from counton.strategies.base import ReleaseForm
+from counton.strategies import strategy_from_dict
 
 if TYPE_CHECKING:
     import polars as pl
-
-    from counton.plans import Plan
-    from counton.plans.least import Loss, Reached
-
-#: Whose variances are ranked, in a sentence.
-_OF = {"totals": "", "windows": "of each step's own count ", "both": "of totals and counts "}
-
-
-def print_plan(options: PlanOptions) -> None:
-    """Strategies and their errors, best first."""
-    from counton.plans import plan
-
-    if options.steps is None and options.around is None:
-        raise InvalidInput(
-            "--steps is missing: how many windows will the stream ever have? for a stream without "
-            "an end give --around, a number that you have in mind; where protection fades, see "
-            "--expire"
-        )
-    if options.steps is not None and options.around is not None:
-        raise InvalidInput(
-            f"--around {options.around} is for a stream without a last step, and --steps "
-            f"{options.steps} gives it one: leave one of them out"
-        )
-    _refuse_expiring(options)
-    check_chart(options.plot, options.width)
-    chosen = metric_from(options.metric)
-    release = cast(ReleaseForm, options.release or "totals")
-    unit = Contribution.add_remove(unit="count")
-    check_most(options.most)
-    if options.most is not None:
-        unit = Contribution.events(options.most, unit="user")
-    shape: tuple[int, ...] = ()
-    whom, about = f"{_whom(options.most)} added or removed", None
-    statistic, reached = None, None
-    if options.within is None:
-        guarantee: Guarantee = needed_guarantee(options.epsilon, options.delta, options.rho)
-        _refuse_of_within(options)
-    else:
-        reached, guarantee = _enough(options, unit, chosen, release)
-        warn_of_weak(Console(stderr=True), guarantee, unit.unit, options.within)
-    if options.statistic is not None:
-        from counton.cli.statistic import planned
-
-        statistic, unit, shape, about = planned(options, guarantee)
-        whom = str(unit)
-    elif options.each_row:
-        raise InvalidInput("--each-row needs --statistic; give it, or leave --each-row out")
-    ranked = plan(
-        options.steps,
-        guarantee,
-        chosen,
-        contribution=unit,
-        shape=shape,
-        release=release,
-        simple=options.simple,
-        around=options.around,
-    )
-    if statistic is not None:
-        ranked = statistic.restated(ranked)
-    if options.plot is not None:
-        _draw(ranked, options.plot, options.width)
-    seconds = [ranked.release_seconds(choice) for choice in ranked]
-    if options.json:
-        rows = zip(ranked.rows(), seconds, strict=True)
-        print_json(
-            {
-                "steps": options.steps,
-                "guarantee": guarantee.to_dict(),
-                "around": options.around,
-                "within": None if reached is None else reached._asdict(),
-                "metric": chosen,
-                "release": release,
-                "most": options.most,
-                "statistic": options.statistic,
-                "errors": about,
-                "contribution": unit.to_dict(),
-                "choices": [row | {"release_seconds": taken} for row, taken in rows],
-                "lower_bounds": ranked.lower_bounds,
-                "factors": [factor.to_dict() for factor in ranked.factors],
-                "bounds": [bound.to_dict() for bound in ranked.bounds if not bound.vacuous],
-                "notes": list(ranked.notes),
-            }
-        )
-        return
-    console = Console()
-    error = "mean" if chosen == "mean" else "largest"
-    length = f"{ranked.steps:,} step{'s' * (ranked.steps > 1)}"
-    if options.around is not None:
-        length = f"no last step, errors of the first {length}"
-    print_line(
-        console,
-        f"{length}, {guarantee}, {whom}; least {error} variance {_OF[release]}first",
-        bold=True,
-    )
-    if about is not None:
-        print_line(console, about)
-    if reached is not None:
-        print_line(console, str(reached))
-    families = {choice.family for choice in ranked}
-    table = Table(box=SIMPLE_HEAD)  # a kind's name and all numbers fit 80 columns
-    table.add_column("strategy", overflow="fold")
-    for name in ("mean std", "max std", "above", "planned", "release", "keeps"):
-        table.add_column(name, justify="right")
-    least = ranked.best.by(chosen)
-    for choice, taken in zip(ranked, seconds, strict=True):
-        above = choice.by(chosen) / least - 1 if least else 0.0
-        table.add_row(
-            choice.kind if len(families) == 1 else f"{choice.kind}, {choice.family}",
-            figures(choice.mean_std),
-            figures(choice.max_std),
-            f"{above:.0%}" if choice.rank > 1 else "",
-            f"{choice.planning_seconds:,.2f} s",
-            "" if taken is None else f"{1e6 * taken:,.1f} us",
-            f"{choice.held:,}",
-        )
-    print_table(console, table)
-    print_line(
-        console,
-        f"best: {ranked.best.strategy!r} with {ranked.best.family} noise, {ranked.best.why}",
-    )
-    for factor in ranked.factors:
-        print_line(console, f"how far from possible: {factor}")
-    said = [bound for bound in ranked.bounds if bound.at_least is not None]
-    if said:
-        print_line(console, "lower bounds, with what the best of this plan achieves:")
-    for bound in said:
-        here = "" if bound.achieved is None else f"({figures(bound.achieved)})"
-        numbers = f"{figures(bound.at_least or 0.0):>7} {here:<11}"
-        print_line(console, f"  {bound.quantity:<26}{numbers}{bound.source}: {bound.holds_for}")
-    print_line(
-        console,
-        "planned: time to find and weigh it; release: time of one, of one cell, measured here; "
-        "keeps: numbers of 8 bytes for each cell while it runs, beside its total",
-    )
-    for note in ranked.notes:
-        print_line(console, f"note: {note}")
-    print_files(console, None, options.plot)
-
-
-def with_steps(options: PlanOptions) -> PlanOptions:
-    """Options whose argument is a number of steps.
-
-    Raises:
-        InvalidInput: it is none, or steps are given twice.
-    """
-    if options.asked is None:
-        return options
-    steps = options.asked.replace(",", "").replace("_", "")
-    if not steps.isdecimal():
-        raise InvalidInput(
-            f"{options.asked!r} is no number of steps and no job file; give one, such as 8760 or "
-            f"nightly.toml"
-        )
-    if options.steps is not None:
-        raise InvalidInput(
-            f"{field('steps', options.steps)} says how many windows there are, and so does "
-            f"{options.asked}: leave one of them out"
-        )
-    return replace(options, asked=None, steps=int(steps))
-
-
-def _refuse_of_within(options: PlanOptions) -> None:
-    """Options of a plan for a half-width would be ignored in silence."""
-    for name in ("level", "least", "size"):
-        value = getattr(options, name)
-        if value is not None:
-            raise InvalidInput(
-                f"{field(name, value)} is of a plan for a half-width: give {field('within')}, or "
-                f"leave it out"
-            )
-
-
-def _enough(
-    options: PlanOptions, unit: Contribution, metric: Metric, release: ReleaseForm
-) -> tuple[Reached | None, Guarantee]:
-    """The least guarantee with which an interval at the last step is as narrow as wanted."""
-    from counton.plans import plan
-
-    for name in ("epsilon", "rho"):
-        value = getattr(options, name)
-        if value is not None:
-            also = f", and say {field('least', 'rho')}" if name == "rho" else ""
-            raise InvalidInput(
-                f"{field(name, value)} is what {field('within', options.within)} finds; leave one "
-                f"of them out{also}"
-            )
-    of: dict[str, Any] = {"contribution": unit}
-    if options.statistic is not None:
-        from counton.cli.statistic import parsed
-
-        of = {"of": parsed(options.statistic), "batched": not options.each_row}
-    found = plan(
-        options.steps,
-        within=cast(str, options.within),
-        level=0.95 if options.level is None else options.level,
-        least=cast("Loss", options.least or "epsilon"),
-        delta=options.delta,
-        size=options.size,
-        metric=metric,
-        release=release,
-        simple=options.simple,
-        around=options.around,
-        compare=False,
-        **of,
-    )
-    return found.reached, found.guarantee
-
-
-def _draw(ranked: Plan, path: Path, width: float | None) -> None:
-    from counton.plots import plot_plan
-    from counton.plots.style import check_width, save_figure
-    from counton.store.whole_file import replace_file
-
-    figure = plot_plan(ranked, "Errors of counts, by step", width=check_width(width))
-    replace_file(path, lambda name: save_figure(figure, name))
-
-
-def _whom(most: int | None) -> str:
-    if most is None:
-        return "one count"
-    return f"one user with up to {most:,} event{'s' * (most > 1)}"
-
-
-def _refuse_expiring(options: PlanOptions) -> None:
-    """Options that only a plan with --expire reads would be ignored in silence."""
-    given = {
-        "--every": options.every,
-        "--rmse": options.rmse,
-        "--largest-error": options.largest_error,
-        "--largest-growth": options.largest_growth,
-        "--concentrated": options.concentrated or None,
-    }
-    for option, value in given.items():
-        if value is not None:
-            raise InvalidInput(
-                f"{option} {value} needs --expire, losses by age such as 1d:1,365d:3: leave it "
-                f"out, or plan a stream without an end"
-            )
 
 
 def print_ledger(options: LedgerOptions) -> None:

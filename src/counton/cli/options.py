@@ -245,12 +245,10 @@ class PlanOptions(_Guarantee, _Horizon):
     most: int | None = option(
         None, "protect a user instead of one event; at most this many of their events count"
     )
-    statistic: str | None = option(
+    of: str | None = option(
         None, "plan this statistic, with the options that define it: 'distinct --changes 4'"
     )
-    each_row: bool = option(
-        False, "with --statistic: each row is a step, as without --time", "--each-row"
-    )
+    each_row: bool = option(False, "with --of: each row is a step, as without --time", "--each-row")
     expire: str | None = option(
         None, "plan a stream without an end; largest loss by age, as in 1d:1,365d:3", "--expire"
     )

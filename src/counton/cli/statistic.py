@@ -25,8 +25,7 @@ from counton.jobs.statements import OfJob, hint, statistic_class
 from counton.statistics.known import keywords
 
 if TYPE_CHECKING:
-    from counton.cli.options import PlanOptions
-    from counton.privacy import Contribution, Guarantee
+    from counton.privacy import Guarantee
     from counton.statistics import Statistic
 
 #: What a parser raises for options that are wrong: of click, or of typer's own copy of it.
@@ -109,7 +108,7 @@ def parsed(words: str) -> Statistic:
     >>> parsed("top-k --domain JFK,LGA --top 1").parameters
     {'groups': ['JFK', 'LGA'], 'k': 1}
     """
-    return _stated("statistic", words, ())[0]
+    return _stated("of", words, ())[0]
 
 
 def planned_job(words: str) -> tuple[Statistic, int, Guarantee]:
@@ -175,32 +174,3 @@ def _stated(option: str, words: str, more: Sequence[str]) -> tuple[Statistic, Jo
         said = error.format_message()
         raise InvalidInput(f"{field(option, words)} is not understood: {said}") from error
     return found[0]
-
-
-def planned(
-    options: PlanOptions, guarantee: Guarantee
-) -> tuple[Statistic, Contribution, tuple[int, ...], str]:
-    """What ``plan`` ranks strategies by: contribution, shape; and a note on what the errors are of.
-
-    The statistic comes first: its `restated` turns a cell's errors into those.
-
-    Raises:
-        InvalidInput: see `parsed`; or an option that contradicts the statistic's own.
-    """
-    assert options.statistic is not None
-    if options.most is not None:
-        raise InvalidInput(
-            f"{field('most', options.most)} belongs into {field('statistic', options.statistic)}, "
-            f"where a statistic has users; leave it out"
-        )
-    statistic = parsed(options.statistic).settled(guarantee, options.steps)
-    what = statistic.error_of.what
-    steps = "each row is a step" if options.each_row else "steps have any number of events"
-    note = f"errors are of {what}, for {statistic!r}; {steps}"
-    if statistic.on_demand:
-        from counton.statistics.base import WHEN_ASKED
-
-        note += f"; {WHEN_ASKED}"
-    shape = () if statistic.on_demand else statistic.cells
-    unit = statistic.contribution_within(options.steps, batched=not options.each_row)
-    return statistic, unit, shape, note

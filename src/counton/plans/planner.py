@@ -177,11 +177,13 @@ class Restatement(NamedTuple):
     Attributes:
         mean, largest: what errors of a cell were multiplied with.
         bounds: lower bounds that are known of the statistic itself.
+        words: what the errors are of, in a sentence.
     """
 
     mean: float
     largest: float
     bounds: tuple[LowerBound, ...]
+    words: str = ""
 
 
 @dataclass(frozen=True, repr=False)

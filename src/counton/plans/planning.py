@@ -334,8 +334,8 @@ def _within(own: dict[str, Any]) -> Plan:
     if least not in ("epsilon", "rho"):
         raise InvalidInput(f"{field('least', least)} must be 'epsilon' or 'rho'")
 
-    def reached(guarantee: Guarantee) -> Plan:
-        found = _of_stream({**own, "guarantee": guarantee})
+    def reached(guarantee: Guarantee, **faster: bool) -> Plan:
+        found = _of_stream({**own, **faster, "guarantee": guarantee})
         if of is None:
             halfwidths = {"": found.best.halfwidth(found.steps, level)}
         else:
@@ -343,7 +343,7 @@ def _within(own: dict[str, Any]) -> Plan:
         return replace(found, reached=compared(halfwidths, bounds, found.steps, level))
 
     def factor(guarantee: Guarantee) -> float:
-        found = reached(guarantee).reached
+        found = reached(guarantee, compare=False).reached  # kinds that are never best cost time
         assert found is not None
         return found.factor
 

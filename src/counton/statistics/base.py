@@ -545,10 +545,13 @@ class Statistic(ABC):
             shape=() if self.on_demand else this.cells,
             **options,
         )
-        notes = (f"errors are of {this.error_of.what}", *((WHEN_ASKED,) if self.on_demand else ()))
-        return replace(this.restated(found), notes=(*found.notes, *notes))
+        steps = "steps have any number of events" if batched else "each row is a step"
+        if this.on_demand:
+            steps += f"; {WHEN_ASKED}"
+        words = f"errors are of {this.error_of.what}, for {this!r}; {steps}"
+        return this.restated(found, words)
 
-    def restated(self, found: Plan) -> Plan:
+    def restated(self, found: Plan, words: str = "") -> Plan:
         """A plan for one cell, with the errors of what is asked (`error_of`), and its bounds."""
         from counton.plans.planner import Restatement
 
@@ -563,7 +566,8 @@ class Statistic(ABC):
             for one in found.choices
         )
         bounds = self.least_errors(found.steps, found.guarantee)
-        return replace(found, choices=choices, restated=Restatement(of.mean, of.largest, bounds))
+        restated = Restatement(of.mean, of.largest, bounds, words)
+        return replace(found, choices=choices, restated=restated)
 
     def typical_cells(self, rows: int | None, steps: int) -> Integers | None:
         """Cells of rows that are spread evenly: how far off readings are that depend on the rows.
