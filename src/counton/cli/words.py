@@ -113,7 +113,7 @@ _AGAINST = (
 
 def protection(outcome: Outcome) -> list[tuple[str, str]]:
     """What is protected, in words: unit, relation, guarantee, cost, strategy, noise, until."""
-    from counton.results.wording import cost_in_words, hidden_in_words
+    from counton.results.wording import cost_in_words, hidden_in_words, strategy_in_words
 
     definition = outcome.definition
     if definition.ordered:
@@ -158,7 +158,7 @@ def protection(outcome: Outcome) -> list[tuple[str, str]]:
         ("", definition.guarantee.meaning_for(definition.unit)),
         ("cost", cost_in_words(definition)),
         _AGAINST,
-        ("strategy", repr(definition.strategy)),
+        ("strategy", strategy_in_words(definition.strategy)),
     ]
     if definition.choice == EXPIRING:
         from counton.cli.ages import loss_in_words
@@ -202,7 +202,7 @@ def _called(definition: Definition) -> str:
 
 def _of_statistic(definition: Definition) -> list[tuple[str, str]]:
     """What is protected where rows are taken in their order."""
-    from counton.results.wording import cost_in_words
+    from counton.results.wording import cost_in_words, strategy_in_words
 
     unit, guarantee = definition.contribution, definition.guarantee
     people = [] if definition.unprotected is None else [("", definition.unprotected)]
@@ -215,7 +215,7 @@ def _of_statistic(definition: Definition) -> list[tuple[str, str]]:
         ("", guarantee.meaning_for(unit.unit, unit.relation)),
         ("cost", cost_in_words(definition)),
         _AGAINST,
-        ("strategy", repr(definition.strategy)),
+        ("strategy", strategy_in_words(definition.strategy)),
     ]
 
 

@@ -10,6 +10,7 @@ from counton.columns import BETWEEN, listed
 from counton.mechanisms import StreamTerms
 from counton.privacy.guarantees import AgesWithData, difference, plural
 from counton.results.description import PERIODS, Description
+from counton.strategies import StreamStrategy
 
 #: What is known of every stream of events besides its numbers.
 _WHEN = (
@@ -240,10 +241,17 @@ def cost_in_words(definition: Description) -> str:
     )
 
 
+def strategy_in_words(strategy: StreamStrategy) -> str:
+    """How the noise is arranged, and the strategy's own name for it."""
+    return f"how steps share their noise, so that totals stay accurate: {strategy!r}"
+
+
 def hidden_in_words(definition: Description) -> str:
-    """What nobody can find out, for readers who do not know the field's terms."""
+    """What the guarantee hides, for readers who do not know the field's terms."""
     hidden = difference(definition.unit, definition.contribution.relation)
-    return f"from the released numbers nobody can tell {hidden}, beyond the factor stated below"
+    return (
+        f"the guarantee below limits how well anybody can tell, from the released numbers, {hidden}"
+    )
 
 
 def with_parts(table: pl.DataFrame, definition: Description) -> pl.DataFrame:
