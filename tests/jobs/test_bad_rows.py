@@ -150,6 +150,44 @@ def test_rows_are_added_to_a_file_of_the_owner_alone(tmp_path: Path) -> None:
     assert not (tmp_path / "elsewhere.csv").exists()
 
 
+ASIDE = [
+    ("batch 1", 1, "no time", "ann's", 'a "word"'),
+    ("batch 1", 2, "no time", "two\nlines", "\u00fc"),
+    ("batch 2", 1, "no time", "", "b"),
+]
+
+
+@pytest.mark.parametrize("before", ["", "batch 1,1,no time,ann's,x\r\n"])
+def test_rows_of_which_some_may_be_there_are_added_once(before: str, tmp_path: Path) -> None:
+    """Whoever adds them may end after any byte, and another one adds them again."""
+    file, columns = tmp_path / "q.csv", ["time", "page"]
+    add_aside(file, columns, ASIDE)
+    header, _, lines = file.read_bytes().partition(b"\n")
+    header = header + b"\n"
+    begin = header + before.encode() if before else b""
+    whole = header + before.encode() + lines
+    for there in range(len(begin), len(whole) + 1):
+        file.write_bytes(whole[:there])
+        add_aside(file, columns, ASIDE, again=True)
+        assert file.read_bytes() == whole
+    # More came meanwhile; and nobody ended who adds the same rows as before.
+    more = [*ASIDE, ("batch 3", 1, "no time", "c", "d")]
+    add_aside(file, columns, more, again=True)
+    assert file.read_bytes() == whole + b"batch 3,1,no time,c,d\r\n"
+    add_aside(file, columns, ASIDE)
+    assert file.read_bytes() == whole + b"batch 3,1,no time,c,d\r\n" + lines
+
+
+def test_rows_are_not_added_to_the_middle_of_a_line(tmp_path: Path) -> None:
+    file = tmp_path / "q.csv"
+    file.write_text("file,row,problem,time\nbatch 0,7,no time,by hand")
+    add_aside(file, ["time"], ASIDE[:1])
+    assert file.read_text().splitlines()[1:] == [
+        "batch 0,7,no time,by hand",
+        'batch 1,1,no time,ann\'s,"a ""word"""',
+    ]
+
+
 def test_columns_may_have_any_names_when_rows_are_set_aside(tmp_path: Path) -> None:
     events, file = tmp_path / "e.csv", tmp_path / "q.csv"
     events.write_text("row,file\n2024-03-01T00:10,a\nyesterday,b\n")

@@ -228,6 +228,26 @@ def test_rows_that_cannot_be_set_aside_stop_nothing(tmp_path: Path) -> None:
     assert [line.split(",")[:2] for line in kept] == [["batch a", "2"], ["batch b", "2"]]
 
 
+def test_rows_that_are_set_aside_are_in_their_file_once(tmp_path: Path) -> None:
+    """Also where a process ends before it notes that it has written them."""
+    job = {"bad-rows": f"quarantine:{tmp_path}/bad.csv"}
+    bad = {"time": "soon", "page": "home"}
+    with inside(tmp_path, **EXACT, **job) as service:
+        service.post("a", [bad, visit(0.1), bad])
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Inbox, "mark_written", lambda *_given: None)
+            service.at(1)
+        assert metric(service, "unwritten_rows") == 2
+    with inside(tmp_path, **EXACT, **job) as service:
+        assert service.post("a", [bad, visit(0.1), bad]).status_code == 200
+        service.post("b", [bad, visit(1.1)])
+        service.at(2)
+        assert metric(service, "unwritten_rows") == 0
+    with (tmp_path / "bad.csv").open(newline="") as file:
+        kept = [row[:2] for row in list(csv.reader(file))[1:]]
+    assert kept == [["batch a", "1"], ["batch a", "3"], ["batch b", "1"]]
+
+
 def test_with_policies_no_row_decides_for_its_batch(tmp_path: Path) -> None:
     """Lines that are no rows are bad rows; rows after the last window count nowhere."""
     job = {"bad-rows": f"quarantine:{tmp_path}/bad.csv", "unknown": "drop", "steps": 3}

@@ -7,10 +7,11 @@ at all. With one, a run goes on without them: a row is set aside, or left out, b
 from __future__ import annotations
 
 import csv
+import io
 import os
 import stat
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,32 +101,81 @@ def set_aside(file: Path, columns: Iterable[str], rows: Iterable[Sequence[object
         raise _not_written(file, error.strerror) from error
 
 
-def add_aside(file: Path, columns: Iterable[str], rows: Iterable[Sequence[object]]) -> None:
+def add_aside(
+    file: Path, columns: Iterable[str], rows: Iterable[Sequence[object]], *, again: bool = False
+) -> None:
     """Add rows to the file of those that are set aside, which its owner alone can read from then.
+
+    They are on the disk when this returns.
 
     Args:
         file: CSV; made where it is missing.
         columns, rows: as of `set_aside`.
+        again: whether somebody may have ended while it added the same rows: those that the file
+            ends with are not added again, and one of which a part is there is made whole.
 
     Raises:
         InvalidInput: it cannot be written, belongs to somebody else, or is something other than a
             file.
     """
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
+    header, lines = _as_csv([aside_header(columns)]), _as_csv(rows)
     try:
         _refuse_no_file(file)
-        with os.fdopen(os.open(file, flags, 0o600), "a", encoding="utf-8", newline="") as stream:
+        with os.fdopen(os.open(file, flags, 0o600), "rb+", buffering=0) as stream:
             found = os.fstat(stream.fileno())
             if hasattr(os, "geteuid") and found.st_uid != os.geteuid():
                 raise _not_written(file, "it belongs to somebody else")
             if hasattr(os, "fchmod") and stat.S_IMODE(found.st_mode) & 0o077:
                 os.fchmod(stream.fileno(), 0o600)
-            writer = csv.writer(stream)
-            if stream.tell() == 0:
-                writer.writerow(aside_header(columns))
-            writer.writerows(rows)
+            rest = memoryview(_missing_end(stream, header, lines, again=again))
+            while rest:
+                rest = rest[stream.write(rest) or 0 :]
+            os.fsync(stream.fileno())
     except OSError as error:
         raise _not_written(file, error.strerror) from error
+
+
+def _as_csv(rows: Iterable[Sequence[object]]) -> bytes:
+    text = io.StringIO(newline="")
+    csv.writer(text).writerows(rows)
+    return text.getvalue().encode("utf-8", "backslashreplace")
+
+
+def _missing_end(stream: io.RawIOBase, header: bytes, lines: bytes, *, again: bool) -> bytes:
+    """What a file lacks to end with lines; all of them, unless they may be there already."""
+    size = stream.seek(0, os.SEEK_END)
+    if size < len(header):
+        stream.seek(0)
+        if header.startswith(_whole(stream, size)):
+            return header[size:] + lines
+    begin = max(0, size - len(lines))
+    stream.seek(begin)
+    end = _whole(stream, size - begin)
+    if again:
+        for there in _ends_with(end, lines):
+            return lines[there:]
+    return lines if end.endswith(b"\n") or not lines else b"\r\n" + lines
+
+
+def _ends_with(end: bytes, lines: bytes) -> Iterator[int]:
+    """Numbers of bytes with which lines begin and the end of a file ends; the largest first."""
+    first = lines[: lines.find(b"\n") + 1]
+    place = end.find(first)
+    while place >= 0:
+        if lines.startswith(end[place:]):
+            yield len(end) - place
+        place = end.find(first, place + 1)
+    for there in range(min(len(first) - 1, len(end)), 0, -1):
+        if end.endswith(first[:there]):
+            yield there
+
+
+def _whole(stream: io.RawIOBase, size: int) -> bytes:
+    found = bytearray()
+    while len(found) < size and (part := stream.read(size - len(found))):
+        found += part
+    return bytes(found)
 
 
 def aside_header(columns: Iterable[str]) -> list[str]:

@@ -135,8 +135,9 @@ class Releaser:
         self._step: int | None = None
         self._over = False
         # A killed process may have left rows that are to be set aside: look once, then as they
-        # come.
+        # come. Some of them, or all, may be in their file already.
         self._looked = self._unwritten = False
+        self._perhaps_written = True
 
     @property
     def name(self) -> str:
@@ -150,7 +151,7 @@ class Releaser:
 
     def forget(self) -> None:
         """Another process may have released: look again."""
-        self._step, self._looked = None, False
+        self._step, self._looked, self._perhaps_written = None, False, True
 
     def work(self) -> bool:
         """Do what is due; whether something was released.
@@ -309,23 +310,26 @@ class Releaser:
     def _set_aside(self) -> None:
         """Add rows that are set aside to their file: of the last fold, and those left before.
 
-        They say of which batch they are, and which row of it; after a crash some may be there
-        twice.
+        They say of which batch they are, and which row of it. Each is there once, also where a
+        process was killed while it wrote them, or before it could note that it had.
         """
         file = self._served.quarantine
         kept = [] if file is None else self._inbox.unwritten(self.name)
         self._unwritten = False
         if file is None or not kept:
+            self._perhaps_written = False
             return
         lines = [line for _, lines in kept for line in open_private(lines)]
+        again, self._perhaps_written = self._perhaps_written, True
         try:
-            add_aside(file, self._served.definition.columns.names, lines)
+            add_aside(file, self._served.definition.columns.names, lines, again=again)
         except InvalidInput:
             self.counts.unwritten += 1
             self._unwritten = True
             warn("rows could not be set aside in their file", stream=self.name, rows=len(lines))
         else:
             self._inbox.mark_written([number for number, _ in kept])
+            self._perhaps_written = False
 
 
 class _Undone(Exception):
