@@ -53,7 +53,7 @@ def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
 def test_the_page_has_all_settings_and_their_defaults(tmp_path: Path) -> None:
     defaults = settings_of(job_file(tmp_path, serve={"fold": "10s", "public": False}))
     for name, value in vars(defaults).items():
-        shown = {True: "`true`", False: "`false`"}.get(value, str(value))
+        shown = f"`{str(value).lower()}`" if isinstance(value, bool) else str(value)
         shown = f'`"{value}"`' if isinstance(value, str) else shown
         shown = "`JOBFILE.tokens`" if name == "tokens" else shown
         assert f"| `{name.replace('_', '-')}` | {shown} |" in PAGE

@@ -41,11 +41,11 @@ class Access:
         """A dependency of a path: refuses requests without a token of this scope."""
 
         def check(request: Request, given: Given) -> None:
-            if scope == "read" and self._public:
-                return
             found = self.scopes(given)
             if scope in found:
                 request.state.caller = given.credentials if given is not None else ""
+                return
+            if scope == "read" and self._public:
                 return
             if not found:
                 raise HTTPException(

@@ -98,7 +98,9 @@ def application(service: Service) -> FastAPI:
         return PlainTextResponse(metrics.text(service, counts, rows), media_type=metrics.MEDIA)
 
     app.include_router(
-        reading.router(service.journals, service.feeds, service.failed, service.access)
+        reading.router(
+            service.journals, service.feeds, service.failed, service.access, service.reading
+        )
     )
     app.include_router(writing.router(service, count))
     app.include_router(assets.router())

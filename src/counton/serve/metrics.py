@@ -100,6 +100,8 @@ def _all(
     yield "counton_refused_copy", "gauge", "whether the state has forgotten releases", refused
     yield "counton_steps", "gauge", "steps released", steps
     yield "counton_lag_seconds", "gauge", "how long a release is overdue", lags
+    often = [Number({}, service.reading.refused)]
+    yield "counton_reads_refused_total", "counter", "requests of readers who ask too often", often
     listeners = [Number({"stream": name}, feed.listeners) for name, feed in service.feeds.items()]
     yield "counton_listeners", "gauge", "readers who listen", listeners
     yield "counton_budget_left_ratio", "gauge", "part of the budget that is left", _left(service)

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 from counton.jobs.outputs import no_formulas
 from counton.serve.access import Access
+from counton.serve.limits import ReadingLimit
 from counton.serve.live import Feed
 from counton.serve.series import Against, Journal, SeriesAnswer
 
@@ -152,6 +153,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
         (403, "a token for something else"),
         (404, "no such stream"),
         (422, "a value outside what is allowed"),
+        (429, "more than allowed in this time; come again after Retry-After seconds"),
         (503, "the state cannot be used now; ask again after Retry-After seconds"),
     )
 }
@@ -168,6 +170,7 @@ def router(
     feeds: Mapping[str, Feed],
     failed: Collection[str],
     access: Access,
+    limit: ReadingLimit,
 ) -> APIRouter:
     """The paths, of the streams of a service.
 
@@ -175,9 +178,13 @@ def router(
         journals, feeds: by the streams' names.
         failed: names of streams whose jobs cannot run.
         access: who may read.
+        limit: how often.
     """
     paths = APIRouter(
-        prefix="/v1/streams", tags=["read"], dependencies=[access.needs("read")], responses=REFUSALS
+        prefix="/v1/streams",
+        tags=["read"],
+        dependencies=[access.needs("read"), limit.checked],
+        responses=REFUSALS,
     )
 
     def of(name: str) -> Journal:

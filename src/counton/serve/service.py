@@ -17,6 +17,7 @@ from counton.serve.access import Access
 from counton.serve.intake import Clock, Committer, UnderWay
 from counton.serve.jobs import Served, about, prepare
 from counton.serve.journaling import note, warn
+from counton.serve.limits import ReadingLimit
 from counton.serve.live import LOOK, Feed
 from counton.serve.releasing import Releaser, begin, clock
 from counton.serve.series import Journal
@@ -91,6 +92,11 @@ class Service:
         self.tokens = Tokens(self.settings.tokens)
         self.tokens.all()  # refused at the start, if it cannot be read
         self.access = Access(self.tokens, self.settings.public, warn)
+        self.reading = ReadingLimit(
+            self.settings.reads_per_second,
+            self.settings.all_reads_per_second,
+            self.settings.proxies,
+        )
         self.clock, self.began = clock, monotonic()
         self.under_way, self._ahead = UnderWay(clock), NoiseAhead()
         found = prepare(file, only)

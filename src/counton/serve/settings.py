@@ -46,6 +46,23 @@ class Settings:
     rows_per_second: int = _setting(
         1_000_000, "rows that one token may send each second, over ten seconds", 1, 10**9
     )
+    reads_per_second: int = _setting(
+        100,
+        "requests that one reader (a token, else an address) may send each second to read, over "
+        "ten seconds; 0: no limit",
+        *(0, 10**9),
+    )
+    all_reads_per_second: int = _setting(
+        1_000,
+        "requests that all readers together may send each second to read, over ten seconds; "
+        "0: no limit",
+        *(0, 10**9),
+    )
+    proxies: int = _setting(
+        0,
+        "how many proxies in front add to X-Forwarded-For, in which readers' addresses are found",
+        *(0, 16),
+    )
     fold: str = _setting("10s", "how often rows are taken from the inbox into the state, as in 10s")
     remember: str = _setting("35d", "how long ids of batches are known, as in 35d")
     timeout: str = _setting("30s", "how long a client may take to send a request, as in 30s")

@@ -6,7 +6,6 @@ import asyncio
 import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from time import monotonic
 from typing import Annotated, Any
 
 from fastapi import APIRouter, HTTPException, Path, Request
@@ -17,13 +16,12 @@ from counton.errors import CountonError, InvalidInput
 from counton.serve.bodies import ARROW, ENCODINGS, JSON_LINES, TooLarge, decompressed
 from counton.serve.intake import Full, checked_batch, digest_of
 from counton.serve.jobs import explain
+from counton.serve.limits import Rates, Room, later
 from counton.serve.reading import FAILED, REFUSALS, UNSURE, Refusal
 from counton.serve.service import Service
 from counton.store.inbox import LONGEST_ID, Verdict
 
 _BATCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]*")
-#: Seconds over which a token's rate is counted.
-_OVER = 10.0
 _WORKERS = 4
 
 
@@ -38,58 +36,6 @@ class Accepted(BaseModel):
 
 class Ended(Exception):
     """A stream that takes no rows any more."""
-
-
-class Rates:
-    """Rows that each token may still send: a bucket that fills again.
-
-    Args:
-        rows: a second.
-    """
-
-    def __init__(self, rows: int) -> None:
-        self._rate, self._most = rows, rows * _OVER
-        self._left: dict[str, tuple[float, float]] = {}
-
-    def wait(self, caller: str) -> float:
-        """Seconds until a caller may send again; 0: now."""
-        left = self._now(caller)
-        return 0.0 if left > 0 else (1 - left) / self._rate
-
-    def spend(self, caller: str, rows: int) -> None:
-        """A caller has sent rows."""
-        self._left[caller] = (self._now(caller) - rows, monotonic())
-
-    def _now(self, caller: str) -> float:
-        left, at = self._left.get(caller, (self._most, 0.0))
-        return min(self._most, left + (monotonic() - at) * self._rate)
-
-
-class Room:
-    """Bytes of bodies that are held in memory, of all requests together.
-
-    Args:
-        most: at once.
-    """
-
-    def __init__(self, most: int) -> None:
-        self.most, self.held = most, 0
-
-    def take(self, size: int) -> bool:
-        """Whether there is room, which is then taken."""
-        if self.held + size > self.most:
-            return False
-        self.held += size
-        return True
-
-    def give(self, size: int) -> None:
-        """Give room back."""
-        self.held -= size
-
-
-def later(status: int, why: str, seconds: float) -> HTTPException:
-    """Ask a client to send again later; nothing was taken."""
-    return HTTPException(status, why, {"Retry-After": str(max(1, round(seconds + 0.5)))})
 
 
 _SCHEMA = {

@@ -43,10 +43,14 @@ export class Service {
     const headers = { ...options.headers };
     if (this.token) headers.Authorization = `Bearer ${this.token}`;
     let answer;
-    try {
-      answer = await fetch(path, { ...options, headers, cache: "no-store" });
-    } catch (error) {
-      throw new Unreachable(error.message);
+    for (;;) {
+      try {
+        answer = await fetch(path, { ...options, headers, cache: "no-store" });
+      } catch (error) {
+        throw new Unreachable(error.message);
+      }
+      if (answer.status !== 429) break;
+      await pause(answer.headers.get("Retry-After"));
     }
     if (answer.status === 401 || answer.status === 403) throw new NeedsToken(await words(answer));
     if (!answer.ok) throw new Refused(answer.status, await words(answer));
@@ -84,6 +88,12 @@ export class Service {
 
 export function at(name) {
   return `v1/streams/${encodeURIComponent(name)}`;
+}
+
+/** Too many ask: each comes again when it is told to, and not all at once. */
+function pause(told) {
+  const seconds = Math.min(Number(told) || 1, 60);
+  return new Promise((done) => setTimeout(done, 1000 * seconds * (1 + Math.random())));
 }
 
 async function words(answer) {
