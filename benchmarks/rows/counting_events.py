@@ -13,8 +13,9 @@ import polars as pl
 from benchmarks.measure import fastest, process
 from benchmarks.row import Row
 from counton import Key, PureDP, Stream
-from counton.events.files import open_source
-from counton.events.tally import Columns, RowReading, tally
+from counton.events.opening import open_source
+from counton.events.row_reading import Columns, RowReading
+from counton.events.tally import tally
 from counton.strategies import KAry
 from counton.windows import Windows
 

@@ -15,14 +15,12 @@ from adds import Grid
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, SumOverflow
-from counton.events.files import (
-    EventFile,
-    Source,
-    open_source,
-    read_domain,
-    refuse_long_terms,
-)
-from counton.events.tally import Columns, RowReading, Tally, tally
+from counton.events.domains import read_domain, refuse_long_terms
+from counton.events.files import EventFile
+from counton.events.opening import open_source
+from counton.events.row_reading import Columns, RowReading
+from counton.events.sources import Source
+from counton.events.tally import Tally, tally
 from counton.groups import GroupNames
 from counton.private import open_private
 from counton.windows import Windows, microseconds
@@ -285,7 +283,7 @@ def test_more_groups_than_a_state_keeps_are_refused_before_they_are_listed(
 
 
 def test_names_longer_than_terms_may_be_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("counton.events.files._MOST_BYTES", 10**3)
+    monkeypatch.setattr("counton.events.domains._MOST_BYTES", 10**3)
     refuse_long_terms(GroupNames(["x" * 200, "y" * 200]))
     with pytest.raises(InvalidInput, match=r"the names of the 2 groups .* take more than 1,000 b"):
         refuse_long_terms(GroupNames(["x" * 600, "y" * 600]))

@@ -14,10 +14,13 @@ import pytest
 from adds import Grid
 
 from counton.errors import InvalidInput
-from counton.events.files import Source, open_source
+from counton.events.opening import open_source
 from counton.events.ordered import ordered_rows
 from counton.events.policies import Policies
-from counton.events.tally import Columns, Problem, RowReading, tally
+from counton.events.problems import Problem
+from counton.events.row_reading import Columns, RowReading
+from counton.events.sources import Source
+from counton.events.tally import tally
 from counton.events.windows import NO_TIME, UNREADABLE_TIME, moments
 from counton.private import open_private
 from counton.windows import Windows, moment

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from counton.errors import InvalidInput
-from counton.events.files import open_source
+from counton.events.opening import open_source
 from counton.events.ordered import letters_of, ordered_rows
 from counton.private import open_private
 from counton.windows import Windows

@@ -12,9 +12,10 @@ import pytest
 from adds import Grid
 
 from counton.errors import InvalidInput
-from counton.events.files import open_source
+from counton.events.marking import marked
+from counton.events.opening import open_source
 from counton.events.ordered import ordered_rows
-from counton.events.tally import Columns, RowReading, marked
+from counton.events.row_reading import Columns, RowReading
 from counton.jobs.choosing import activity
 from counton.windows import Windows
 

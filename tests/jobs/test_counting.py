@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from counton import ZCDP, ApproxDP, ExpiringDP, ExpiringZCDP, PureDP, release
 from counton.cli.app import app
 from counton.errors import InvalidInput, ReplayMismatch
-from counton.events.files import Source
+from counton.events.sources import Source
 from counton.events.tally import tally
 from counton.jobs import Job
 from counton.privacy.guarantees import Guarantee

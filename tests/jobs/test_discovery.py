@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from counton import ApproxDP, Contribution, Counter, Key, PureDP, release
 from counton.errors import CountonError, InvalidInput, ReplayMismatch, StateError
-from counton.events.tally import label
+from counton.events.row_reading import label
 from counton.jobs import Job, changes, export, methods, publish, read, run
 from counton.jobs.writing import Outputs
 from counton.laws import DiscreteLaplace

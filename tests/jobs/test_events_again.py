@@ -15,9 +15,10 @@ import polars as pl
 import pytest
 
 from counton.errors import InvalidInput, ReplayMismatch
-from counton.events.files import open_source
 from counton.events.linesums import LineSums
-from counton.events.tally import Columns, RowReading, tally
+from counton.events.opening import open_source
+from counton.events.row_reading import Columns, RowReading
+from counton.events.tally import tally
 from counton.jobs import Job, run
 from counton.private import open_private
 from counton.statistics import Average

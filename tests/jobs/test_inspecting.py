@@ -17,7 +17,7 @@ from keys import chosen_key
 
 from counton import PureDP, Sum, inspect
 from counton.errors import BudgetExceeded, CountonError, InvalidInput, StateError
-from counton.events.files import open_source
+from counton.events.opening import open_source
 from counton.jobs import Inspection, Job, each_user, read
 from counton.jobs.definition import ask, define
 from counton.jobs.each_user import EachUser, UserRows

@@ -22,7 +22,7 @@ OTHER_WORDS = {
     ("cli/people.py", "edges"),  # a parameter
     ("cli/plan.py", "count"),  # the unit of a plan that names no statistic
     ("columns.py", "sum"),  # a column
-    ("events/tally.py", "count"),  # a column
+    ("events/marking.py", "count"),  # a kind of part
     ("jobs/definition.py", "distinct"),  # an option of people
     ("jobs/inspecting.py", "edges"),  # a parameter
     ("jobs/jobfile.py", "report"),  # a section of a job file

@@ -249,10 +249,11 @@ from matplotlib.figure import Figure
 from rich.table import Table
 from counton.columns import html
 from counton.errors import InvalidInput
-from counton.events.files import Source
+from counton.events.sources import Source
 from counton.events.ordered import ordered_rows
 from counton.events.spread import Spread
-from counton.events.tally import RowReading, tally
+from counton.events.row_reading import RowReading
+from counton.events.tally import tally
 from counton.jobs.changes import Counted, compared
 from counton.jobs.definition import Definition
 from counton.jobs.runs import Outcome

@@ -11,8 +11,8 @@ from typing import IO, cast
 
 import polars as pl
 
-from counton.events.files import UNREADABLE, Rows
 from counton.events.linesums import LineSums
+from counton.events.sources import UNREADABLE, Rows
 from counton.events.windows import as_text
 
 #: Makes moments of a column of times of some type: see `counton.events.windows.moments`.
@@ -27,7 +27,7 @@ def same_rows(one: Rows, other: Rows, time: str | None, moments: Moments) -> boo
         time: the column of times, if there is one.
         moments: how it is read.
 
-    >>> from counton.events.files import open_source
+    >>> from counton.events.opening import open_source
     >>> text = pl.DataFrame({"n": ["1", "2"], "paid": ["0.10", "3"]})
     >>> typed = pl.DataFrame({"paid": [3.0, 0.1], "n": [2, 1]})
     >>> files = [open_source(rows).parts[0] for rows in (text, typed, typed.with_columns(n=1))]

@@ -20,21 +20,17 @@ import numpy as np
 import polars as pl
 
 from counton.errors import InvalidInput, field
-from counton.events.files import EventFrame, Source
+from counton.events.bad_rows import changed
+from counton.events.cells import by_place, cells_of, labels_of, picked
+from counton.events.frames import EventFrame
+from counton.events.row_reading import RowReading
+from counton.events.sources import Source
 from counton.events.spread import Spread
-from counton.events.tally import (
-    RowReading,
-    by_place,
-    cells_of,
-    changed,
-    labels_of,
-    picked,
-)
 from counton.lazy import require
 from counton.private import Private
 
 if TYPE_CHECKING:
-    from counton.events.files import Rows
+    from counton.events.sources import Rows
 
 #: A window is cut into so many pieces at most, of which each is in no other window.
 _PIECES: Final = 31
@@ -311,7 +307,7 @@ class QuestionRows(EventFrame):
         self.alike_digest: dict[tuple[str, ...], str] = {}
 
     def frame(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
-        """See `counton.events.files.Rows.frame`."""
+        """See `counton.events.sources.Rows.frame`."""
         if columns is None:
             return self._frame
         wanted = list(dict.fromkeys((*self._held.columns, *columns)))
@@ -335,7 +331,7 @@ class QuestionRows(EventFrame):
         return hashlib.sha256(f"counton/question {found}".encode()).hexdigest()
 
     def row_digest(self, columns: Sequence[str] = ()) -> str | None:
-        """See `counton.events.files.Rows.row_digest`: none of rows that stayed where they are."""
+        """See `counton.events.sources.Rows.row_digest`: none of rows that stayed where they are."""
         return None if tuple(columns) in self.alike_digest else super().row_digest(columns)
 
 

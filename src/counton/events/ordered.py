@@ -17,9 +17,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, field
-from counton.events.files import Rows, Source
+from counton.events.bad_rows import of_unread, texts_of
+from counton.events.marking import collected, unread_marked
 from counton.events.policies import Policies, set_aside
-from counton.events.tally import Problem, collected, of_unread, texts_of, unread_marked
+from counton.events.problems import Problem
+from counton.events.sources import Rows, Source
 from counton.events.windows import ClockChange, as_text, moments
 from counton.private import Private
 from counton.windows import NO_MOMENT, Windows
@@ -90,7 +92,7 @@ def ordered_rows(
         InvalidInput: a column is missing, or a row has no time or a part that cannot be read.
 
     >>> from datetime import UTC, datetime
-    >>> from counton.events.files import open_source
+    >>> from counton.events.opening import open_source
     >>> frame = pl.DataFrame({"at": ["2024-03-01T02:30", "2024-03-01T00:10"], "to": ["b", "a"]})
     >>> windows = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1h", 4)
     >>> from counton.private import open_private

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from counton.events.files import EventFrame, Source
+from counton.events.frames import EventFrame
+from counton.events.sources import Source
 from counton.private import Private
 
 if TYPE_CHECKING:
-    from counton.events.tally import RowReading
+    from counton.events.row_reading import RowReading
 
 
 class Spread(Source):
@@ -23,7 +24,7 @@ class Spread(Source):
 
     @abstractmethod
     def cells(self, reading: RowReading, domain: Sequence[str] | None) -> Private[pl.DataFrame]:
-        """Sums of rows by cell, as `counton.events.tally.cells_of` says of some of them.
+        """Sums of rows by cell, as `counton.events.cells.cells_of` says of some of them.
 
         Args:
             reading: how rows are read.
@@ -39,7 +40,7 @@ class Spread(Source):
     ) -> Private[Iterable[pl.DataFrame]]:
         """Marked rows within the windows, of groups of the domain, as far as they could count.
 
-        Some at a time, with columns as of `counton.events.tally.marked`; a group may be its place
+        Some at a time, with columns as of `counton.events.marking.marked`; a group may be its place
         in the domain. They are the rows that `cells`, asked next, adds up. A source that is never
         asked for them, since its rows are not told from each other, has none.
         """

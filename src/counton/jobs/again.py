@@ -16,7 +16,7 @@ from typing import cast
 
 from counton.errors import InvalidInput, ReplayMismatch, field
 from counton.events.copies import alike, same_rows
-from counton.events.files import Rows, Source
+from counton.events.sources import Rows, Source
 from counton.events.spread import Spread
 from counton.events.windows import ClockChange, moments
 from counton.jobs.definition import Definition

@@ -16,8 +16,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counton.errors import SumOverflow, field
-from counton.events.files import Source
-from counton.events.tally import Tally, times_counted
+from counton.events.row_reading import times_counted
+from counton.events.sources import Source
+from counton.events.tally import Tally
 from counton.jobs import clock
 from counton.jobs.again import KnownBy, Sums, refuse_late
 from counton.jobs.clock import Seen

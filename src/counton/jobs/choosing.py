@@ -15,8 +15,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, field
-from counton.events.files import open_source
-from counton.events.tally import collected
+from counton.events.marking import collected
+from counton.events.opening import open_source
 from counton.events.windows import CLOCK_CHANGE, ClockChange, moments
 from counton.jobs.definition import check_period
 from counton.jobs.job import Events

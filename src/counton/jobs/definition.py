@@ -14,8 +14,8 @@ import numpy as np
 
 from counton.arrays import Integers
 from counton.errors import InvalidInput, StateError, field
-from counton.events.files import read_domain, refuse_long_terms
-from counton.events.tally import Columns, Unknown
+from counton.events.domains import read_domain, refuse_long_terms
+from counton.events.row_reading import Columns, Unknown
 from counton.events.windows import ClockChange
 from counton.exact import Number, check_integer
 from counton.groups import GroupNames

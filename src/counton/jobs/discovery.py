@@ -10,13 +10,14 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counton.errors import StreamConflict
+from counton.events.marking import collected, marked
+from counton.events.row_reading import RowReading
 from counton.events.spread import Spread
-from counton.events.tally import RowReading, collected, marked
 from counton.groups import GroupNames
 from counton.private import Private, open_private
 
 if TYPE_CHECKING:
-    from counton.events.files import Source
+    from counton.events.sources import Source
     from counton.jobs.definition import Definition
     from counton.store import Stream
 

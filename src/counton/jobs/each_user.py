@@ -16,9 +16,11 @@ from typing import cast
 import polars as pl
 
 from counton.errors import InvalidInput, field
-from counton.events.files import EventFrame, Source
+from counton.events.frames import EventFrame
 from counton.events.policies import Policies
-from counton.events.tally import Columns, RowReading, tally
+from counton.events.row_reading import Columns, RowReading
+from counton.events.sources import Source
+from counton.events.tally import tally
 from counton.events.windows import CLOCK_CHANGE, ClockChange
 from counton.jobs.definition import check_period
 from counton.jobs.people import period_of
@@ -106,7 +108,7 @@ class EachUser(EventFrame):
         source: all rows.
         asked: how they are read.
 
-    >>> from counton.events.files import open_source
+    >>> from counton.events.opening import open_source
     >>> rows = pl.DataFrame({"who": ["ann", "bob", "ann"], "paid": [5, 1, 9]})
     >>> grid = Quantiles([1, 2, 3, 4, 5])
     >>> EachUser(open_source(rows), UserRows("who", "events", grid)).frame().collect().rows()

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from counton.errors import CountonError, InvalidInput, field
-from counton.events.files import open_source
+from counton.events.opening import open_source
 from counton.jobs.counting import release
 from counton.jobs.each_user import UserRows, each_user
 from counton.jobs.guards import check_most

@@ -18,10 +18,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counton.errors import HorizonExceeded, InvalidInput, ReplayMismatch, field
-from counton.events.files import Source, UnreadableRow
+from counton.events.bad_rows import changed
+from counton.events.marking import collected
 from counton.events.ordered import OrderedEvents, letters_of, ordered_rows
 from counton.events.policies import Policies
-from counton.events.tally import Tally, changed, collected
+from counton.events.sources import Source, UnreadableRow
+from counton.events.tally import Tally
 from counton.events.windows import ClockChange
 from counton.jobs.again import marks_of_all
 from counton.jobs.changes import Counts, counts_of, ended_windows

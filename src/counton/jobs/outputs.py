@@ -17,7 +17,7 @@ import polars as pl
 import polars.selectors as cs
 
 from counton.errors import CountonError, InvalidInput
-from counton.events.files import is_file
+from counton.events.formats import is_file
 from counton.jobs.parts import check_text
 from counton.lazy import require
 from counton.results.files import TABLES

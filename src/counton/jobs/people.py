@@ -37,7 +37,9 @@ from numpy.typing import NDArray
 
 from counton.arrays import Integers
 from counton.errors import ReplayMismatch, StreamConflict, field
-from counton.events.tally import PART, added_up, by_row
+from counton.events.cells import added_up
+from counton.events.marking import PART
+from counton.events.row_reading import by_row
 from counton.jobs.definition import Definition
 from counton.jobs.first_rows import HeldRows, Places, Pool, by_key, first_rows, runs
 from counton.jobs.guards import LATE_DAYS

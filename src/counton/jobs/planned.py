@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from counton.errors import BudgetExceeded, CountonError, InvalidInput, field
-from counton.events.files import event_paths
+from counton.events.paths import event_paths
 from counton.jobs import statements
 from counton.jobs.accuracy import EACH_WINDOW, halfwidths_at, last_step, planned_terms
 from counton.jobs.definition import Definition, ask, define

@@ -10,7 +10,9 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from counton.errors import InvalidInput, field
-from counton.events.files import Source, is_file, table_columns, text_lines
+from counton.events.domains import table_columns, text_lines
+from counton.events.formats import is_file
+from counton.events.sources import Source
 from counton.events.windows import moments
 from counton.groups import GroupNames
 from counton.windows import NO_MOMENT

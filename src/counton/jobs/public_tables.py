@@ -11,8 +11,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, field
-from counton.events.files import EventFile, is_database, is_file, open_source, table_columns
-from counton.events.tally import collected
+from counton.events.domains import table_columns
+from counton.events.files import EventFile
+from counton.events.formats import is_file
+from counton.events.marking import collected
+from counton.events.opening import open_source
+from counton.events.paths import is_database
 from counton.jobs.job import Job
 from counton.options import ROWS
 from counton.strategies.trees import Tree

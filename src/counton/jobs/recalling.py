@@ -8,7 +8,9 @@ from dataclasses import fields, replace
 from typing import Any
 
 from counton.errors import InvalidInput, field
-from counton.events.files import EventFile, is_file, names_tell_format
+from counton.events.files import EventFile
+from counton.events.formats import is_file
+from counton.events.paths import names_tell_format
 from counton.jobs.job import Job
 from counton.jobs.released import SHOWN, known_totals
 from counton.options import listed

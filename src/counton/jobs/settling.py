@@ -11,15 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from counton.errors import InvalidInput, field
-from counton.events.files import (
-    Source,
-    event_paths,
-    is_database,
-    joined,
-    open_source,
-    refuse_among_events,
-)
+from counton.events.opening import open_source
+from counton.events.paths import event_paths, is_database, refuse_among_events
 from counton.events.policies import Policies
+from counton.events.sources import Source, joined
 from counton.jobs.definition import (
     Definition,
     RequestValues,

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from counton.errors import CountonError, InvalidInput
-from counton.events.files import event_paths, is_file, refuse_among_events
+from counton.events.formats import is_file
+from counton.events.paths import event_paths, refuse_among_events
 from counton.events.policies import Policies
 from counton.jobs.job import Job
 from counton.jobs.outputs import beside, pictures_of

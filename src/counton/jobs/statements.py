@@ -45,7 +45,7 @@ class OfJob(Statement):
 
     def groups(self, column: str) -> tuple[str, ...]:
         """See `Statement.groups`."""
-        from counton.events.files import read_domain, refuse_long_terms
+        from counton.events.domains import read_domain, refuse_long_terms
 
         names = read_domain(self.domain, column)
         refuse_long_terms(names)

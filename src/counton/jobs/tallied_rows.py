@@ -8,9 +8,11 @@ from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from counton.events.files import Source, UnreadableRow
+from counton.events.bad_rows import changed
 from counton.events.policies import Policies
-from counton.events.tally import RowReading, changed, tally
+from counton.events.row_reading import RowReading
+from counton.events.sources import Source, UnreadableRow
+from counton.events.tally import tally
 from counton.jobs.again import (
     KnownBy,
     is_counted,

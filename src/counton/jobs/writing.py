@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from counton.errors import InvalidInput, NotDrawnWarning, field
-from counton.events.files import event_paths, refuse_among_events
+from counton.events.paths import event_paths, refuse_among_events
 from counton.jobs.definition import Definition
 from counton.jobs.job import Events, Job
 from counton.jobs.outputs import check_outputs, pictures_of, write_charts, write_table

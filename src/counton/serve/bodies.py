@@ -13,7 +13,7 @@ import polars as pl
 import zstandard
 
 from counton.errors import InvalidInput
-from counton.events.files import UNREADABLE
+from counton.events.sources import UNREADABLE
 from counton.serve.jobs import InboxRows
 
 JSON_LINES = ("application/x-ndjson", "application/jsonl", "application/x-jsonlines")

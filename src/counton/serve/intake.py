@@ -14,9 +14,12 @@ from typing import Any
 import polars as pl
 
 from counton.errors import InvalidInput, field
-from counton.events.files import Source
+from counton.events.bad_rows import texts_of
+from counton.events.marking import collected, marked
 from counton.events.policies import MOST
-from counton.events.tally import Problem, collected, marked, tally, texts_of
+from counton.events.problems import Problem
+from counton.events.sources import Source
+from counton.events.tally import tally
 from counton.groups import GroupNames
 from counton.jobs.changes import refuse_overflow
 from counton.jobs.discovery import labels_in

@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from counton.errors import CountonError, InvalidInput, MissingExtra, StateError, field
-from counton.events.files import EventFrame, Rows, Source
+from counton.events.frames import EventFrame
 from counton.events.policies import Policies
-from counton.events.tally import RowReading
+from counton.events.row_reading import RowReading
+from counton.events.sources import Rows, Source
 from counton.jobs import clock
 from counton.jobs.definition import Definition, ask
 from counton.jobs.job import NEWEST, Job
@@ -50,12 +51,12 @@ class AcceptedRows(Source):
 
     @property
     def checked(self) -> bool:
-        """See `counton.events.files.Source.checked`."""
+        """See `counton.events.sources.Source.checked`."""
         return True
 
     @property
     def comes_once(self) -> bool:
-        """See `counton.events.files.Source.comes_once`, and `counton.store.inbox.Inbox.take`."""
+        """See `counton.events.sources.Source.comes_once`, and `counton.store.inbox.Inbox.take`."""
         return True
 
 

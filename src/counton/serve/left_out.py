@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from counton.errors import InvalidInput, field
-from counton.events.files import Source
+from counton.events.sources import Source
 from counton.exact import quoted
 from counton.jobs.job import Job
 from counton.jobs.jobfile import chosen, load

@@ -14,19 +14,13 @@ import numpy as np
 import polars as pl
 
 from counton.errors import InvalidInput
-from counton.events.files import EventFrame, Rows
+from counton.events.bad_rows import changed
+from counton.events.cells import by_place, candidates, cells_of, labels_of, picked, summed
+from counton.events.frames import EventFrame
 from counton.events.policies import Policies
+from counton.events.row_reading import RowReading
+from counton.events.sources import Rows
 from counton.events.spread import Spread
-from counton.events.tally import (
-    RowReading,
-    by_place,
-    candidates,
-    cells_of,
-    changed,
-    labels_of,
-    picked,
-    summed,
-)
 from counton.private import Private
 
 if TYPE_CHECKING:
@@ -81,7 +75,7 @@ class SparkRows(Rows):
         return self._empty.frame(columns)
 
     def scan(self, columns: Sequence[str], names: Sequence[str] = ()) -> pl.LazyFrame:
-        """See `counton.events.files.EventFrame.scan`."""
+        """See `counton.events.frames.EventFrame.scan`."""
         return self.empty.scan(columns, names)
 
     def digest(self, columns: Sequence[str] = ()) -> str:
@@ -187,7 +181,7 @@ class SparkSource(Spread):
 
     @property
     def live(self) -> bool:
-        """See `counton.events.files.Source.live`."""
+        """See `counton.events.sources.Source.live`."""
         return len(self.parts) > 1
 
     def cells(self, reading: RowReading, domain: Sequence[str] | None) -> Private[pl.DataFrame]:

@@ -25,7 +25,7 @@ from counton.errors import (
     WrongKey,
     field,
 )
-from counton.events.files import joined
+from counton.events.sources import joined
 from counton.jobs.job import NEWEST, Job
 from counton.jobs.recalling import recalled
 from counton.jobs.runs import run

@@ -1,0 +1,65 @@
+"""Formats of event files, as their names end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal, get_args
+
+from counton.errors import InvalidInput
+
+
+def is_file(name: str) -> bool:
+    """Whether a text names a file; a long list of groups is no name at all.
+
+    >>> is_file("A," * 5000)
+    False
+    """
+    try:
+        return Path(name).is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def is_table(path: Path) -> bool:
+    """Whether a file is a table, as its name ends."""
+    return ending(str(path)) in SUFFIXES
+
+
+def ending(name: str) -> str:
+    """What a name ends with, whatever its letters and its compression."""
+    return Path(name.lower().removesuffix(".gz").removesuffix(".zst")).suffix
+
+
+Format = Literal["csv", "parquet", "jsonl"]
+
+FORMATS: tuple[Format, ...] = get_args(Format)
+
+SUFFIXES: dict[str, Format] = {
+    ".csv": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+}
+
+
+def format_of(path: str, stated: str | None = None) -> Format:
+    """Format of a file: what the caller states, else what its name ends with.
+
+    Raises:
+        InvalidInput: neither says which.
+
+    >>> format_of("events.csv.gz"), format_of("-", "jsonl")
+    ('csv', 'jsonl')
+    """
+    if stated is not None:
+        if stated not in FORMATS:
+            raise InvalidInput(f"format {stated!r} is not known; use one of {', '.join(FORMATS)}")
+        return stated
+    found = SUFFIXES.get(ending(path))
+    if found is None:
+        raise InvalidInput(
+            f"the format of {path!r} cannot be told from its name; name it .csv, .parquet or "
+            f".jsonl, or state the format ({', '.join(FORMATS)})"
+        )
+    return found

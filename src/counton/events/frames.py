@@ -1,0 +1,130 @@
+"""Rows of data frames: whatever speaks Arrow, read lazily with polars."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import IO, Any, cast
+
+import polars as pl
+
+from counton.errors import InvalidInput, field
+from counton.events.linesums import LineSums
+from counton.events.sources import Rows
+from counton.events.windows import as_text
+
+#: What a frame lends its columns by, without a copy (the Arrow PyCapsule interface).
+_STREAM = "__arrow_c_stream__"
+
+
+class EventFrame(Rows):
+    """Rows of a data frame. A lazy frame of polars stays lazy; others are not copied.
+
+    Args:
+        frame: of polars (eager or lazy), or an object with ``__arrow_c_stream__``.
+
+    Raises:
+        InvalidInput: nothing that speaks Arrow, or a frame that cannot be handed over.
+
+    >>> rows = EventFrame(pl.DataFrame({"time": ["2024-03-01T09:00"], "page": ["home"]}))
+    >>> rows.columns()
+    ['time', 'page']
+    """
+
+    name = "the data frame"
+    kind = "a data frame"
+
+    def __init__(self, frame: object) -> None:
+        self._frame = _in_polars(frame)
+        self._hashed: dict[tuple[str, ...], tuple[str, str | None]] = {}
+
+    def frame(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
+        """See `Rows.frame`."""
+        return self._frame
+
+    def scan(self, columns: Sequence[str], names: Sequence[str] = ()) -> pl.LazyFrame:
+        """See `Rows.scan`.
+
+        Raises:
+            InvalidInput: a column of bytes, or as there.
+        """
+        found = super().scan(columns, names)
+        for name, dtype in found.collect_schema().items():
+            if dtype == pl.Binary:
+                raise InvalidInput(
+                    f"column {name!r} of {self.name} holds {dtype}, which is neither text, number "
+                    f"nor time; convert it"
+                )
+        return found
+
+    def digest(self, columns: Sequence[str] = ()) -> str:
+        """SHA-256 of the named columns as CSV."""
+        return self._digests(tuple(columns))[0]
+
+    def row_digest(self, columns: Sequence[str] = ()) -> str | None:
+        """See `Rows.row_digest`."""
+        return self._digests(tuple(columns))[1]
+
+    def _digests(self, columns: tuple[str, ...]) -> tuple[str, str | None]:
+        if columns not in self._hashed:
+            hashed = _Digests()
+            frame = self.frame(self.of_file(columns))
+            made = self._made(columns, frame.collect_schema())
+            write_lines(frame.with_columns(made).select(columns), hashed)
+            lines = hashed.sums
+            self._hashed[columns] = (
+                hashed.sha256.hexdigest(),
+                lines.digest() if lines.lines > 1 else None,
+            )
+        return self._hashed[columns]
+
+    def unreadable(self, error: BaseException) -> InvalidInput:
+        """See `Rows.unreadable`."""
+        reason = str(error).strip().split("\n")[0]
+        return InvalidInput(f"{self.name} cannot be read ({reason}); repair it")
+
+
+class _Digests:
+    """A file of which only digests are kept: of all of it, and of its lines in any order."""
+
+    def __init__(self) -> None:
+        self.sha256, self.sums = hashlib.sha256(), LineSums()
+
+    def write(self, data: bytes) -> int:
+        self.sha256.update(data)
+        self.sums.write(data)
+        return len(data)
+
+    def flush(self) -> None:
+        pass
+
+
+def write_lines(frame: pl.LazyFrame, file: _Digests | LineSums) -> None:
+    """Write rows as CSV, in parts, since they may be larger than memory; of flat columns."""
+    types = frame.collect_schema()
+    flat = [name for name, dtype in types.items() if not dtype.is_nested() and dtype != pl.Object]
+    texts = frame.select(as_text(pl.col(name), types[name]) for name in flat)
+    texts.sink_csv(cast(IO[bytes], file))
+
+
+def _in_polars(frame: Any) -> pl.LazyFrame:
+    if isinstance(frame, pl.LazyFrame):
+        return frame
+    if not hasattr(frame, _STREAM):
+        raise InvalidInput(
+            f"{field('events')} is of type {type(frame).__name__}, which is neither the path of a "
+            f"file nor a data frame that speaks Arrow; give a path, or a frame of polars, pandas, "
+            f"pyarrow or DuckDB"
+        )
+    try:
+        return pl.DataFrame(frame).lazy()
+    except ImportError as error:  # pandas lends its columns by way of pyarrow
+        raise InvalidInput(
+            f"{field('events')} is a {type(frame).__module__.partition('.')[0]} data frame, which "
+            f"needs pyarrow to hand over its columns; install pyarrow, or give a path"
+        ) from error
+    except (pl.exceptions.PolarsError, ValueError, TypeError) as error:
+        raise InvalidInput(
+            f"{field('events')} is a {type(frame).__name__} that cannot be read as a data frame "
+            f"({str(error).splitlines()[0]}); give its columns plain types, or a path"
+        ) from error
