@@ -195,8 +195,10 @@ screenshots: $(LIVE_READY) ## draw the pictures of the service's page again, in 
 .PHONY: test
 test: lint pytest ## every check: style, types, layers, tests, examples, documentation
 
-# Test processes share the cores: threads of their linear algebra would only wait for each other.
-PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) -q
+# Test processes share the cores: threads of linear algebra and data frames would only wait for each
+# other.
+ALONE := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 POLARS_MAX_THREADS=1
+PYTEST := $(ALONE) $(BIN)/python -m pytest -n $(JOBS) -q
 
 .PHONY: pytest
 pytest: $(READY)

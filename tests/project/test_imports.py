@@ -201,8 +201,10 @@ def statements(tree: ast.AST, *, hints: bool) -> Iterator[ast.AST]:
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.expr):
             continue
-        if not hints and isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            continue
+        if isinstance(node, ast.If) and not hints:
+            test = node.test
+            if isinstance(test, ast.Name) and test.id == "TYPE_CHECKING":
+                continue
         yield node
         yield from statements(node, hints=hints)
 
