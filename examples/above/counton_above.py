@@ -9,10 +9,10 @@ import numpy as np
 from counton.exact import Number, exact, text
 from counton.options import VALUE, Option
 from counton.privacy import Contribution
-from counton.statistics import CellsReading, Drawing, Part, Tallied
+from counton.statistics import CellsReading, Drawing, Part, TallyStatistic
 
 
-class Above(Tallied):
+class Above(TallyStatistic):
     """How many values lie above a threshold; one row, added or removed, changes it by 1 at most."""
 
     # What a user states: from this come the command with its help, and the keys of job files.
@@ -42,7 +42,7 @@ class Above(Tallied):
         """One event counts in one cell by at most 1."""
         return self._contribution
 
-    def said(self, *parts: Any) -> Any:
+    def encode(self, *parts: Any) -> Any:
         """1 for each value above the threshold, 0 for each other."""
         return (np.asarray(parts[0], np.float64) > float(self.threshold)).astype(np.int64)
 

@@ -123,8 +123,8 @@ def test_its_laws_hold_and_a_wrong_one_is_found(above: Path) -> None:
     check_statistic(kind(5), batches)
 
     class Twice(kind):  # type: ignore[misc]
-        def said(self, *parts: Any) -> Any:
-            return 2 * super().said(*parts)
+        def encode(self, *parts: Any) -> Any:
+            return 2 * super().encode(*parts)
 
     with pytest.raises(LawBroken):
         check_statistic(Twice(5), batches)

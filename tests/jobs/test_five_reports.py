@@ -131,7 +131,7 @@ def test_a_report_is_planned_released_and_read_back(name: str, tmp_path: Path) -
         assert first.halfwidths[-1] <= bound * (1.02 if of_rows_alone(report, part) else 1.001)
     shares = {one.part: one.share for one in planned.numbers if one.share is not None}
     assert sum(shares.values()) == pytest.approx(1)
-    assert shares.keys() | report.followed.keys() == report.statistics.keys()
+    assert shares.keys() | report.derived_from.keys() == report.statistics.keys()
     export(job.state, tmp_path / "report.parquet")
     again = read(tmp_path / "report.parquet")
     assert again.table().equals(released.table())
@@ -153,14 +153,14 @@ def cells_of(report: Report, rng: np.random.Generator) -> Any:
             columns.append(rng.integers(0, len(part.labels), ROWS))
         else:
             columns.append(rng.integers(0, 101, ROWS).astype(float))
-    said = report.said(*columns)
+    said = report.encode(*columns)
     said = said[said >= 0]  # a region has only some of the cities
     for first in report.firsts:
         said[: ROWS // 5] += first.unit
     sums = np.zeros((1, report.places), np.int64)
     for place, amount in report.entries(said):
         np.add.at(sums[0], np.broadcast_to(place, said.shape), np.broadcast_to(amount, said.shape))
-    return report.measured(sums)[0]
+    return report.measure(sums)[0]
 
 
 def missed(definition: Definition, steps: int, narrower: float = 1.0) -> dict[str, int]:

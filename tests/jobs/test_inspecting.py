@@ -485,7 +485,7 @@ def test_a_weighted_sum_is_held_as_often_as_it_says_and_not_by_half_an_interval(
     places = np.searchsorted(powers_of_two(), values, "right") - 1
     truth, whole, half = float(weights[places].sum()), 0, 0
     for one in over_keys(found, values):
-        estimate = one._reading.weighted(weights)
+        estimate = one._reading.weighted_sum(weights)
         whole += estimate.lower <= truth <= estimate.upper
         half += abs(estimate.value - truth) <= (estimate.upper - estimate.value) / 2
     assert LEAST <= whole / KEYS <= 0.99

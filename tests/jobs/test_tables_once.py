@@ -498,7 +498,7 @@ def test_any_table_may_be_handed_over(tmp_path: Path) -> None:
 
 def check_moved(statistic: Any) -> None:
     """No event moves what is measured by more than is claimed; where none is replaced, by that."""
-    cells = statistic.measured(np.eye(statistic.places, dtype=np.int64))
+    cells = statistic.measure(np.eye(statistic.places, dtype=np.int64))
     columns = cells.reshape(statistic.places, -1).astype(object)
     moves = [*columns]
     if statistic.neighbours == "replace":  # into another cell, or away
@@ -540,7 +540,7 @@ def test_no_event_moves_more_than_is_claimed_however_it_is_measured(
     seen = 0
     for statistic in made:
         try:
-            settled = statistic.settled(guarantee, 1)
+            settled = statistic.settle(guarantee, 1)
         except InvalidInput:  # a line for one kind of noise, or for other sums
             if statistic.line is None:
                 raise
@@ -551,7 +551,7 @@ def test_no_event_moves_more_than_is_claimed_however_it_is_measured(
 
 
 def test_a_claim_that_is_too_small_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    line = Ranges(5, line="haar").settled(PureDP(1), 1)
+    line = Ranges(5, line="haar").settle(PureDP(1), 1)
     right = line.contribution()
     assert isinstance(right.pattern, Bounded)
     small = replace(right.pattern, l1=right.pattern.l1 - 1)
@@ -590,9 +590,9 @@ def test_weights_are_as_fine_as_one_step_leaves_room_for(tmp_path: Path) -> None
         once: Any = outcome.definition.statistic
         assert once.measuring.strategy.total >= 2**20
         assert outcome.definition.strategy.lattice_bits == 0
-    over: Any = Hierarchy(once.tree).settled(PureDP(1), 12)
+    over: Any = Hierarchy(once.tree).settle(PureDP(1), 12)
     assert over.measuring.strategy.total < 2**12
-    line = Ranges(64).settled(PureDP(1), 1).grid.axes[0]
+    line = Ranges(64).settle(PureDP(1), 1).grid.axes[0]
     assert line.to_dict() == Ranges(64).lines(PureDP(1)).best.grid.axes[0].to_dict()
 
 

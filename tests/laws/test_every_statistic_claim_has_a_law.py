@@ -1,8 +1,8 @@
 """Every claim of a statistic is in a law's list, and a wrong one breaks that law.
 
-As `test_every_claim_has_a_law` does for strategies: a name of `Statistic` or `Tallied` stands
-beside wrong statistics that the laws refuse, or among those whose wrong value hurts nobody. A new
-name that stands nowhere fails.
+As `test_every_claim_has_a_law` does for strategies: a name of `Statistic` or `TallyStatistic`
+stands beside wrong statistics that the laws refuse, or among those whose wrong value hurts nobody.
+A new name that stands nowhere fails.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from above import (
 )
 
 from counton import Contribution
-from counton.statistics import Average, Count, Cuts, Grouped, Tallied
+from counton.statistics import Average, Count, Cuts, Grouped, TallyStatistic
 from counton.statistics.base import ErrorOf, Statistic
 from counton.statistics.tallied import Part
 from counton.testing import LawBroken, check_statistic
@@ -65,13 +65,13 @@ def counts_the_sum(self: Any, place: int | None) -> dict[str, str]:
     return {"count": "sum"}
 
 
-#: For each name of `Statistic` and `Tallied`, wrong statistics.
+#: For each name of `Statistic` and `TallyStatistic`, wrong statistics.
 WRONG: dict[str, list[Statistic]] = {
     "allows": [
         claiming(allows=lambda self, other: False),
         grouped(allows=lambda self, other: False),
     ],
-    "asked": [ShowsCuts(["a", "b", "c"]), SaysCuts(["a", "b", "c"])],
+    "reading_on_demand": [ShowsCuts(["a", "b", "c"]), SaysCuts(["a", "b", "c"])],
     "asks": [Wrongly(0, 50, resolution=1, asks=("sum", "count", "mean"), gives=counts_the_sum)],
     "begin": [
         claiming(begin=lambda self: Forgetful(self, restored=True)),
@@ -80,7 +80,7 @@ WRONG: dict[str, list[Statistic]] = {
     ],
     "bounds_of": [Wrongly(0, 50, resolution=1, bounds_of=lambda self, place: (0, 5, 1))],
     "cell": [claiming(cell=lambda self, name: 0)],
-    "cells": [claiming(measured=lambda self, sums: sums.reshape(-1)), claiming(cells=(3,))],
+    "cells": [claiming(measure=lambda self, sums: sums.reshape(-1)), claiming(cells=(3,))],
     "columns_of": [claiming(columns_of=lambda self, events: (events, events))],
     "contribution": [
         Half(),
@@ -109,16 +109,16 @@ WRONG: dict[str, list[Statistic]] = {
     "from_dict": [claiming(from_dict=classmethod(lambda cls, saved: Count()))],
     "gives": [Wrongly(0, 50, resolution=1, gives=counts_the_sum)],
     "inner": [claiming(inner=Above(3))],
-    "joined": [Joins()],
+    "join": [Joins()],
     "largest_entry": [
-        claiming(measured=lambda self, sums: 5 * sums),
-        claiming(counts_rows=False, measured=lambda self, sums: 5 * sums),
+        claiming(measure=lambda self, sums: 5 * sums),
+        claiming(counts_rows=False, measure=lambda self, sums: 5 * sums),
         grouped(largest_entry=0),
     ],
     "largest_measured": [claiming(largest_measured=lambda self, sums: 0.5)],
     "least_errors": [ProvesTooMuch(["a", "b", "c"])],
     "may_be_none": [claiming(may_be_none=False)],
-    "measured": [claiming(measured=lambda self, sums: sums**2), grouped(measured=turned)],
+    "measure": [claiming(measure=lambda self, sums: sums**2), grouped(measure=turned)],
     "name_of": [claiming(name_of=lambda self, cell: "below")],
     "neighbours_differ": [LettersThatGo("ab", 2), Replaces()],
     "of_letters": [Letters()],
@@ -131,11 +131,11 @@ WRONG: dict[str, list[Statistic]] = {
     "places": [claiming(places=1), grouped(places=2)],
     "in_terms": [claiming(in_terms=False)],
     "shape_of": [claiming(shape_of=lambda self, groups: (7,))],
-    "additive": [claiming(additive=True, measured=lambda self, sums: sums[:, ::-1])],
+    "additive": [claiming(additive=True, measure=lambda self, sums: sums[:, ::-1])],
     "plan": [PlansForLess()],
     "protects": [claiming(protects="user"), claiming(event="user")],
     "read": [ShowsWhatItCounted(), ShowsOnlyWhatItCounted(), SaysWhatItCounted()],
-    "restated": [claiming(restated=lambda self, found: found, error_of=ErrorOf("pairs", 2, 2))],
+    "restate": [claiming(restate=lambda self, found: found, error_of=ErrorOf("pairs", 2, 2))],
     "restore": [
         claiming(restore=lambda self, saved: Forgetful(self, restored=True)),
         grouped(restore=lambda self, saved: InTheFirstGroup(self)),
@@ -144,19 +144,19 @@ WRONG: dict[str, list[Statistic]] = {
         claiming(row_bounds=lambda self: (0, 0)),
         grouped(row_bounds=lambda self: (0, 1)),
     ],
-    "said": [
-        claiming(said=lambda self, values: np.arange(len(values)) % 2),
+    "encode": [
+        claiming(encode=lambda self, values: np.arange(len(values)) % 2),
         First(),
         Short(),
-        grouped(said=lambda self, values: np.zeros(len(values), np.int64)),
+        grouped(encode=lambda self, values: np.zeros(len(values), np.int64)),
     ],
     "said_bounds": [claiming(said_bounds=lambda self: (0, 0))],
     "sensitivity": [claiming(sensitivity=lambda self, strategy, p, batched=False: 0.5)],
-    "settled": [claiming(settled=lambda self, guarantee, horizon=None: Above(self.threshold + 1))],
+    "settle": [claiming(settle=lambda self, guarantee, horizon=None: Above(self.threshold + 1))],
     "shift": [claiming(shift=one)],
     "sources": [claiming(sources=("nobody",))],
     "spans": [claiming(spans=(range(1),)), claiming(spans=())],
-    "tallied": [claiming(said=lambda self, values: np.arange(len(values)) // 2)],
+    "tallied": [claiming(encode=lambda self, values: np.arange(len(values)) // 2)],
     "value_bounds": [Wrongly(0, 50, resolution=1, value_bounds=None)],
     "to_dict": [claiming(to_dict=lambda self: {"statistic": "Above", "threshold": 3})],
 }
@@ -165,7 +165,7 @@ WRONG: dict[str, list[Statistic]] = {
 NO_LAW: dict[str, str] = {
     **dict.fromkeys(
         (
-            *("check_events", "counted", "most_counted", "refuse_unreadable"),
+            *("check_events", "total", "most_counted", "refuse_unreadable"),
             *("refuse_unreadable_cells", "whole_of"),
         ),
         "asked before a step is counted, to refuse it: what is let through is refused by the "
@@ -178,13 +178,13 @@ NO_LAW: dict[str, str] = {
                 "also_called",
                 "phrase",
                 "cells_in_words",
-                "charted",
+                "chart_rows",
                 "drawing",
                 "help",
                 "keyword",
                 "label",
             ),
-            *("profile", "reading_bounds", "says", "showing", "shows", "stream", "worded"),
+            *("profile", "reading_bounds", "says", "showing", "shows", "stream", "reword"),
         ),
         "words, pictures and ends of an axis: made of what was released, after it was",
     ),
@@ -232,7 +232,7 @@ SAID = {
 
 
 def test_every_name_is_in_one_list() -> None:
-    names = {name for name in dir(Tallied) if not name.startswith("_")}
+    names = {name for name in dir(TallyStatistic) if not name.startswith("_")}
     assert not WRONG.keys() & NO_LAW.keys()
     held = WRONG.keys() | NO_LAW.keys() | IN_REPORTS.keys()
     assert names <= held, "a claim without a law: see the module's text"

@@ -41,7 +41,7 @@ from counton.statistics import (
     TopK,
 )
 from counton.statistics.running import Running, counter_of
-from counton.statistics.tallied import Tallied
+from counton.statistics.tallied import TallyStatistic
 from counton.strategies import (
     Binary,
     Epochs,
@@ -222,7 +222,7 @@ GUARANTEES: tuple[Guarantee, ...] = (PureDP("0.001"), ApproxDP("0.001", "1e-9"),
 @pytest.mark.slow
 def test_what_statistics_are_counted_by_releases_its_last_step(statistic: Statistic) -> None:
     for guarantee in GUARANTEES:
-        this = statistic.settled(guarantee, 105_120)
+        this = statistic.settle(guarantee, 105_120)
         for choice in this.plan(105_120, guarantee).choices[:2]:
             counter = counter_of(this, choice.strategy, guarantee, key=chosen_key(), name="last")
             if isinstance(counter, Counter):
@@ -246,7 +246,7 @@ def test_a_stream_that_cannot_be_is_refused_before_it_begins() -> None:
 
 
 REGIONS = Tree.from_leaves({"region": ["N", "N", "S"], "city": ["a", "b", "c"]}, ["region", "city"])
-TABLES: tuple[tuple[Tallied, Any], ...] = (
+TABLES: tuple[tuple[TallyStatistic, Any], ...] = (
     (Ranges(["a", "b", "c", "d"], counts=True), "d"),
     (Ranges(["a", "b", "c", "d"], line="haar", counts=True), "a"),
     (Contingency({"a": ["x", "y"], "b": ["u", "v", "w"]}, counts=True), ("y", "w")),
@@ -255,16 +255,16 @@ TABLES: tuple[tuple[Tallied, Any], ...] = (
 )
 
 
-def events_of(statistic: Tallied, cell: Any, whole: int) -> list[Any]:
+def events_of(statistic: TallyStatistic, cell: Any, whole: int) -> list[Any]:
     """Rows of one cell that count so often together."""
     each = [2**32] * (whole // 2**32) + [whole % 2**32]
     rows = [(cell, count) for count in each]
     return [("s", row) for row in rows] if isinstance(statistic, Grouped) else rows
 
 
-def check_readable(statistic: Tallied, cell: Any, guarantee: Guarantee) -> None:
+def check_readable(statistic: TallyStatistic, cell: Any, guarantee: Guarantee) -> None:
     """What is accepted can be read at the last step; what cannot be is refused, and not counted."""
-    this = statistic.settled(guarantee, 4)
+    this = statistic.settle(guarantee, 4)
     strategy = this.plan(4, guarantee).best.strategy
     key = chosen_key()
     counter = Running.start(this, strategy, guarantee, key=key, name="read", batched=True)
@@ -282,7 +282,7 @@ def check_readable(statistic: Tallied, cell: Any, guarantee: Guarantee) -> None:
 
 
 @pytest.mark.parametrize(("statistic", "cell"), TABLES, ids=lambda one: type(one).__name__)
-def test_tables_can_be_read_at_their_last_step(statistic: Tallied, cell: Any) -> None:
+def test_tables_can_be_read_at_their_last_step(statistic: TallyStatistic, cell: Any) -> None:
     for guarantee in (PureDP(1000), ZCDP(1)):
         check_readable(statistic, cell, guarantee)
 

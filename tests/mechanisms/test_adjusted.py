@@ -50,7 +50,7 @@ def test_numbers_add_up_and_are_as_asked(
 ) -> None:
     for guarantee in (ZCDP(0.0005), PureDP(0.05), ZCDP(2)):
         release = released(guarantee=guarantee)
-        fitted = release.adjusted(known=known, integers=integers, nonnegative=nonnegative)
+        fitted = release.adjust(known=known, integers=integers, nonnegative=nonnegative)
         adds_up(fitted.tree, fitted.estimates)
         everything = np.concatenate(fitted.estimates)
         assert not integers or everything.dtype == np.int64
@@ -86,7 +86,7 @@ def test_known_totals_are_least_squares_with_the_exact_covariance() -> None:
         inverse = np.linalg.pinv(whole[np.ix_(index, index)], rcond=1e-10)
         wanted = flat + whole[:, index] @ inverse @ off
         left = whole - whole[:, index] @ inverse @ whole[index]
-        fitted = release.adjusted(known=known)
+        fitted = release.adjust(known=known)
         np.testing.assert_allclose(np.concatenate(fitted.estimates), wanted, atol=0.01)
         std = np.sqrt(np.maximum(np.diag(left), 0))
         np.testing.assert_allclose(np.concatenate(fitted.std), std, atol=1e-4)
@@ -155,7 +155,7 @@ def test_any_tree_any_estimates(seed: int, nonnegative: bool) -> None:
 
 def test_rounding_alone_moves_nothing_by_one_or_more() -> None:
     release = released(2.0)
-    fitted = release.adjusted(integers=True)
+    fitted = release.adjust(integers=True)
     for level, own in zip(fitted.estimates, release.estimates, strict=True):
         # Each is rounded from its share of the parent's integer, which is off by less than one too.
         assert np.abs(level - own).max() < 3
@@ -175,15 +175,15 @@ def test_rounding_alone_moves_nothing_by_one_or_more() -> None:
 )
 def test_known_totals_that_cannot_be_are_refused(known: dict[Any, Any], words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
-        released().adjusted(known=known, nonnegative=True)
+        released().adjust(known=known, nonnegative=True)
 
 
 def test_too_many_known_totals_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("counton.mechanisms.adjusted._MOST_COVARIANCES", 17)
     release = released()
-    release.adjusted(known={"CA": 290, "NY": 513, "DC": 6})  # all of a level
+    release.adjust(known={"CA": 290, "NY": 513, "DC": 6})  # all of a level
     with pytest.raises(InvalidInput, match="2 known totals among 9 nodes are too many"):
-        release.adjusted(known={"CA": 290, "NY": 513})
+        release.adjust(known={"CA": 290, "NY": 513})
 
 
 def test_intervals_hold_and_the_bias_is_as_stated() -> None:
@@ -194,7 +194,7 @@ def test_intervals_hold_and_the_bias_is_as_stated() -> None:
     rounds = 60
     for _ in range(rounds):
         release = hierarchy(truth, tree, ZCDP(0.005), Key.generate())
-        fitted = release.adjusted(integers=True, nonnegative=True)
+        fitted = release.adjust(integers=True, nonnegative=True)
         table = fitted.level_columns("leaf")
         held += int(((table["lower"] <= truth) & (truth <= table["upper"])).sum())
         zeros += float(table["estimate"][:30].mean()) / rounds
@@ -212,7 +212,7 @@ def test_intervals_hold_as_often_as_they_say_where_totals_are_known(guarantee: A
     truth = {("CA", "Alpine"): 0, ("CA", "Kings"): 152, ("CA", "Napa"): 138, ("NY", "Kings"): 273}
     held, rounds = 0, 300
     for _ in range(rounds):
-        fitted = released(guarantee=guarantee).adjusted(known=exact, integers=True)
+        fitted = released(guarantee=guarantee).adjust(known=exact, integers=True)
         table = fitted.level_columns("county", level=0.9)
         low, high = (
             dict(zip(_paths(table), table[end], strict=True)) for end in ("lower", "upper")

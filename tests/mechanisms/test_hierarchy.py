@@ -265,7 +265,7 @@ def test_the_same_key_gives_the_same_release_and_any_change_of_terms_other_noise
 def test_sums_that_would_wrap_around_are_noticed() -> None:
     statistic = Planned(Tree.from_leaves({"a": np.arange(8)}, ["a"]), ZCDP(1)).statistic
     with pytest.raises(SumOverflow, match="can be measured exactly"):
-        statistic.measured(np.full((1, 8), 2**61 - 1))
+        statistic.measure(np.full((1, 8), 2**61 - 1))
 
 
 def test_rounding_favours_no_sibling() -> None:

@@ -300,9 +300,9 @@ def test_shapes_that_are_none_are_refused(shape: Any) -> None:
 
 @pytest.mark.parametrize("count", [2**45, 2**61])
 def test_counts_too_large_to_be_exact_are_refused(count: Any) -> None:
-    statistic = Ranges(2, counts=True).settled(ZCDP(1), 1)
+    statistic = Ranges(2, counts=True).settle(ZCDP(1), 1)
     with pytest.raises(SumOverflow, match="larger units"):
-        statistic.measured(np.array([[1, count]]))
+        statistic.measure(np.array([[1, count]]))
 
 
 def test_a_saved_strategy_gives_the_same_release_again(tmp_path: Any) -> None:

@@ -53,7 +53,7 @@ def test_plans_of_windows_and_of_one_step_are_drawn_too() -> None:
 
 def test_a_statistic_is_refused() -> None:
     statistic = Distinct(changes=4)
-    ranked = statistic.restated(plan(10, PureDP(1), contribution=statistic.contribution()))
+    ranked = statistic.restate(plan(10, PureDP(1), contribution=statistic.contribution()))
     assert ranked.restated is not None
     with pytest.raises(InvalidInput, match="plan is of a statistic"):
         plot_plan(ranked, "A title")

@@ -92,7 +92,7 @@ READ: dict[str, tuple[Statistic, dict[str | None, Any]]] = {
 
 def settled(kind: str) -> tuple[Statistic, dict[str | None, Any]]:
     statistic, names = READ[kind]
-    return statistic.settled(LOSS, STEPS), names
+    return statistic.settle(LOSS, STEPS), names
 
 
 @pytest.mark.parametrize("kind", READ)
@@ -123,8 +123,8 @@ def test_a_formula_reads_what_the_reading_reads(kind: str) -> None:
 
 
 def test_quantiles_are_sets() -> None:
-    statistic = Quantiles(lower=0, upper=16, cells=16).settled(LOSS, STEPS)
-    readings = cells_of(statistic, statistic.measured(np.arange(1, 17)[None] * 90)[0])
+    statistic = Quantiles(lower=0, upper=16, cells=16).settle(LOSS, STEPS)
+    readings = cells_of(statistic, statistic.measure(np.arange(1, 17)[None] * 90)[0])
     one, other = readings[6].formula("0.9"), readings[6].formula()
     found = difference(one, other)
     low, high = readings[6].quantile(0.9, 0.975)[2:]

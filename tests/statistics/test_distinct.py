@@ -168,7 +168,7 @@ def test_a_lack_of_memory_leaves_no_marks(monkeypatch: pytest.MonkeyPatch) -> No
         before = exact.save()
         assert before == statistic.begin().save()
         with monkeypatch.context() as patched:
-            name = "_stayed" if isinstance(statistic, Distinct) else "_counted"
+            name = "_count_stays" if isinstance(statistic, Distinct) else "_count_cells"
             done = getattr(exact, name)
 
             def then_full(*args: Any, done: Any = done) -> None:

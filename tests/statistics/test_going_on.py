@@ -59,4 +59,4 @@ def test_the_cells_strategy_is_chosen_by_the_first_run(tmp_path: Path) -> None:
         request = Job(statistic, events, tmp_path / "s.db", value="delay", steps=9, epsilon=50)
         with run(request) as outcome:
             assert outcome.after == last
-            assert outcome.definition.statistic == statistic.settled(PureDP(50))
+            assert outcome.definition.statistic == statistic.settle(PureDP(50))

@@ -58,7 +58,7 @@ def test_boxes_are_unbiased_and_as_certain_as_they_say(
     """Each box is a linear function of what is measured: its row, written out."""
     this = statistic._best(norm)
     count = this.places
-    rows = this.measured(np.eye(count, dtype=np.int64)).reshape(count, -1).astype(float)
+    rows = this.measure(np.eye(count, dtype=np.int64)).reshape(count, -1).astype(float)
     back = np.array(
         [this.grid.estimate(row.reshape(this.cells)).ravel() for row in np.eye(rows.shape[1])]
     )
@@ -122,9 +122,9 @@ def test_a_count_is_as_many_events() -> None:
 def test_rows_are_told_by_their_labels() -> None:
     table = Contingency(COLUMNS)
     assert [part.labels for part in table.parts] == [("f", "m"), ("n", "s", "e")]
-    said = table.said(np.array([0, 1, -1, 0, -2, 1]), np.array([0, 2, 0, -1, 0, 0]))
+    said = table.encode(np.array([0, 1, -1, 0, -2, 1]), np.array([0, 2, 0, -1, 0, 0]))
     assert said.tolist() == [0, 5, -1, -1, -1, 3]
-    counted = Ranges(HOURS, counts=True).said(np.array([2, -2]), np.array([3.0, 3.0]))
+    counted = Ranges(HOURS, counts=True).encode(np.array([2, -2]), np.array([3.0, 3.0]))
     assert counted.tolist() == [17, -1]
 
 
@@ -137,10 +137,10 @@ def test_rows_are_told_by_their_labels() -> None:
         (lambda: Ranges(HOURS, workload="all"), "workload is 'all'"),
         (lambda: Ranges(HOURS, line="squares"), "line is 'squares'"),
         (
-            lambda: Ranges(HOURS, line="square_root").settled(ZCDP(1), 4),
+            lambda: Ranges(HOURS, line="square_root").settle(ZCDP(1), 4),
             "leave sums over 4 steps no room",
         ),
-        (lambda: Ranges(HOURS, grid=Ranges(["x"])._chosen(1)), "build it for as many"),
+        (lambda: Ranges(HOURS, grid=Ranges(["x"])._choose_grid(1)), "build it for as many"),
         (lambda: Contingency({}), "give the labels of each"),
         (lambda: Contingency({"std": ["a"]}), "rename it"),
         (lambda: Contingency({str(n): ["a", "b"] for n in range(13)}), "at most 1,000,000"),
@@ -165,16 +165,16 @@ def test_events_and_sums_that_cannot_be_are_refused() -> None:
     with pytest.raises(InvalidInput, match="only once"):
         reading.margin("sex", "sex")
     with pytest.raises(SumOverflow, match="can be measured exactly"):
-        Ranges(HOURS, line="hierarchy")._best(2).measured(np.full((1, 5), 2**60))
+        Ranges(HOURS, line="hierarchy")._best(2).measure(np.full((1, 5), 2**60))
 
 
 def test_the_strategy_is_chosen_for_the_guarantee() -> None:
     hours = Ranges([str(hour) for hour in range(64)])
-    laplace, gaussian = hours.settled(PureDP(1)), hours.settled(ZCDP(1), 99)
-    assert laplace.grid == hours._chosen(1)
-    assert gaussian.grid == hours._chosen(2)
+    laplace, gaussian = hours.settle(PureDP(1)), hours.settle(ZCDP(1), 99)
+    assert laplace.grid == hours._choose_grid(1)
+    assert gaussian.grid == hours._choose_grid(2)
     assert isinstance(gaussian.grid, Grid)
     assert laplace != gaussian
-    assert hours.settled(ApproxDP(1, "1e-5"), 99) == gaussian
+    assert hours.settle(ApproxDP(1, "1e-5"), 99) == gaussian
     assert "first cells together" in hours.plan(9, PureDP(1)).notes[-1]
     assert "any margin" in Contingency(COLUMNS).plan(9, PureDP(1)).notes[-1]

@@ -124,12 +124,12 @@ def test_intervals_and_sums_are_those_of_nodes() -> None:
 
 def test_the_weights_are_chosen_for_the_guarantee() -> None:
     statistic = Hierarchy(TREE)
-    laplace, gaussian = statistic.settled(PureDP(1)), statistic.settled(ZCDP(1), 99)
+    laplace, gaussian = statistic.settle(PureDP(1)), statistic.settle(ZCDP(1), 99)
     assert (laplace.measuring.strategy, gaussian.measuring.strategy) == (
         statistic._best(1).measuring.strategy,
         statistic._best(2).measuring.strategy,
     )
-    assert statistic.settled(ApproxDP(1, "1e-5"), 99) == gaussian
+    assert statistic.settle(ApproxDP(1, "1e-5"), 99) == gaussian
     assert statistic.allows(laplace)
     assert statistic.allows(gaussian)
     assert not laplace.allows(gaussian)
@@ -145,10 +145,10 @@ def test_rows_are_told_by_their_labels() -> None:
     assert names == [("N", "S", "T", "U"), ("a", "b", "c", "x", "y", "only")]
     region = np.array([0, 0, 1, -1, 0, -2, -1, 2, 1])
     city = np.array([0, -1, -1, 0, 3, 0, -1, -2, 1])
-    said = Hierarchy(TREE).said(region, city).tolist()
+    said = Hierarchy(TREE).encode(region, city).tolist()
     assert said == [1, -1, 0, -1, -1, -1, -1, -1, -1]
     counts = Hierarchy(TREE, counts=True)
-    again = counts.said(region, city, np.arange(9.0))
+    again = counts.encode(region, city, np.arange(9.0))
     [(place, amount)] = counts.entries(again)
     assert (np.ravel(place)[0], np.ravel(amount)[0], again[1]) == (1, 0, -1)
 
@@ -175,7 +175,7 @@ def test_what_is_no_event_is_refused(events: Any, counts: bool, words: str) -> N
 def test_sums_beyond_exact_arithmetic_are_refused() -> None:
     statistic = Hierarchy(TREE)._best(1)
     with pytest.raises(SumOverflow, match="can be measured exactly"):
-        statistic.measured(np.full((1, 7), 2**60))
+        statistic.measure(np.full((1, 7), 2**60))
     numbers = Tree.from_leaves({"level 1": [1, 2]}, ["level 1"])
     with pytest.raises(InvalidInput, match="name all nodes by texts"):
         Hierarchy(numbers)

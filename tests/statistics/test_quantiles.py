@@ -49,21 +49,21 @@ def test_the_line_is_chosen_for_the_guarantee() -> None:
     statistic = Quantiles(lower=0, upper=1, cells=100)
     for p in (1, 2):
         assert statistic.sensitivity(Binary(7), p) == statistic._best(p).sensitivity(Binary(7), p)
-    laplace, gaussian = statistic.settled(PureDP(1)), statistic.settled(ZCDP(1), 99)
+    laplace, gaussian = statistic.settle(PureDP(1)), statistic.settle(ZCDP(1), 99)
     assert laplace.line == statistic._best(1).line
     assert gaussian.line == statistic._best(2).line
     assert laplace.line != gaussian.line
-    assert statistic.settled(ApproxDP(1, "1e-5"), 99).line == gaussian.line
-    assert statistic.settled(ApproxDP(1, "1e-30"), 2).line == laplace.line
-    assert laplace.settled(ZCDP(1)) is laplace
+    assert statistic.settle(ApproxDP(1, "1e-5"), 99).line == gaussian.line
+    assert statistic.settle(ApproxDP(1, "1e-30"), 2).line == laplace.line
+    assert laplace.settle(ZCDP(1)) is laplace
     assert statistic.allows(laplace)
     assert not laplace.allows(gaussian)
     assert not Quantiles(lower=0, upper=2, cells=100).allows(laplace)
     named = Quantiles(EDGES, line="haar")
-    assert named.allows(named.settled(ZCDP(1)))
-    assert not named.allows(Quantiles(EDGES, line="hierarchy").settled(ZCDP(1)))
+    assert named.allows(named.settle(ZCDP(1)))
+    assert not named.allows(Quantiles(EDGES, line="hierarchy").settle(ZCDP(1)))
     assert Quantiles.from_dict(named.to_dict()) == named
-    assert isinstance(named.settled(ZCDP(1)).line, Haar)
+    assert isinstance(named.settle(ZCDP(1)).line, Haar)
     running = statistic.counter(9, PureDP(1), key=Key.generate(), name="s")
     assert running.terms.shape == (laplace.line.measurements,)
     assert running.statistic == laplace

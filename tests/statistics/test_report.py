@@ -120,7 +120,7 @@ def several() -> dict[str, Report]:
 @pytest.mark.parametrize("name", [*several()])
 def test_the_laws_hold(name: str) -> None:
     report = several()[name]
-    for one in (report, report.settled(PureDP(1), 4), report.settled(ZCDP(1), 4)):
+    for one in (report, report.settle(PureDP(1), 4), report.settle(ZCDP(1), 4)):
         rows = [{column: row[column] for column in one.column_names} for row in ROWS]
         check_statistic(one, [rows[:4], rows[4:], []])
 
@@ -128,7 +128,7 @@ def test_the_laws_hold(name: str) -> None:
 @pytest.mark.parametrize("name", [*several()])
 @pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP(1), ApproxDP(1, 1e-6)], ids=str)
 def test_one_row_moves_all_cells_by_what_is_stated(name: str, guarantee: Any) -> None:
-    report = several()[name].settled(guarantee, 4)
+    report = several()[name].settle(guarantee, 4)
     stated = report.contribution(batched=True).pattern
     assert isinstance(stated, Bounded)
     rows = [{column: row[column] for column in report.column_names} for row in ROWS]
@@ -156,7 +156,7 @@ class Forgetful(Report):
 
 
 def test_the_laws_catch_a_report_that_forgets_a_statistic() -> None:
-    told = daily().settled(PureDP(1), 4).parameters
+    told = daily().settle(PureDP(1), 4).parameters
     check_statistic(Report(**told), [ROWS[:4], ROWS[4:]])
     with pytest.raises(LawBroken, match="moves"):
         check_statistic(Forgetful(**told), [ROWS[:4], ROWS[4:]])
@@ -164,25 +164,25 @@ def test_the_laws_catch_a_report_that_forgets_a_statistic() -> None:
 
 def test_what_follows_from_another_is_measured_once() -> None:
     reports = several()
-    assert reports["daily"].followed == {"visits": "paid"}
-    assert reports["one column"].followed == {"n": "all", "paid": "all", "total": "all"}
-    assert reports["tables"].followed == {"n": "places"}
-    assert reports["sums"].followed == {}
+    assert reports["daily"].derived_from == {"visits": "paid"}
+    assert reports["one column"].derived_from == {"n": "all", "paid": "all", "total": "all"}
+    assert reports["tables"].derived_from == {"n": "places"}
+    assert reports["sums"].derived_from == {}
     finer = Report(
         {"paid": Average(0, 10, resolution="0.1"), "all": Moments({"paid": (0, 10)}, grid=10)},
         columns={"paid": "paid"},
     )
-    assert finer.followed == {}  # whose values the moments round further than wanted
+    assert finer.derived_from == {}  # whose values the moments round further than wanted
     others = Report(
         {"paid": Average(0, 20, resolution=1), "all": Moments({"paid": (0, 10)}, grid=10)},
         columns={"paid": "paid"},
     )
-    assert others.followed == {}
+    assert others.derived_from == {}
     columns = Report(
         {"paid": Average(0, 10, resolution=1), "all": Moments({"age": (0, 10)}, grid=10)},
         columns={"paid": "paid"},
     )
-    assert columns.followed == {}
+    assert columns.derived_from == {}
 
 
 def exact(report: Report, rows: list[dict[str, Any]]) -> Any:
@@ -218,7 +218,7 @@ def test_each_statistic_reads_what_it_reads_alone() -> None:
 @pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP(Fraction(1, 2))], ids=str)
 def test_what_is_wanted_is_what_is_planned_and_read(guarantee: Any) -> None:
     steps, wanted = 12, {"visits": 60.0, "paid": 0.5, "places": 400.0}
-    report = daily(within=wanted, size=2000).settled(guarantee, steps)
+    report = daily(within=wanted, size=2000).settle(guarantee, steps)
     counter = report.counter(steps, guarantee, key=Key.generate(), name="d", batched=True)
     for _ in range(steps - 1):
         counter.release_batch([])
@@ -236,7 +236,7 @@ def test_what_is_wanted_is_what_is_planned_and_read(guarantee: Any) -> None:
 
 def test_a_bound_is_met_and_not_more_where_others_share_the_rest() -> None:
     steps, guarantee = 12, PureDP(2)
-    report = daily(within={"places": 60.0}).settled(guarantee, steps)
+    report = daily(within={"places": 60.0}).settle(guarantee, steps)
     counter = report.counter(steps, guarantee, key=Key.generate(), name="d", batched=True)
     last: Any = [counter.release_batch([]) for _ in range(steps)][-1]
     table = last.of("places").table_columns()
@@ -249,7 +249,7 @@ def test_the_budget_is_shared_by_shares() -> None:
         {"a": Sum(0, 7, resolution=1), "b": Sum(0, 50, resolution=1)},
         columns={"a": "x", "b": "x"},
         shares={"b": 3},
-    ).settled(PureDP(1), 4)
+    ).settle(PureDP(1), 4)
     l1 = {name: report.weight(name) * report.norms(name)[0] for name in ("a", "b")}
     assert l1["b"] / sum(l1.values()) == pytest.approx(0.75, rel=2e-3)
 
@@ -261,7 +261,7 @@ def test_measured_once_is_better_than_twice() -> None:
     def halves(**more: Any) -> tuple[float, float]:
         report = Report(
             {"n": Count(), "paid": Average(0, 10, resolution=1)}, columns={"paid": "paid"}, **more
-        ).settled(guarantee, steps)
+        ).settle(guarantee, steps)
         noise = last_halfwidth(steps)
         contribution = report.contribution().pattern
         assert isinstance(contribution, Bounded)
@@ -296,9 +296,9 @@ def test_what_cannot_be_in_a_report_is_refused() -> None:
             columns={f"s{number}": f"x{number}" for number in range(3)},
         )
     with pytest.raises(InvalidInput, match="hangs on how many rows"):
-        daily(within={"paid": 1}).settled(PureDP(1), 4)
+        daily(within={"paid": 1}).settle(PureDP(1), 4)
     with pytest.raises(InvalidInput, match="too little for places within 1"):
-        daily(within={"places": 1}).settled(PureDP(1), 4)
+        daily(within={"places": 1}).settle(PureDP(1), 4)
     with pytest.raises(InvalidInput, match="is no statistic of the report"):
         Report({"x": Sum(0, 7, resolution=1)}, columns={"x": "x", "nobody": "x"})
 
@@ -320,11 +320,11 @@ def test_rows_that_cannot_be_counted_are_refused_and_change_nothing() -> None:
 
 
 def test_weights_do_not_make_sums_wrap() -> None:
-    told = {**daily().settled(PureDP(1), 4).parameters}
+    told = {**daily().settle(PureDP(1), 4).parameters}
     told["weights"] = dict.fromkeys(told["weights"], 2**34)
     sums = np.full((1, daily().places), 2**30, np.int64)
     with pytest.raises(SumOverflow, match="can reach"):
-        Report(**told).measured(sums)
+        Report(**told).measure(sums)
 
 
 # Through whole jobs.
@@ -591,12 +591,12 @@ def test_a_job_file_says_what_is_wrong_with_a_report(tmp_path: Path) -> None:
 
 def test_a_report_is_what_it_was_made_of() -> None:
     for report in several().values():
-        settled = report.settled(ZCDP(1), 4)
+        settled = report.settle(ZCDP(1), 4)
         for one in (report, settled):
             again = Report.from_dict(json.loads(json.dumps(one.to_dict())))
             assert again == one
             assert again.cells == one.cells
         assert report.allows(settled)
         assert not settled.allows(several()["sums"]) or report.column_names == ("paid",)
-    grouped = Grouped(daily(), ["n", "s"]).settled(PureDP(1), 4)
+    grouped = Grouped(daily(), ["n", "s"]).settle(PureDP(1), 4)
     assert grouped.cells == (2, *daily().cells)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from counton import ExpiringDP, Key, PureDP
 from counton.errors import InvalidInput
 from counton.privacy import ZCDP
-from counton.statistics import Cuts, Substrings, TopK, ranked
+from counton.statistics import Cuts, Substrings, TopK, rank_largest
 from counton.strategies import Binary, Expiring, SqrtToeplitz
 
 HORIZON = 4
@@ -94,7 +94,7 @@ def test_rankings_say_what_intervals_allow(
     values: list[int], k: int, half: float, data: st.DataObject
 ) -> None:
     """Among all true values within the intervals: surely in, or never in."""
-    found = ranked(range(len(values)), np.array(values), half, k)
+    found = rank_largest(range(len(values)), np.array(values), half, k)
     shifts = data.draw(st.lists(st.floats(-1, 1), min_size=len(values), max_size=len(values)))
     true = np.array(values) + half * np.array(shifts)
     larger = (true[None, :] > true[:, None] + 1e-9).sum(axis=1)
@@ -108,7 +108,7 @@ def test_rankings_claim_no_more_than_they_must() -> None:
     """At the ends of the intervals those who are not sure fall out, and others come in."""
     rng = np.random.default_rng(5)
     values, half, k = rng.integers(0, 60, 4000), 6, 7
-    found = ranked(range(4000), values, half, k)
+    found = rank_largest(range(4000), values, half, k)
     assert found.names == tuple(np.argsort(-values, kind="stable")[:k].tolist())
     for place in found.others:
         true = values - half

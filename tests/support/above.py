@@ -13,7 +13,7 @@ import numpy as np
 from counton import Contribution
 from counton.laws import Bounded, Shift
 from counton.mechanisms import StepRelease
-from counton.statistics import Average, Cuts, Distinct, Grouped, Substrings, Tallied
+from counton.statistics import Average, Cuts, Distinct, Grouped, Substrings, TallyStatistic
 from counton.statistics.base import Statistic
 from counton.statistics.readings import CellsReading, OnDemandReading
 from counton.statistics.tallied import Part, Sums
@@ -21,7 +21,7 @@ from counton.statistics.tallied import Part, Sums
 STREAM = [[10, 70, 90], [], [60], [20, 61]]
 
 
-class Above(Tallied):
+class Above(TallyStatistic):
     """How many values lie below a threshold, and how many above."""
 
     parts = (Part("value"),)
@@ -45,7 +45,7 @@ class Above(Tallied):
     def contribution(self, *, batched: bool = False) -> Contribution:
         return Contribution.add_remove(cells=1)
 
-    def said(self, *parts: Any) -> Any:
+    def encode(self, *parts: Any) -> Any:
         return (np.asarray(parts[0]) > self.threshold).astype(np.int64)
 
     def entries(self, said: Any) -> Any:
@@ -64,15 +64,15 @@ class Above(Tallied):
 class First(Above):
     """What a row says depends on its place."""
 
-    def said(self, *parts: Any) -> Any:
-        said = super().said(*parts)
+    def encode(self, *parts: Any) -> Any:
+        said = super().encode(*parts)
         said[1:] = 0
         return said
 
 
 class Short(Above):
-    def said(self, *parts: Any) -> Any:
-        return super().said(*parts).astype(np.int32)
+    def encode(self, *parts: Any) -> Any:
+        return super().encode(*parts).astype(np.int32)
 
 
 class Half(Above):
@@ -290,14 +290,14 @@ class SaidExactly(OnDemandReading):
 class ShowsCuts(Cuts):
     """Cells on demand, shown as they were counted."""
 
-    def asked(self, machine: Any, step: int) -> OnDemandReading:
+    def reading_on_demand(self, machine: Any, step: int) -> OnDemandReading:
         return ShownExactly(machine, step)
 
 
 class SaysCuts(Cuts):
     """The same in words only."""
 
-    def asked(self, machine: Any, step: int) -> OnDemandReading:
+    def reading_on_demand(self, machine: Any, step: int) -> OnDemandReading:
         return SaidExactly(machine, step)
 
 
@@ -310,7 +310,7 @@ class ProvesTooMuch(Cuts):
 
 def grouped(**claims: Any) -> Grouped:
     """An average by two groups that says something else."""
-    cls: Any = type("WrongGroups", (Grouped,), {"settled": lambda self, *args: self, **claims})
+    cls: Any = type("WrongGroups", (Grouped,), {"settle": lambda self, *args: self, **claims})
     made: Grouped = cls(Average(0, 50, resolution=1), ["north", "south"])
     return made
 
@@ -333,7 +333,7 @@ class OfAllGroups(Sums):
 
 
 def turned(self: Any, sums: Any) -> Any:
-    return Grouped.measured(self, sums)[:, ::-1]
+    return Grouped.measure(self, sums)[:, ::-1]
 
 
 #: Events of a statistic that takes others than `STREAM` has, and whose they are.

@@ -98,7 +98,7 @@ class Planned:
             assert found is not None
             statistic, promised = found
         self.guarantee = promised
-        self.statistic = statistic.settled(promised, 1)
+        self.statistic = statistic.settle(promised, 1)
         self.measurement = self.statistic.measuring.strategy
         unit = self.statistic.contribution()
         self.noise_law = law_for(Binary(1), promised, unit, self.statistic.cells).law

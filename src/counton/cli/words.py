@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from counton.jobs.job import EXPIRING
 from counton.privacy.guarantees import plural
-from counton.statistics import Tallied
+from counton.statistics import TallyStatistic
 
 if TYPE_CHECKING:
     from counton.jobs import Definition, Job, Outcome
@@ -123,7 +123,7 @@ def protection(outcome: Outcome) -> list[tuple[str, str]]:
     if people is None:
         where = " in one group (cell) of one window (step)" if definition.statistic.additive else ""
         one = f"each row is one {definition.unit}{where}; {hidden_in_words(definition)}"
-        if isinstance(definition.statistic, Tallied) and definition.statistic.counts_units:
+        if isinstance(definition.statistic, TallyStatistic) and definition.statistic.counts_units:
             one = f"each row stands for as many {plural(definition.unit)} as it counts"
         if columns.id is not None:
             from counton.jobs.guards import LATE_DAYS

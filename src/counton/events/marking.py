@@ -178,18 +178,18 @@ def _said(values: Sequence[pl.Expr], adds: Adds) -> pl.Expr:
     """What rows say, of their parts; of a row that lacks one whatever it may be."""
     if len(values) == 1:
         return values[0].map_batches(
-            lambda given: pl.Series(adds.said(given.to_numpy()), dtype=pl.Int64),
+            lambda given: pl.Series(adds.encode(given.to_numpy()), dtype=pl.Int64),
             return_dtype=pl.Int64,
             is_elementwise=True,
         )
     names = [f"part {place}" for place in range(len(values))]
 
-    def said(rows: pl.Series) -> pl.Series:
+    def encode(rows: pl.Series) -> pl.Series:
         given = [rows.struct.field(name).to_numpy() for name in names]
-        return pl.Series(adds.said(*given), dtype=pl.Int64)
+        return pl.Series(adds.encode(*given), dtype=pl.Int64)
 
     together = pl.struct([one.alias(name) for name, one in zip(names, values, strict=True)])
-    return together.map_batches(said, return_dtype=pl.Int64, is_elementwise=True)
+    return together.map_batches(encode, return_dtype=pl.Int64, is_elementwise=True)
 
 
 def row_number_name(columns: Sequence[str]) -> str:

@@ -57,7 +57,7 @@ class Adds(Protocol):
     def spans(self) -> Sequence[range]:
         """Places among which a row chooses, once for each choice that it makes."""
 
-    def said(self, *parts: Any) -> NDArray[np.int64]:
+    def encode(self, *parts: Any) -> NDArray[np.int64]:
         """What rows say, one integer each."""
 
     def entries(self, said: Any) -> Sequence[tuple[Any, Any]]:

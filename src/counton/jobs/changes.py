@@ -27,7 +27,7 @@ from counton.jobs.intake import Intake, Observed, compare, other_rows, refuse_kn
 from counton.jobs.job import Job
 from counton.mechanisms.terms import largest_sum
 from counton.private import Private, open_private
-from counton.statistics import Tallied
+from counton.statistics import TallyStatistic
 from counton.store import Stream
 from counton.store.writer import Addition
 from counton.windows import microseconds
@@ -268,9 +268,9 @@ def refuse_overflow(
     """
     bound, statistic = largest_sum(definition.strategy), definition.statistic
     whole, inner = float(sums.sum()), statistic.inner
-    if isinstance(inner, Tallied):
+    if isinstance(inner, TallyStatistic):
         whole = inner.whole_of(sums)
-    if isinstance(statistic, Tallied) and before + whole > statistic.most_counted(0.0, 0.0):
+    if isinstance(statistic, TallyStatistic) and before + whole > statistic.most_counted(0.0, 0.0):
         from counton.mechanisms.calibration import law_for
 
         law = law_for(
@@ -278,7 +278,7 @@ def refuse_overflow(
         ).law
         statistic.refuse_unreadable(definition.strategy, law, before + whole)
     most, also = bound - taken, ", with what is counted already," if taken else ""
-    if isinstance(inner, Tallied) and inner.largest_entry > 1:  # of what is measured
+    if isinstance(inner, TallyStatistic) and inner.largest_entry > 1:  # of what is measured
         measured = inner.largest_measured(sums)
         if measured > most:
             raise SumOverflow(

@@ -44,7 +44,7 @@ from counton.results.description import (
     windows_from_dict,
     windows_to_dict,
 )
-from counton.statistics import Grouped, Statistic, Tallied
+from counton.statistics import Grouped, Statistic, TallyStatistic
 from counton.strategies import StreamStrategy
 from counton.windows import Windows, parse_time
 
@@ -127,10 +127,10 @@ class Definition(Description):
     remembered: Mapping[str, Any] = attribute(default_factory=dict, repr=False)
 
     @property
-    def adds(self) -> Tallied | None:
+    def adds(self) -> TallyStatistic | None:
         """What rows of one group are added up to; None where they are counted."""
         inner = self.statistic.inner
-        if not isinstance(inner, Tallied):
+        if not isinstance(inner, TallyStatistic):
             return None
         says = inner.once_each or any(part.name != "by" for part in inner.parts)
         return inner if says else None
@@ -149,8 +149,8 @@ class Definition(Description):
         """What is released of sums by place, shape ``(steps, groups * places)``, in grid units."""
         if self.statistic.additive:
             return sums.reshape(len(sums), *(self.shape if self.discovery is None else (-1,)))
-        assert isinstance(self.statistic, Tallied)
-        return self.statistic.measured(sums)
+        assert isinstance(self.statistic, TallyStatistic)
+        return self.statistic.measure(sums)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -350,7 +350,7 @@ def ask(request: Job, saved: Definition | None = None) -> RequestValues:
         raise _lacks([*map(field, error.names), *lacking]) from None
     if len(lacking) > 1:
         raise _lacks(lacking)
-    if saved is None and isinstance(statistic, Tallied) and statistic.counts_units:
+    if saved is None and isinstance(statistic, TallyStatistic) and statistic.counts_units:
         _refuse_of_counts(request)
     named = statements.statistic_class(request.what) if isinstance(request.what, str) else None
     if saved is None and named is not None:
@@ -864,7 +864,7 @@ def define(asked: RequestValues) -> Definition:
         elif request.around is None:
             steps = cut.steps if cut is not None else _needed(request.steps, "steps")
         statistic = statistic.for_people(1 if people is None else people.most)
-        statistic = statistic.settled(promised, steps)
+        statistic = statistic.settle(promised, steps)
         contribution = replace(
             _contribution_of(statistic, asked, ordered=ordered, steps=steps), unit=unit
         )
@@ -1121,7 +1121,7 @@ def _contribution_of(
 
 def _refuse_users(statistic: Statistic) -> None:
     """Refuse to count users where nobody says whose rows they are."""
-    if isinstance(statistic, Tallied) and statistic.once_each:
+    if isinstance(statistic, TallyStatistic) and statistic.once_each:
         raise InvalidInput(
             f"a report that counts distinct users needs {field('user')}, the column that says "
             f"whose a row is, and {field('most')}, how many rows of a user count; give both"

@@ -26,7 +26,7 @@ from counton.mechanisms.calibration import law_for
 from counton.privacy import ZCDP, ApproxDP, Guarantee, Ledger, PureDP
 from counton.privacy.contribution import Relation, known_unit
 from counton.privacy.ledger import Spend, totals
-from counton.statistics import Grouped, Tallied
+from counton.statistics import Grouped, TallyStatistic
 
 if TYPE_CHECKING:
     from counton.results.release import Release
@@ -315,7 +315,7 @@ def _of_part(one: PlannedNumber, definition: Definition) -> PlannedNumber:
         definition.strategy, definition.guarantee, definition.contribution, definition.shape
     ).law
     shares = report.budget_shares(1 if isinstance(law, DiscreteLaplace) else 2)
-    source = report.followed.get(part, "")
+    source = report.derived_from.get(part, "")
     return one._replace(part=part, source=source, share=None if source else float(shares[part]))
 
 
@@ -327,7 +327,7 @@ def _with_percent(one: PlannedNumber, definition: Definition, size: int | None) 
         member: Any = inner.statistics[one.part]
         groups *= len(member.groups) if isinstance(member, Grouped) else 1
         inner, what = member.inner, member.inner.keyword
-    rows = isinstance(inner, Tallied) and (inner.counts_rows or inner.once_each)
+    rows = isinstance(inner, TallyStatistic) and (inner.counts_rows or inner.once_each)
     counts = what == "count" or one.what.endswith("count") or inner.is_table
     counts |= bool(one.part) and rows and inner.known_beforehand is None
     if size is None or not counts or one.what == EACH_WINDOW:

@@ -201,7 +201,7 @@ def settled(job: Job) -> tuple[Statistic, OwnColumns]:
 
 def _columns_of(statistic: Statistic, job: Job) -> OwnColumns:
     """The columns of a statistic that is given as such."""
-    from counton.statistics import Grouped, Tallied
+    from counton.statistics import Grouped, TallyStatistic
 
     if isinstance(statistic, Grouped):
         raise InvalidInput(
@@ -213,7 +213,7 @@ def _columns_of(statistic: Statistic, job: Job) -> OwnColumns:
         return statistic.own_columns
     columns, value = job.options.get("columns"), job.options.get("value")
     named = () if columns is None else listed(columns)
-    if isinstance(statistic, Tallied) and (job.time is not None or is_once(job)):
+    if isinstance(statistic, TallyStatistic) and (job.time is not None or is_once(job)):
         parts = [part for part in statistic.parts if part.name != "by"]
         named = named or (() if value is None else (value,))
         if len(named) != len(parts):

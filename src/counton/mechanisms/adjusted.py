@@ -42,7 +42,7 @@ class AdjustedHierarchy:
     >>> states = Hierarchy(Tree.from_leaves({"state": ["CA", "DC", "NY"]}, ["state"]), counts=True)
     >>> counter = states.counter(1, ZCDP(0.5), key=Key.generate(), name="states", batched=True)
     >>> reading = counter.release_batch([(("CA",), 300), (("DC",), 4)])
-    >>> fitted = reading.adjusted(known={(): 304}, integers=True, nonnegative=True)
+    >>> fitted = reading.adjust(known={(): 304}, integers=True, nonnegative=True)
     >>> fitted.estimates[0].tolist(), int(fitted.estimates[1].sum()), fitted.std[0].tolist()
     ([304], 304, [0.0])
     """
@@ -133,7 +133,7 @@ def adjusted_hierarchy(
     integers: bool = False,
     nonnegative: bool = False,
 ) -> AdjustedHierarchy:
-    """See `HierarchyReading.adjusted`.
+    """See `HierarchyReading.adjust`.
 
     Args:
         law: of the noise of all nodes.
@@ -171,7 +171,7 @@ def check_known(
     """What is known of every node, by level, and the bounds that follow; before any release too.
 
     Raises:
-        InvalidInput: as `HierarchyReading.adjusted`.
+        InvalidInput: as `HierarchyReading.adjust`.
     """
     stated = _known_totals(tree, known)
     for part in stated:

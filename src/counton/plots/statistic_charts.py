@@ -86,7 +86,7 @@ def plot_statistic(
         said, shown = f"{said} of {of}", of
     if over is not None:
         said = _upper(said.removeprefix("Running ").removesuffix(" so far"))
-    table = inner.worded(table)
+    table = inner.reword(table)
     if inner is not statistic:
         table, middle = _by_group(table, chosen)
         share = None if middle is None else f"{'Running m' if over is None else 'M'}{middle[1:]}"
@@ -95,7 +95,7 @@ def plot_statistic(
         said = f"{said if share is None else f'{share} of {of}'}, by {by or 'group'}"
         chosen = None
     said += inner.cells_in_words
-    table = inner.charted(table)
+    table = inner.chart_rows(table)
     steps, place = np.unique(table["step"], return_inverse=True)
     names = next((table[name].astype(str) for name in _NAMES if name in table), None)
     bars = names is not None and statistic.on_demand and len(steps) == 1

@@ -126,7 +126,7 @@ def _margins(
     **look: Any,
 ) -> Figure:
     names = list(reading.statistic.columns)
-    shown = reading if fit is None else reading.fitted(fit)
+    shown = reading if fit is None else reading.apply_fit(fit)
     words = title or f"{head} by {listed(names)}"
     return plot_contingency(names, shown.table_columns(level), words, subtitle, **look)
 
@@ -194,7 +194,7 @@ def plot_hierarchy(
     """
     shown, stds = reading.estimates, reading.stds
     if fit is not None:
-        fitted = reading.fitted(fit)
+        fitted = reading.apply_fit(fit)
         shown, stds = fitted.estimates, fitted.std
     tree = reading.statistic.tree
     tall = (0.55 + 0.62 * len(tree.levels), _MAP_TALL)

@@ -22,7 +22,7 @@ from counton.privacy import Contribution, Guarantee
 from counton.privacy.guarantees import plural
 from counton.results.description import People
 from counton.results.readings import ReleasedReadings
-from counton.statistics import Count, Quantiles, Tallied
+from counton.statistics import Count, Quantiles, TallyStatistic
 from counton.statistics.quantiles import QuantilesReading
 
 #: Numbers of events are told apart one by one up to here, and by powers of two beyond.
@@ -256,7 +256,7 @@ class Inspection:
         *,
         steps: int | None = None,
         guarantee: Guarantee | None = None,
-        of: Tallied | None = None,
+        of: TallyStatistic | None = None,
     ) -> tuple[Swept, ...]:
         """What bounds on the events of a user keep and cost: a function of what was released, and
         of the plan.
@@ -303,7 +303,7 @@ class Inspection:
         level = check_level(1 - (1 - self.level) / 2)
 
         def total(each: NDArray[np.float64]) -> tuple[float, float]:
-            found = self._reading.weighted(each, level)
+            found = self._reading.weighted_sum(each, level)
             return max(found.lower, 0.0), max(found.upper, 0.0)
 
         def counts(each: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -430,7 +430,7 @@ def planned_halfwidths(
     most: Sequence[int],
     steps: int | None,
     guarantee: Guarantee | None,
-    of: Tallied | None = None,
+    of: TallyStatistic | None = None,
     level: float = 0.95,
 ) -> list[float | None]:
     """Half-widths of an interval of the last release, for each bound on the events of a user.
@@ -458,12 +458,12 @@ def planned_halfwidths(
     if steps is None or guarantee is None:
         return [None] * len(most)
     statistic: Any = Count() if of is None else of
-    if not isinstance(statistic, Tallied) or statistic.declares is not None:
+    if not isinstance(statistic, TallyStatistic) or statistic.declares is not None:
         raise InvalidInput(
             f"{statistic!r} bounds what a user does by its own parameters; plan a statistic that "
             f"adds up rows, such as count, sum or average"
         )
-    statistic = statistic.settled(guarantee, steps)
+    statistic = statistic.settle(guarantee, steps)
     row = statistic.contribution_within(steps, batched=True)
     return [
         _last_halfwidth(statistic, People(bound).bounding(row), steps, guarantee, level)
@@ -472,7 +472,7 @@ def planned_halfwidths(
 
 
 def _last_halfwidth(
-    statistic: Tallied, unit: Contribution, steps: int, guarantee: Guarantee, level: float
+    statistic: TallyStatistic, unit: Contribution, steps: int, guarantee: Guarantee, level: float
 ) -> float:
     from counton.mechanisms.calibration import law_for
     from counton.plans.planner import plan_stream

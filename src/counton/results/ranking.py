@@ -28,7 +28,7 @@ from counton.results.release import Release
 from counton.results.screen import Screen, largest_rows
 from counton.results.shown import Look, Shown
 from counton.statistics.known import statistic_named
-from counton.statistics.ranking import ranked
+from counton.statistics.ranking import rank_largest
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -117,7 +117,7 @@ class ReleasedRanking(Release):
             there = np.flatnonzero(since <= step)
             values = released.own.estimates[step - 1, there]
             names = [groups[int(place)] for place in there]
-            best = ranked(names, values, float(half[step - 1]), self.k, level=level)
+            best = rank_largest(names, values, float(half[step - 1]), self.k, level=level)
             std = float(released.own.std[step - 1])
             sure = best.sure & (best.lower - float(half[step - 1]) >= hidden[step - 1])
             found = zip(

@@ -190,7 +190,7 @@ class ReleasedReadings(Release):
         groups = self.definition.domain
         member = report.statistic(name)
         one: Statistic = member
-        measured = report.followed.get(name, name)
+        measured = report.derived_from.get(name, name)
         terms = report.terms_of(measured, self.terms, () if groups is None else (len(groups),))
         own = one.by_groups(groups) if groups is not None and measured == name else None
         statistic = own or (one if groups is None else Grouped(one, groups))
@@ -525,7 +525,7 @@ class ReleasedReadings(Release):
             names = list(parts[0])
             return found | {name: np.concatenate([part[name] for part in parts]) for name in names}
         if self.shown.fit is not None:
-            found = cast("Any", reading).fitted(self.shown.fit).table_columns(level)
+            found = cast("Any", reading).apply_fit(self.shown.fit).table_columns(level)
         elif ask is None:
             found = reading.table_columns(level)
         else:

@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from counton.statistics.quantiles import Quantiles as Quantiles
     from counton.statistics.ranges import Ranges as Ranges
     from counton.statistics.ranking import Ranking as Ranking
-    from counton.statistics.ranking import ranked as ranked
+    from counton.statistics.ranking import rank_largest as rank_largest
     from counton.statistics.report import Report as Report
     from counton.statistics.running import Running as Running
     from counton.statistics.stars import Stars as Stars
     from counton.statistics.substrings import Substrings as Substrings
     from counton.statistics.tallied import Part as Part
-    from counton.statistics.tallied import Tallied as Tallied
+    from counton.statistics.tallied import TallyStatistic as TallyStatistic
     from counton.statistics.top_k import TopK as TopK
     from counton.statistics.triangles import Triangles as Triangles
 
@@ -41,11 +41,11 @@ if TYPE_CHECKING:
 _HOME = {
     **KNOWN,
     "Line": "counton.statistics.moments",
-    "ranked": "counton.statistics.ranking",
+    "rank_largest": "counton.statistics.ranking",
     "Ranking": "counton.statistics.ranking",
     "Running": "counton.statistics.running",
     "Part": "counton.statistics.tallied",
-    "Tallied": "counton.statistics.tallied",
+    "TallyStatistic": "counton.statistics.tallied",
 }
 
 __all__ = [
@@ -76,10 +76,10 @@ __all__ = [
     "Statistic",
     "Substrings",
     "Sum",
-    "Tallied",
+    "TallyStatistic",
     "TopK",
     "Triangles",
-    "ranked",
+    "rank_largest",
 ]
 
 __getattr__ = loader(__name__, _HOME)

@@ -42,13 +42,13 @@ from counton.options import LOWER, RESOLUTION, UPPER, VALUE, Option
 from counton.privacy import Contribution
 from counton.statistics.base import Drawing, ErrorOf
 from counton.statistics.readings import Reading, combined_halfwidths, ends_of, halfwidth
-from counton.statistics.tallied import Part, Tallied, X
+from counton.statistics.tallied import Part, TallyStatistic, X
 
 _NAMES = ("mean", "sum", "count")
 _LARGEST_SUM = 2**62
 
 
-class Average(Tallied):
+class Average(TallyStatistic):
     """Mean, sum and number of values.
 
     An event is a number. Values outside the bounds are clipped to them, which moves the mean that
@@ -165,11 +165,11 @@ class Average(Tallied):
 
     @property
     def value_bounds(self) -> tuple[Fraction, Fraction, Fraction] | None:
-        """See `Tallied.value_bounds`."""
+        """See `TallyStatistic.value_bounds`."""
         return self.bounds.value_bounds
 
     def gives(self, place: int | None) -> Mapping[str, Any]:
-        """See `Tallied.gives`."""
+        """See `TallyStatistic.gives`."""
         return {name: name for name in (("count",) if place is None else _NAMES)}
 
     @property
@@ -207,10 +207,10 @@ class Average(Tallied):
             return np.array(self.number * steps * sum(ends) // 2)
         if rows is None:
             return None
-        return np.asarray(self.measured(np.full((1, 2), rows * self.width // 2, np.int64))[0])
+        return np.asarray(self.measure(np.full((1, 2), rows * self.width // 2, np.int64))[0])
 
     def check_events(self, each: NDArray[np.int64]) -> None:
-        """See `Tallied.check_events`: as many as are public, and not too many to add up."""
+        """See `TallyStatistic.check_events`: as many as are public, and not too many to add up."""
         if self.number is not None and (each != self.number).any():
             wrong = int(each[each != self.number][0])
             raise InvalidInput(
@@ -225,8 +225,8 @@ class Average(Tallied):
                 f"sums are exact up to 2^62: take shorter steps, or a coarser resolution"
             )
 
-    def said(self, *parts: Any) -> Integers:
-        """See `Tallied.said`: a clipped value above the lower bound, in grid units."""
+    def encode(self, *parts: Any) -> Integers:
+        """See `TallyStatistic.encode`: a clipped value above the lower bound, in grid units."""
         grid = self.bounds.to_grid(parts[0])
         if grid.ndim != 1:
             raise InvalidInput(f"values have shape {grid.shape}: give one number for each value")
@@ -235,17 +235,17 @@ class Average(Tallied):
 
     @property
     def places(self) -> int:
-        """See `Tallied.places`."""
+        """See `TallyStatistic.places`."""
         return 1 if self.number is not None else 2
 
     def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
-        """See `Tallied.entries`: above the lower bound, and below the upper one."""
+        """See `TallyStatistic.entries`: above the lower bound, and below the upper one."""
         if self.number is not None:
             return [(0, said + int(self.lower / self.resolution))]
         return [(0, said), (1, self.width - said)]
 
     def row_bounds(self) -> tuple[int, int]:
-        """See `Tallied.row_bounds`."""
+        """See `TallyStatistic.row_bounds`."""
         least = 0 if self.number is None else int(self.lower / self.resolution)
         return least, least + self.width
 
@@ -292,7 +292,7 @@ class AverageReading(Reading):
         this = self.statistic
         lower, upper = float(this.lower), float(this.upper)
         total = lower * count + above * float(this.resolution)
-        if _known(name) != "mean":
+        if _check_name(name) != "mean":
             return total if name == "sum" else count
         if this.number is not None:
             if not count:
@@ -303,7 +303,7 @@ class AverageReading(Reading):
 
     def formula(self, name: str | None = None) -> Asked:
         """See `Reading.formula`: the mean, unless named."""
-        this, asked = self.statistic, _known("mean" if name is None else name)
+        this, asked = self.statistic, _check_name("mean" if name is None else name)
         lower, upper = float(this.lower), float(this.upper)
         if this.number is not None:
             total, count = self._sum({0: 1.0}), self["count"]
@@ -333,9 +333,9 @@ class AverageReading(Reading):
         above, below, count = self._moments()
         lower, upper = float(this.lower), float(this.upper)
         if this.number is not None:
-            many = {"sum": 1.0, "count": math.inf, "mean": count}[_known(name)]
+            many = {"sum": 1.0, "count": math.inf, "mean": count}[_check_name(name)]
             return one / many if many else math.inf
-        if _known(name) != "mean":
+        if _check_name(name) != "mean":
             return one * self._weight(name)
         if above + below <= 0:
             return math.inf
@@ -361,13 +361,13 @@ class AverageReading(Reading):
         if this.number is not None:
             half = halfwidth(self.release, level)
             count = self["count"]
-            if _known(name) != "mean":
+            if _check_name(name) != "mean":
                 half = half if name == "sum" else 0.0
                 return self[name] - half, self[name] + half
             middle, half = self["mean"], half / count
             return max(middle - half, lower), min(middle + half, upper)
         # A distance from a line, and sum or count along a line, are sums of both cells.
-        weight = 1.0 if _known(name) == "mean" else self._weight(name)
+        weight = 1.0 if _check_name(name) == "mean" else self._weight(name)
         wide = float(combined_halfwidths(self.release, np.array(self.release.std), level)) * weight
         if name != "mean":
             return self[name] - wide, self[name] + wide
@@ -386,7 +386,7 @@ class AverageReading(Reading):
         }
 
 
-def _known(name: Any) -> str:
+def _check_name(name: Any) -> str:
     if name not in _NAMES:
         raise InvalidInput(f"name is {quoted(name)}; it must be 'mean', 'sum' or 'count'")
     return str(name)

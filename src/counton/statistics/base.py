@@ -121,7 +121,7 @@ class Exact(ABC):
         """All of it; `Statistic.restore` goes on from there."""
 
     def news(self) -> bytes | None:
-        """What the last `take` added to what is known; `Statistic.joined` puts it there.
+        """What the last `take` added to what is known; `Statistic.join` puts it there.
 
         None where nobody says: then all is saved again.
         """
@@ -331,11 +331,11 @@ class Statistic(ABC):
         """The column in whose order cells stand beside each other; None: they have no order."""
         return None
 
-    def worded(self, table: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
+    def reword(self, table: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
         """A table whose names are such as a chart shows."""
         return table
 
-    def charted(self, table: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
+    def chart_rows(self, table: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
         """The rows of a table that a chart shows, called by a column ``group`` where need be."""
         return table
 
@@ -418,7 +418,7 @@ class Statistic(ABC):
             StateError: what this statistic never saves.
         """
 
-    def joined(self, saved: bytes, news: Sequence[bytes]) -> bytes:
+    def join(self, saved: bytes, news: Sequence[bytes]) -> bytes:
         """What `Exact.save` gives after some more takes, from what it gave, and their `Exact.news`.
 
         Raises:
@@ -430,11 +430,11 @@ class Statistic(ABC):
     def read(self, release: StepRelease) -> Reading:
         """What one release of all cells says; not called where cells are read on demand."""
 
-    def asked(self, machine: Machine, step: int) -> OnDemandReading:
+    def reading_on_demand(self, machine: Machine, step: int) -> OnDemandReading:
         """A step whose cells are read on demand; a statistic with words of its own overrides it."""
         return OnDemandReading(machine, step)
 
-    def settled(self, guarantee: Guarantee, horizon: int | None = None) -> Statistic:
+    def settle(self, guarantee: Guarantee, horizon: int | None = None) -> Statistic:
         """This statistic with all of its parameters, as far as they depend on what is promised.
 
         Itself unless it says else. `plan` and `counter` ask for it first; so must whoever begins
@@ -447,7 +447,7 @@ class Statistic(ABC):
         return self
 
     def allows(self, other: Statistic) -> bool:
-        """Whether ``other`` is this one, with what this one leaves open stated (`settled`)."""
+        """Whether ``other`` is this one, with what this one leaves open stated (`settle`)."""
         return self == other
 
     def to_dict(self) -> dict[str, Any]:
@@ -534,7 +534,7 @@ class Statistic(ABC):
         """
         from counton.plans.planner import plan_stream
 
-        this = self.settled(guarantee, horizon)
+        this = self.settle(guarantee, horizon)
         options = {"compare": False, **options}
         if horizon == 1:  # there is one total, and one draw of integers has the least error
             options["simple"] = True
@@ -549,9 +549,9 @@ class Statistic(ABC):
         if this.on_demand:
             steps += f"; {WHEN_ASKED}"
         words = f"errors are of {this.error_of.what}, for {this!r}; {steps}"
-        return this.restated(found, words)
+        return this.restate(found, words)
 
-    def restated(self, found: Plan, words: str = "") -> Plan:
+    def restate(self, found: Plan, words: str = "") -> Plan:
         """A plan for one cell, with the errors of what is asked (`error_of`), and its bounds."""
         from counton.plans.planner import Restatement
 
@@ -601,7 +601,7 @@ class Statistic(ABC):
         """
         from counton.statistics.planned import planned_halfwidths
 
-        this, terms = self.settled(found.guarantee, found.horizon), found.terms(found.best)
+        this, terms = self.settle(found.guarantee, found.horizon), found.terms(found.best)
         return planned_halfwidths(this, terms, step or found.steps, level, rows=rows)
 
     def least_errors(self, horizon: int, guarantee: Guarantee) -> tuple[LowerBound, ...]:
@@ -643,7 +643,7 @@ class Statistic(ABC):
                 "horizon or guarantee is missing: state how many steps there will be, and what is "
                 "promised, such as PureDP(1)"
             )
-        this = self.settled(guarantee, horizon if strategy is None else strategy.horizon)
+        this = self.settle(guarantee, horizon if strategy is None else strategy.horizon)
         if strategy is None:
             assert horizon is not None
             strategy = this.plan(horizon, guarantee, batched=batched).best.strategy

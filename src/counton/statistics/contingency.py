@@ -133,8 +133,8 @@ class Contingency(GridCells):
         """See `Statistic.cells_in_words`."""
         return ", " + " and ".join(f"by {name}" for name in self.columns)
 
-    def charted(self, table: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
-        """See `Statistic.charted`: the margins of one column."""
+    def chart_rows(self, table: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
+        """See `Statistic.chart_rows`: the margins of one column."""
         names = list(self.columns)
         values = [[None if one is None else str(one) for one in table[name]] for name in names]
         rows = list(zip(*values, strict=True))
@@ -152,7 +152,7 @@ class Contingency(GridCells):
         given: dict[str, Any] = {"columns": named}
         return {**given, "equal": True} if self.equal else given
 
-    def _chosen(self, norm: Norm, horizon: int | None = None) -> Grid:
+    def _choose_grid(self, norm: Norm, horizon: int | None = None) -> Grid:
         most = _LARGEST_ONCE if horizon == 1 else _LARGEST_WEIGHT
         return Grid(margins_strategies(self.shape, norm, equal=self.equal, largest_weight=most))
 
@@ -241,7 +241,7 @@ class ContingencyReading(GridReading):
 
     def screen(self, ask: Sequence[Any] | None, fit: Fit | None, level: float) -> list[TextTable]:
         """See `Reading.screen`: the total and the margins of single columns."""
-        shown = self if fit is None else self.fitted(fit)
+        shown = self if fit is None else self.apply_fit(fit)
         names, table = list(self.statistic.columns), shown.table_columns(level)
         rows = []
         for place in range(min(_ON_SCREEN, len(table["estimate"]))):
@@ -280,7 +280,7 @@ class ContingencyReading(GridReading):
             found[names[axis]] = np.array(this.columns[names[axis]], dtype=object)[picked[row]]
         return {**found, **self._columns(low, high, level)}
 
-    def fitted(self, fit: Fit) -> FittedMargins:
+    def apply_fit(self, fit: Fit) -> FittedMargins:
         """All margins made to fit: whole numbers, none below 0; they add up.
 
         Whole and non-negative numbers are chosen from the first column on, each value's number
@@ -302,7 +302,7 @@ class ContingencyReading(GridReading):
 
 @dataclass(frozen=True, eq=False)
 class FittedMargins:
-    """All margins of a table made to fit. Made by `ContingencyReading.fitted`."""
+    """All margins of a table made to fit. Made by `ContingencyReading.apply_fit`."""
 
     reading: ContingencyReading
     fit: Fit

@@ -16,10 +16,10 @@ from counton.options import LOWER, RESOLUTION, UPPER, VALUE, MissingOptions, Sta
 from counton.privacy import Contribution
 from counton.statistics.base import Statistic
 from counton.statistics.readings import CellsReading
-from counton.statistics.tallied import Part, Tallied, X
+from counton.statistics.tallied import Part, TallyStatistic, X
 
 
-class Count(Tallied):
+class Count(TallyStatistic):
     """Number of rows.
 
     Args:
@@ -74,17 +74,17 @@ class Count(Tallied):
         """See `Statistic.contribution`."""
         return Contribution.add_remove(unit=self.unit)
 
-    def said(self, *parts: Any) -> Integers:
-        """See `Tallied.said`."""
+    def encode(self, *parts: Any) -> Integers:
+        """See `TallyStatistic.encode`."""
         return np.ones(len(parts[0]), np.int64)
 
     @property
     def places(self) -> int:
-        """See `Tallied.places`."""
+        """See `TallyStatistic.places`."""
         return 1
 
     def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
-        """See `Tallied.entries`."""
+        """See `TallyStatistic.entries`."""
         return [(0, said)]
 
     def read(self, release: StepRelease) -> CellsReading:
@@ -92,7 +92,7 @@ class Count(Tallied):
         return CellsReading(self, release)
 
 
-class Sum(Tallied):
+class Sum(TallyStatistic):
     """What values add up to, each clipped to bounds and put on a grid.
 
     Args:
@@ -167,7 +167,7 @@ class Sum(Tallied):
 
     @property
     def value_bounds(self) -> tuple[Fraction, Fraction, Fraction] | None:
-        """See `Tallied.value_bounds`."""
+        """See `TallyStatistic.value_bounds`."""
         return self.bounds.value_bounds
 
     def by_groups(self, groups: Sequence[str]) -> Statistic:
@@ -182,21 +182,21 @@ class Sum(Tallied):
         """See `Statistic.contribution`."""
         return self.bounds
 
-    def said(self, *parts: Any) -> Integers:
-        """See `Tallied.said`: clipped values in grid units."""
+    def encode(self, *parts: Any) -> Integers:
+        """See `TallyStatistic.encode`: clipped values in grid units."""
         return self.bounds.to_grid(parts[0])
 
     @property
     def places(self) -> int:
-        """See `Tallied.places`."""
+        """See `TallyStatistic.places`."""
         return 1
 
     def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
-        """See `Tallied.entries`."""
+        """See `TallyStatistic.entries`."""
         return [(0, said)]
 
     def row_bounds(self) -> tuple[int, int]:
-        """See `Tallied.row_bounds`."""
+        """See `TallyStatistic.row_bounds`."""
         assert self.bounds.lower is not None
         assert self.bounds.upper is not None
         low, high = self.bounds.to_grid([float(self.bounds.lower), float(self.bounds.upper)])

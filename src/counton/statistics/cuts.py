@@ -216,19 +216,19 @@ class Cuts(Statistic):
 
     def restore(self, saved: bytes) -> Exact:
         """See `Statistic.restore`."""
-        return _Weights.restored(self, saved)
+        return _Weights.load(self, saved)
 
-    def joined(self, saved: bytes, news: Sequence[bytes]) -> bytes:
-        """See `Statistic.joined`."""
-        rows = [_told(part) for part in (saved, *news)]
-        return _said(rows[-1][0], np.concatenate([row for _, row in rows]))
+    def join(self, saved: bytes, news: Sequence[bytes]) -> bytes:
+        """See `Statistic.join`."""
+        rows = [_unpack(part) for part in (saved, *news)]
+        return _pack(rows[-1][0], np.concatenate([row for _, row in rows]))
 
     def read(self, release: StepRelease) -> Reading:
         """Not called: cells are read on demand."""
         raise NotImplementedError
 
-    def asked(self, machine: Machine, step: int) -> OnDemandReading:
-        """See `Statistic.asked`."""
+    def reading_on_demand(self, machine: Machine, step: int) -> OnDemandReading:
+        """See `Statistic.reading_on_demand`."""
         return CutsReading(machine, step)
 
     def number(self, node: Any) -> int:
@@ -411,7 +411,7 @@ class _Weights(Exact):
             for cell, (at, sums) in sorted(self._seen.items())
             for place, step in enumerate(at)
         )
-        return _said(self._step, list(rows))
+        return _pack(self._step, list(rows))
 
     def news(self) -> bytes:
         """See `Exact.news`: a row for each edge."""
@@ -422,28 +422,28 @@ class _Weights(Exact):
             at, sums = self._seen[cell]
             later[cell] = place = later.get(cell, 0) - 1
             rows.append((cell, at[place], sums[place] - sums[place - 1]))
-        return _said(self._step, rows[::-1])
+        return _pack(self._step, rows[::-1])
 
     @classmethod
-    def restored(cls, statistic: Cuts, saved: bytes) -> _Weights:
+    def load(cls, statistic: Cuts, saved: bytes) -> _Weights:
         """Inverse of `save`.
 
         Raises:
             StateError: other bytes.
         """
         exact = cls(statistic)
-        exact._step, rows = _told(saved)
+        exact._step, rows = _unpack(saved)
         for row in rows.tolist():
             exact._enter(*row)
         return exact
 
 
-def _said(step: int, rows: Any) -> bytes:
+def _pack(step: int, rows: Any) -> bytes:
     return json.dumps({"step": step}).encode() + b"\n" + np.array(rows, "<i8").tobytes()
 
 
-def _told(saved: bytes) -> tuple[int, NDArray[np.int64]]:
-    """Inverse of `_said`: the step; and cell, step and weight of each edge.
+def _unpack(saved: bytes) -> tuple[int, NDArray[np.int64]]:
+    """Inverse of `_pack`: the step; and cell, step and weight of each edge.
 
     Raises:
         StateError: other bytes.

@@ -111,7 +111,7 @@ class Degrees(GraphStatistic):
     def parameters(self) -> dict[str, Any]:
         """See `Statistic.parameters`."""
         nodes = {} if self.nodes is None else {"nodes": self.nodes}
-        return {"degree": self.degree, **nodes, **self._given}
+        return {"degree": self.degree, **nodes, **self._own_parameters}
 
     @property
     def cells(self) -> tuple[int, ...]:

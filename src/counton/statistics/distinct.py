@@ -192,8 +192,8 @@ class Distinct(Statistic):
         """See `Statistic.restore`."""
         return _Users(self, *_read(saved))
 
-    def joined(self, saved: bytes, news: Sequence[bytes]) -> bytes:
-        """See `Statistic.joined`: of each user the last record holds."""
+    def join(self, saved: bytes, news: Sequence[bytes]) -> bytes:
+        """See `Statistic.join`: of each user the last record holds."""
         read = [_read(part) for part in (saved, *news)]
         records = np.concatenate([part for _, part in read])
         digests = records["user"].tobytes()
@@ -274,7 +274,7 @@ class _Users(Exact):
         come = come[: len(places)]
         self._before = self._now()
         try:
-            users = self._numbered(digests)[places]
+            users = self._number_users(digests)[places]
             if seen:
                 steps = np.full(len(users), self._step + 1)
             else:
@@ -286,7 +286,7 @@ class _Users(Exact):
         self._step += len(stops)
         return changes
 
-    def _numbered(self, digests: list[bytes]) -> NDArray[np.int64]:
+    def _number_users(self, digests: list[bytes]) -> NDArray[np.int64]:
         """Numbers of users; those who are new get one."""
         numbers, known = self._numbers, len(self._names)
         new = digests
@@ -312,16 +312,16 @@ class _Users(Exact):
     ) -> NDArray[np.int64]:
         """By how much the total changes in each of the next ``count`` steps."""
         if self._statistic.stay is not None:
-            return self._stayed(users.tolist(), steps.tolist(), count)
+            return self._count_stays(users.tolist(), steps.tolist(), count)
         acted, own = np.unique(users, return_inverse=True)
         did = self._did[acted]
         self._remember(acted, did.copy())
         order = np.argsort(own, kind="stable")  # each user's events in their order
         own, steps, come = own[order], steps[order], come[order]
         if self._statistic.changes is None:
-            counted, by = self._seen(own, steps, did)
+            counted, by = self._count_visits(own, steps, did)
         else:
-            counted, by = self._moved(own, come, did)
+            counted, by = self._count_moves(own, come, did)
         self._did[acted] = did
         changes = np.zeros(count, np.int64)
         np.add.at(changes, steps[counted] - self._step - 1, by)
@@ -330,7 +330,7 @@ class _Users(Exact):
     def _remember(self, acted: NDArray[np.int64], did: NDArray[np.int64]) -> None:
         self._before = (*self._before[:2], acted, did)
 
-    def _seen(
+    def _count_visits(
         self, own: NDArray[np.int64], steps: NDArray[np.int64], did: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Which events count, of users who are seen; what these did then is put in its place."""
@@ -346,7 +346,7 @@ class _Users(Exact):
         did[own[counted], 0] = windows[counted]  # ascending, so that the last one stays
         return counted, np.ones(len(counted), np.int64)
 
-    def _moved(
+    def _count_moves(
         self, own: NDArray[np.int64], come: NDArray[np.bool_], did: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The same of users who come and go."""
@@ -363,7 +363,7 @@ class _Users(Exact):
         did[:, 0] += np.bincount(own[counted], minlength=len(did))
         return counted, np.where(come[counted], 1, -1)
 
-    def _stayed(self, users: list[int], steps: list[int], count: int) -> NDArray[np.int64]:
+    def _count_stays(self, users: list[int], steps: list[int], count: int) -> NDArray[np.int64]:
         """The same where users go by themselves, one after the other."""
         stay = self._statistic.stay
         assert stay is not None
@@ -375,7 +375,7 @@ class _Users(Exact):
             step, by = self._step + 1 + place, 0
             while at < len(users) and steps[at] == step:
                 user = users[at]
-                made, last = now.get(user) or self._done(user)
+                made, last = now.get(user) or self._record_of(user)
                 made, one = self._change(made, True)
                 now[user], by = (made, step), by + one
                 if last != step:
@@ -384,7 +384,7 @@ class _Users(Exact):
             for user in self._due.get(step, ()):
                 if user >= len(self._names):
                     continue  # of a take that was undone
-                made, last = now.get(user) or self._done(user)
+                made, last = now.get(user) or self._record_of(user)
                 if last + stay == step:
                     made, one = self._change(made, False)
                     now[user], by = (made, last), by + one
@@ -394,7 +394,7 @@ class _Users(Exact):
         self._did[acted] = np.array([now[user] for user in acted.tolist()]).reshape(-1, 2)
         return changes
 
-    def _done(self, user: int) -> tuple[int, int]:
+    def _record_of(self, user: int) -> tuple[int, int]:
         made, last = self._did[user].tolist()
         return made, last
 

@@ -64,7 +64,7 @@ class Edges(Subgraphs):
     @property
     def parameters(self) -> dict[str, Any]:
         """See `Statistic.parameters`."""
-        return self._given
+        return self._own_parameters
 
     @property
     def any_sightings(self) -> bool:

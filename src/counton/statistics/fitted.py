@@ -12,12 +12,12 @@ from counton.arrays import Integers
 from counton.errors import SumOverflow
 from counton.mechanisms.tables import LARGEST_MEASUREMENT
 from counton.privacy import ZCDP, ApproxDP, ExpiringDP, Guarantee, PureDP
-from counton.statistics.tallied import Tallied
+from counton.statistics.tallied import TallyStatistic
 from counton.strategies import StreamStrategy
 from counton.strategies.base import Norm, check_norm
 
 
-class Fitted(Tallied):
+class FittedStatistic(TallyStatistic):
     """A statistic that measures its cells in the way best for Laplace or for Gaussian noise.
 
     How finely weights are chosen follows from how many steps there are: sums that grow for ever
@@ -38,7 +38,7 @@ class Fitted(Tallied):
         """What is to be small: a deviation, where each measured cell has deviation 1."""
         return self.error_of.mean
 
-    def settled(self, guarantee: Guarantee, horizon: int | None = None) -> Self:
+    def settle(self, guarantee: Guarantee, horizon: int | None = None) -> Self:
         """With the measurement that has the least error under a guarantee.
 
         That is found for either kind of noise, and if both can give the guarantee, by the error
@@ -66,7 +66,7 @@ class Fitted(Tallied):
         return best.sensitivity(strategy, p, batched=batched)
 
 
-class TableStatistic(Fitted):
+class TableStatistic(FittedStatistic):
     """A statistic whose readings are a table: rows without times are released once."""
 
     is_table = True
@@ -100,7 +100,7 @@ class TableStatistic(Fitted):
             Rows as of `spread`: ``std`` is typical of all steps, and over time ``largest_std`` that
             of the worst.
         """
-        settled = self.settled(guarantee, horizon)
+        settled = self.settle(guarantee, horizon)
         best, of = settled.plan(horizon, guarantee, batched=True).best, settled.error_of
         rows = settled.spread(best.mean_std / of.mean)
         if horizon == 1:

@@ -165,13 +165,13 @@ class Forest(Statistic):
 
     def restore(self, saved: bytes) -> Exact:
         """See `Statistic.restore`."""
-        return _Forest.restored(self, saved)
+        return _Forest.load(self, saved)
 
-    def joined(self, saved: bytes, news: Sequence[bytes]) -> bytes:
-        """See `Statistic.joined`."""
-        parts = [_told(part) for part in (saved, *news)]
+    def join(self, saved: bytes, news: Sequence[bytes]) -> bytes:
+        """See `Statistic.join`."""
+        parts = [_unpack(part) for part in (saved, *news)]
         nodes = [label for labels, _ in parts for label in labels]
-        return _said(nodes, np.concatenate([edges for _, edges in parts], axis=1))
+        return _pack(nodes, np.concatenate([edges for _, edges in parts], axis=1))
 
     def read(self, release: StepRelease) -> Reading:
         """See `Statistic.read`."""
@@ -199,9 +199,9 @@ class ForestReading(Reading):
 
     def __getitem__(self, name: Any) -> Any:
         """See `Reading.__getitem__`."""
-        return self._weighed(super().__getitem__(name))
+        return self._to_weight(super().__getitem__(name))
 
-    def _weighed(self, units: Any) -> Any:
+    def _to_weight(self, units: Any) -> Any:
         resolution = self.statistic.resolution
         return units * int(resolution) if resolution.denominator == 1 else float(units * resolution)
 
@@ -222,7 +222,7 @@ class ForestReading(Reading):
     def interval(self, name: Any = "weight", level: float = 0.95) -> tuple[Any, Any]:
         """See `Reading.interval`."""
         low, high = super().interval(name, level)
-        return self._weighed(low), self._weighed(high)
+        return self._to_weight(low), self._to_weight(high)
 
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
         """See `Reading.table_columns`."""
@@ -333,31 +333,31 @@ class _Forest(Exact):
 
     def save(self) -> bytes:
         """See `Exact.save`."""
-        return _said(self._nodes.to_json(), [[*self._seen], [*self._seen.values()]])
+        return _pack(self._nodes.to_json(), [[*self._seen], [*self._seen.values()]])
 
     def news(self) -> bytes:
         """See `Exact.news`: new labels, and edges."""
         assert self._undone is not None
         nodes, entered, _ = self._undone
-        return _said(self._nodes.after(nodes), [entered, [self._seen[key] for key in entered]])
+        return _pack(self._nodes.after(nodes), [entered, [self._seen[key] for key in entered]])
 
     @classmethod
-    def restored(cls, statistic: Forest, saved: bytes) -> _Forest:
+    def load(cls, statistic: Forest, saved: bytes) -> _Forest:
         """Inverse of `save`.
 
         Raises:
             StateError: other bytes.
         """
-        nodes, edges = _told(saved)
+        nodes, edges = _unpack(saved)
         return cls(statistic, NodeNumbers(nodes), dict(zip(*edges.tolist(), strict=True)))
 
 
-def _said(nodes: list[Any], edges: Any) -> bytes:
+def _pack(nodes: list[Any], edges: Any) -> bytes:
     return json.dumps(nodes).encode() + b"\n" + np.array(edges, "<i8").tobytes()
 
 
-def _told(saved: bytes) -> tuple[list[Any], NDArray[np.int64]]:
-    """Inverse of `_said`: labels, and pairs with their weights, shape ``(2, n)``.
+def _unpack(saved: bytes) -> tuple[list[Any], NDArray[np.int64]]:
+    """Inverse of `_pack`: labels, and pairs with their weights, shape ``(2, n)``.
 
     Raises:
         StateError: other bytes.

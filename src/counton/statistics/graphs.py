@@ -140,7 +140,7 @@ class GraphStatistic(Statistic):
             ) from None
 
     @property
-    def _given(self) -> dict[str, Any]:
+    def _own_parameters(self) -> dict[str, Any]:
         """Parameters that are not as they are without a word."""
         given: dict[str, Any] = {}
         if self.changes != 1:
@@ -157,17 +157,17 @@ class GraphStatistic(Statistic):
 
     def restore(self, saved: bytes) -> Exact:
         """See `Statistic.restore`."""
-        return Graph.restored(self, saved)
+        return Graph.load(self, saved)
 
-    def joined(self, saved: bytes, news: Sequence[bytes]) -> bytes:
-        """See `Statistic.joined`."""
+    def join(self, saved: bytes, news: Sequence[bytes]) -> bytes:
+        """See `Statistic.join`."""
         nodes: list[Any] = []
         did: dict[int, int] = {}
         for part in (saved, *news):
-            step, labels, keys, changes = _told(part)
+            step, labels, keys, changes = _unpack(part)
             nodes += labels
             did.update(zip(keys.tolist(), changes.tolist(), strict=True))
-        return _said(step, nodes, list(did), list(did.values()))
+        return _pack(step, nodes, list(did), list(did.values()))
 
     @abstractmethod
     def of_one(self, near: list[set[int]], one: int, other: int) -> Iterable[tuple[int, int]]:
@@ -429,7 +429,7 @@ class Graph(Exact):
             more = "whether it comes (True) or goes (False)" if dynamic else None
             told = self._nodes.read(events, more)
             first = list(self._statistic.at_first(len(self._nodes)))
-            many = not dynamic and len(told.ends) >= max(_MANY, self._known // _PART)
+            many = not dynamic and len(told.ends) >= max(_MANY, self._size // _PART)
             steps = np.searchsorted(stops, told.places, side="right")
             if many:
                 changes, undone = self._take_many(told, steps, len(stops))
@@ -448,7 +448,7 @@ class Graph(Exact):
         return changes.reshape(len(stops), *cells)
 
     @property
-    def _known(self) -> int:
+    def _size(self) -> int:
         return len(self._keys) if self._index is None else len(self._index.did)
 
     def _all_keys(self) -> NDArray[np.int64]:
@@ -596,7 +596,7 @@ class Graph(Exact):
         """See `Exact.save`: labels as JSON, pairs and how often each came or went."""
         keys = self._all_keys()
         did = [] if self._index is None else list(self._index.did.values())
-        return _said(self._step, self._nodes.to_json(), keys, did or [1] * len(keys))
+        return _pack(self._step, self._nodes.to_json(), keys, did or [1] * len(keys))
 
     def news(self) -> bytes:
         """See `Exact.news`: new labels, and pairs that came or went, with how often they did."""
@@ -609,16 +609,16 @@ class Graph(Exact):
             assert self._index is not None
             keys = list(dict.fromkeys(key for key, _ in undone))
             did = [self._index.did[key] for key in keys]
-        return _said(self._step, self._nodes.after(known), keys, did)
+        return _pack(self._step, self._nodes.after(known), keys, did)
 
     @classmethod
-    def restored(cls, statistic: GraphStatistic, saved: bytes) -> Graph:
+    def load(cls, statistic: GraphStatistic, saved: bytes) -> Graph:
         """Inverse of `save`.
 
         Raises:
             StateError: other bytes.
         """
-        step, nodes, keys, changes = _told(saved)
+        step, nodes, keys, changes = _unpack(saved)
         graph = cls(statistic, NodeNumbers(nodes), step)
         graph._keys = keys
         if statistic.changes > 1:
@@ -627,13 +627,13 @@ class Graph(Exact):
         return graph
 
 
-def _said(step: int, nodes: list[Any], keys: Any, changes: Any) -> bytes:
+def _pack(step: int, nodes: list[Any], keys: Any, changes: Any) -> bytes:
     head = json.dumps({"step": step, "nodes": nodes}).encode()
     return head + b"\n" + np.array([keys, changes], "<i8").tobytes()
 
 
-def _told(saved: bytes) -> tuple[int, list[Any], NDArray[np.int64], NDArray[np.int64]]:
-    """Inverse of `_said`.
+def _unpack(saved: bytes) -> tuple[int, list[Any], NDArray[np.int64], NDArray[np.int64]]:
+    """Inverse of `_pack`.
 
     Raises:
         StateError: other bytes.

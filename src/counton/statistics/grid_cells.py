@@ -149,7 +149,7 @@ class GridCells(TableStatistic):
 
     @property
     def counts_rows(self) -> bool:  # type: ignore[override]
-        """See `Tallied`."""
+        """See `TallyStatistic`."""
         return not self.counts
 
     @abstractmethod
@@ -157,7 +157,7 @@ class GridCells(TableStatistic):
         """The parameters that are not those of all."""
 
     @abstractmethod
-    def _chosen(self, norm: Norm, horizon: int | None = None) -> Grid:
+    def _choose_grid(self, norm: Norm, horizon: int | None = None) -> Grid:
         """The strategy of least error under one kind of noise, over so many steps."""
 
     def _common(self) -> dict[str, Any]:
@@ -183,11 +183,11 @@ class GridCells(TableStatistic):
     @cached_property
     def grid(self) -> Grid:
         """How cells are measured; before the guarantee is known, as under Laplace noise."""
-        return self._grid or self._chosen(1, None)
+        return self._grid or self._choose_grid(1, None)
 
     def _best(self, norm: Norm, horizon: int | None = None) -> Self:
         """With the best strategy under one kind of noise."""
-        return type(self)(**self._own(), **self._common(), grid=self._chosen(norm, horizon))
+        return type(self)(**self._own(), **self._common(), grid=self._choose_grid(norm, horizon))
 
     @property
     def _is_stated(self) -> bool:
@@ -222,7 +222,7 @@ class GridCells(TableStatistic):
 
     @property
     def largest_entry(self) -> int:
-        """See `Tallied.largest_entry`."""
+        """See `TallyStatistic.largest_entry`."""
         return self.grid.largest_entry
 
     @cached_property
@@ -231,7 +231,7 @@ class GridCells(TableStatistic):
         return [{one: place for place, one in enumerate(axis)} for axis in self.columns.values()]
 
     def columns_of(self, events: Events) -> tuple[Any, ...]:
-        """See `Tallied.columns_of`: labels by axis, and the counts."""
+        """See `TallyStatistic.columns_of`: labels by axis, and the counts."""
         places = np.zeros((len(self.columns), len(events)), np.int64)
         counts = np.ones(len(events))
         for row, event in enumerate(events):
@@ -251,7 +251,7 @@ class GridCells(TableStatistic):
                     )
                 counts[row] = count
             labels = tuple(named) if isinstance(named, (tuple, list)) else (named,)
-            labels = tuple(map(self._named, labels))
+            labels = tuple(map(self._declared_label, labels))
             if len(labels) != len(self.columns):
                 raise InvalidInput(
                     f"event is {quoted(named)}; it must have a label for each of "
@@ -266,8 +266,8 @@ class GridCells(TableStatistic):
                 places[axis, row] = known[label]
         return (*places, counts) if self.counts else tuple(places)
 
-    def said(self, *parts: Any) -> Integers:
-        """See `Tallied.said`: the number of the cell, and how often the row counts."""
+    def encode(self, *parts: Any) -> Integers:
+        """See `TallyStatistic.encode`: the number of the cell, and how often the row counts."""
         place = np.zeros(len(parts[0]), np.int64)
         known = np.ones(len(parts[0]), dtype=bool)
         for codes, size in zip(parts, self.shape, strict=False):
@@ -279,21 +279,21 @@ class GridCells(TableStatistic):
 
     @property
     def places(self) -> int:
-        """See `Tallied.places`: cells."""
+        """See `TallyStatistic.places`: cells."""
         return math.prod(self.shape)
 
     def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
-        """See `Tallied.entries`."""
+        """See `TallyStatistic.entries`."""
         if not self.counts:
             return [(said, 1)]
         return [(said % self.places, said // self.places)]
 
     def row_bounds(self) -> tuple[int, int]:
-        """See `Tallied.row_bounds`."""
+        """See `TallyStatistic.row_bounds`."""
         return (0, _MOST_COUNTED) if self.counts else (1, 1)
 
-    def measured(self, sums: Integers) -> Integers:
-        """See `Tallied.measured`: rows of every axis' strategy.
+    def measure(self, sums: Integers) -> Integers:
+        """See `TallyStatistic.measure`: rows of every axis' strategy.
 
         Raises:
             SumOverflow: sums of which they would not be exact.
@@ -319,16 +319,16 @@ class GridCells(TableStatistic):
         return fraction_bits(first * self._box_stds()[0])
 
     def most_counted(self, first: float, last: float) -> float:
-        """See `Tallied.most_counted`: running sums over cells stay below 2^53 units."""
+        """See `TallyStatistic.most_counted`: running sums over cells stay below 2^53 units."""
         return most_read(self.bits_read(first), last * self._box_stds()[1])
 
-    def counted(self, cells: Integers) -> Floats:
-        """See `Tallied.counted`."""
+    def total(self, cells: Integers) -> Floats:
+        """See `TallyStatistic.total`."""
         rows = np.moveaxis(cells.reshape(-1, *self.cells), 0, -1).astype(np.float64)
         found = np.array(self.grid.estimate(rows))
         return np.asarray(found.reshape(-1, found.shape[-1]).sum(axis=0), np.float64)
 
-    def _named(self, label: Any) -> Any:
+    def _declared_label(self, label: Any) -> Any:
         """A label as it stands among those declared."""
         return label
 
@@ -338,7 +338,7 @@ class GridCells(TableStatistic):
         Raises:
             InvalidInput: none of those declared.
         """
-        label = self._named(label)
+        label = self._declared_label(label)
         if not isinstance(label, str) or label not in self._codes[axis]:
             raise InvalidInput(
                 f"{quoted(label)} is no label of {list(self.columns)[axis]!r}; name one of those "

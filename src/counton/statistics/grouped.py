@@ -17,10 +17,10 @@ from counton.privacy import Contribution, Guarantee
 from counton.statistics.base import ErrorOf, Events, Exact, Statistic
 from counton.statistics.known import statistic_from_dict
 from counton.statistics.readings import Reading, ReleaseDifference
-from counton.statistics.tallied import Part, Tallied, X
+from counton.statistics.tallied import Part, TallyStatistic, X
 
 
-class Grouped(Tallied):
+class Grouped(TallyStatistic):
     """A tallied statistic by group.
 
     An event is a pair (group, event of the statistic). A row stands in one group, so a unit moves
@@ -46,7 +46,7 @@ class Grouped(Tallied):
 
     def __init__(self, of: Statistic | Mapping[str, Any], groups: Sequence[str]) -> None:
         inner = statistic_from_dict(of) if isinstance(of, Mapping) else of
-        if not isinstance(inner, Tallied) or not inner.tallied or isinstance(inner, Grouped):
+        if not isinstance(inner, TallyStatistic) or not inner.tallied or isinstance(inner, Grouped):
             raise InvalidInput(
                 f"{quoted(inner)} is not added up row by row, so that groups cannot be told apart "
                 f"in it: use another statistic, or a stream for each group"
@@ -62,12 +62,12 @@ class Grouped(Tallied):
 
     @property
     def counts_rows(self) -> bool:  # type: ignore[override]
-        """See `Tallied`."""
+        """See `TallyStatistic`."""
         return self.inner.counts_rows
 
     @property
     def parts(self) -> tuple[Part, ...]:  # type: ignore[override]
-        """See `Tallied`."""
+        """See `TallyStatistic`."""
         return (Part("by", "label"), *self.inner.parts)
 
     @property
@@ -99,7 +99,7 @@ class Grouped(Tallied):
         return self.inner.error_of
 
     @property
-    def inner(self) -> Tallied:
+    def inner(self) -> TallyStatistic:
         """See `Statistic.inner`."""
         return self._inner
 
@@ -107,9 +107,9 @@ class Grouped(Tallied):
         """See `Statistic.for_people`."""
         return type(self)(self.inner.for_people(most), self.groups)
 
-    def settled(self, guarantee: Guarantee, horizon: int | None = None) -> Grouped:
-        """See `Statistic.settled`."""
-        return type(self)(self.inner.settled(guarantee, horizon), self.groups)
+    def settle(self, guarantee: Guarantee, horizon: int | None = None) -> Grouped:
+        """See `Statistic.settle`."""
+        return type(self)(self.inner.settle(guarantee, horizon), self.groups)
 
     def allows(self, other: Statistic) -> bool:
         """See `Statistic.allows`."""
@@ -125,41 +125,41 @@ class Grouped(Tallied):
         """See `Statistic.restore`: sums are in the counter."""
         return _ByGroup(self)
 
-    def said(self, *parts: Any) -> Integers:
-        """See `Tallied.said`: what a row says in its group, which stands beside it."""
-        return self.inner.said(*parts)
+    def encode(self, *parts: Any) -> Integers:
+        """See `TallyStatistic.encode`: what a row says in its group, which stands beside it."""
+        return self.inner.encode(*parts)
 
     @property
     def places(self) -> int:
-        """See `Tallied.places`: group by group."""
+        """See `TallyStatistic.places`: group by group."""
         return len(self.groups) * self.inner.places
 
     def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
-        """See `Tallied.entries`: of one group."""
+        """See `TallyStatistic.entries`: of one group."""
         return self.inner.entries(said)
 
     @property
     def largest_entry(self) -> int:
-        """See `Tallied.largest_entry`."""
+        """See `TallyStatistic.largest_entry`."""
         return self.inner.largest_entry
 
     def row_bounds(self) -> tuple[int, int]:
-        """See `Tallied.row_bounds`."""
+        """See `TallyStatistic.row_bounds`."""
         return self.inner.row_bounds()
 
-    def measured(self, sums: Integers) -> Integers:
-        """See `Tallied.measured`: group by group."""
+    def measure(self, sums: Integers) -> Integers:
+        """See `TallyStatistic.measure`: group by group."""
         steps, count = len(sums), len(self.groups)
-        found = self.inner.measured(sums.reshape(steps * count, self.inner.places))
+        found = self.inner.measure(sums.reshape(steps * count, self.inner.places))
         return found.reshape(steps, count, *self.inner.cells)
 
     def most_counted(self, first: float, last: float) -> float:
-        """See `Tallied.most_counted`: of each group."""
+        """See `TallyStatistic.most_counted`: of each group."""
         return self.inner.most_counted(first, last)
 
-    def counted(self, cells: Integers) -> Floats:
-        """See `Tallied.counted`."""
-        each = self.inner.counted(cells.reshape(-1, *self.inner.cells))
+    def total(self, cells: Integers) -> Floats:
+        """See `TallyStatistic.total`."""
+        each = self.inner.total(cells.reshape(-1, *self.inner.cells))
         return np.asarray(each.reshape(len(cells), len(self.groups)).max(axis=1), np.float64)
 
     def read(self, release: StepRelease) -> GroupedReading:

@@ -197,8 +197,8 @@ class Hierarchy(TableStatistic):
         """See `Statistic.cells_in_words`."""
         return f", by {self.tree.levels[1]}" if len(self.tree.levels) > 1 else ""
 
-    def charted(self, table: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
-        """See `Statistic.charted`: the nodes below the total, by their names."""
+    def chart_rows(self, table: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
+        """See `Statistic.chart_rows`: the nodes below the total, by their names."""
         levels = list(dict.fromkeys(table["level"].tolist()))
         shown = levels[min(1, len(levels) - 1)]
         kept = table["level"] == shown
@@ -207,7 +207,7 @@ class Hierarchy(TableStatistic):
 
     @property
     def counts_rows(self) -> bool:  # type: ignore[override]
-        """See `Tallied`."""
+        """See `TallyStatistic`."""
         return not self.counts
 
     @property
@@ -339,7 +339,7 @@ class Hierarchy(TableStatistic):
 
     @property
     def largest_entry(self) -> int:
-        """See `Tallied.largest_entry`."""
+        """See `TallyStatistic.largest_entry`."""
         return self.measuring.strategy.largest_entry
 
     @cached_property
@@ -362,7 +362,7 @@ class Hierarchy(TableStatistic):
         return codes
 
     def columns_of(self, events: Events) -> tuple[Any, ...]:
-        """See `Tallied.columns_of`: labels by level, and the counts."""
+        """See `TallyStatistic.columns_of`: labels by level, and the counts."""
         leaves, counts = np.zeros(len(events), np.int64), np.zeros(len(events))
         for place, event in enumerate(events):
             path: Any = event
@@ -415,8 +415,8 @@ class Hierarchy(TableStatistic):
             begin += len(leaves)
         return found
 
-    def said(self, *parts: Any) -> Integers:
-        """See `Tallied.said`: the number of the leaf, and how often the row counts."""
+    def encode(self, *parts: Any) -> Integers:
+        """See `TallyStatistic.encode`: the number of the leaf, and how often the row counts."""
         levels = parts[: len(self._labels)]
         rows = len(levels[0])
         node, depth = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
@@ -441,25 +441,25 @@ class Hierarchy(TableStatistic):
 
     @property
     def places(self) -> int:
-        """See `Tallied.places`: leaves."""
+        """See `TallyStatistic.places`: leaves."""
         return self.measuring.leaves
 
     def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
-        """See `Tallied.entries`."""
+        """See `TallyStatistic.entries`."""
         if not self.counts:
             return [(said, 1)]
         return [(said % self.places, said // self.places)]
 
     def row_bounds(self) -> tuple[int, int]:
-        """See `Tallied.row_bounds`."""
+        """See `TallyStatistic.row_bounds`."""
         return (0, 2**32) if self.counts else (1, 1)
 
     def gives(self, place: int | None) -> Mapping[str, Any]:
-        """See `Tallied.gives`: the total."""
+        """See `TallyStatistic.gives`: the total."""
         return {"count": ()} if place is None else {}
 
-    def measured(self, sums: Integers) -> Integers:
-        """See `Tallied.measured`: rows of the tree's strategy.
+    def measure(self, sums: Integers) -> Integers:
+        """See `TallyStatistic.measure`: rows of the tree's strategy.
 
         Raises:
             SumOverflow: sums of which they would not be exact.
@@ -476,12 +476,12 @@ class Hierarchy(TableStatistic):
         return fraction_bits(first * math.sqrt(least))
 
     def most_counted(self, first: float, last: float) -> float:
-        """See `Tallied.most_counted`: nodes stay below 2^53 units, as does what makes them up."""
+        """See `TallyStatistic.most_counted`: nodes and what they add up stay below 2^53 units."""
         most = max(float(part.max()) for part in self.law.variances)
         return most_read(self.bits_read(first) + 1, last * math.sqrt(most))
 
-    def counted(self, cells: Integers) -> Floats:
-        """See `Tallied.counted`."""
+    def total(self, cells: Integers) -> Floats:
+        """See `TallyStatistic.total`."""
         first = cells.reshape(len(cells), -1)[:, 0]
         return np.asarray(first / self.measuring.strategy.total, np.float64)
 
@@ -489,7 +489,7 @@ class Hierarchy(TableStatistic):
         """Refuse totals that cannot be.
 
         Raises:
-            InvalidInput: see `HierarchyReading.adjusted`.
+            InvalidInput: see `HierarchyReading.adjust`.
         """
         check_known(self.tree, dict(fit.known), nonnegative=fit.nonnegative)
 
@@ -558,7 +558,7 @@ class HierarchyReading(Reading):
         estimates: Sequence[Floats] = self.estimates
         stds: Sequence[Floats] = self.stds
         if fit is not None:
-            fitted = self.fitted(fit)
+            fitted = self.apply_fit(fit)
             estimates, stds = fitted.estimates, fitted.std
         tree, whole = self.statistic.tree, fit is not None and fit.integers
         return [
@@ -589,7 +589,7 @@ class HierarchyReading(Reading):
 
     def formula(self, name: str | None = None) -> Asked:
         """See `Reading.formula`: a path, as in "CA/Napa"; the total unless named."""
-        level, place = self._named(name)
+        level, place = self._find_node(name)
         weights = self.statistic.measuring.reads(level, place)
         value = float(self.nodes[level][place] * 2.0**-self._bits)
         # Nodes are rounded as they are shared out, within 2 units; of a difference both are.
@@ -600,7 +600,7 @@ class HierarchyReading(Reading):
         """See `Reading.whole`: the total."""
         return self.formula()
 
-    def _named(self, name: str | None) -> tuple[int, int]:
+    def _find_node(self, name: str | None) -> tuple[int, int]:
         """A node by its path in one text."""
         tree = self.statistic.tree
         if name is None:
@@ -643,7 +643,7 @@ class HierarchyReading(Reading):
             InvalidInput: a node that is not in the tree, a bare label instead of a list, or a
                 weight that is no finite number.
         """
-        listed, times = weighted(nodes)
+        listed, times = node_weights(nodes)
         weights = [np.zeros(size) for size in self.statistic.tree.sizes]
         value = 0.0
         for (level, place), weight in zip(
@@ -662,7 +662,7 @@ class HierarchyReading(Reading):
         tree, law = self.statistic.tree, self.statistic.law
         return self.release.std**2 * law.covariance(tree.find(first), tree.find(second))
 
-    def adjusted(
+    def adjust(
         self,
         *,
         known: Mapping[Any, int] | None = None,
@@ -698,10 +698,10 @@ class HierarchyReading(Reading):
             nonnegative=nonnegative,
         )
 
-    def fitted(self, fit: Fit) -> AdjustedHierarchy:
-        """See `adjusted`."""
+    def apply_fit(self, fit: Fit) -> AdjustedHierarchy:
+        """See `adjust`."""
         known = dict(fit.known)
-        return self.adjusted(known=known, integers=fit.integers, nonnegative=fit.nonnegative)
+        return self.adjust(known=known, integers=fit.integers, nonnegative=fit.nonnegative)
 
     def _halves(self, std: Floats, level: float) -> Floats:
         """Half-widths of intervals of nodes."""
@@ -787,13 +787,13 @@ def _target(tree: Tree, name: str, std: float) -> float:
     return value
 
 
-def weighted(nodes: Sequence[Any] | Mapping[Any, float]) -> tuple[list[Any], list[float]]:
+def node_weights(nodes: Sequence[Any] | Mapping[Any, float]) -> tuple[list[Any], list[float]]:
     """Nodes, and how often each counts: once, unless a mapping says it.
 
     Raises:
         InvalidInput: a bare label instead of a list, or a weight that is no finite number.
 
-    >>> weighted({"CA": 1, "NY": -1})
+    >>> node_weights({"CA": 1, "NY": -1})
     (['CA', 'NY'], [1.0, -1.0])
     """
     if isinstance(nodes, (str, bytes)) or not isinstance(nodes, Iterable):

@@ -22,7 +22,7 @@ _CHUNK, _DRAWS = 2**16, 2**24
 _NEAR = 16
 
 
-class _Picked:
+class _CellNoise:
     """The noise of some cells of every node, in the order in which they are asked for."""
 
     def __init__(self, field: NoiseField, cells: NDArray[np.int64]) -> None:
@@ -128,7 +128,7 @@ class Machine:
             without_mask(events, "the events")
         return len(events)
 
-    def _taken(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
         """Count events exactly; what is known is not whole before the release is done, or undone.
 
         Whatever interrupts in between leaves it so: a unit must not be counted twice.
@@ -197,7 +197,7 @@ class Machine:
         chunk = max(1, min(_CHUNK // max(1, len(steps)), most))
         for at in range(0, len(cells), chunk):
             some = slice(at, at + chunk)
-            values[:, some] = strategy.noise(_Picked(self._field, cells[some]), steps)
+            values[:, some] = strategy.noise(_CellNoise(self._field, cells[some]), steps)
         for place, step in enumerate(steps if len(cells) else ()):
             values[place] += self._exact.counts(cells, step) << strategy.fraction_bits
         return self.terms.to_data(values)

@@ -49,7 +49,7 @@ from counton.privacy import Contribution, value_grid
 from counton.privacy.contribution import checked_unit
 from counton.statistics.base import Drawing, ErrorOf, Events, Statistic
 from counton.statistics.readings import Reading, combined_halfwidths
-from counton.statistics.tallied import Part, Tallied, X
+from counton.statistics.tallied import Part, TallyStatistic, X
 
 _MOST_COLUMNS, _MOST_GRID = 8, 2**16
 #: Of columns: products of two, and their quotients, are floating-point numbers.
@@ -58,7 +58,7 @@ _LARGEST_SUM, _LARGEST_ROW = 2**62, 2**62
 _KINDS = ("sum", "mean", "variance", "covariance", "slope")
 
 
-class Moments(Tallied):
+class Moments(TallyStatistic):
     """How many rows there are; means, variances and covariances of their columns; lines.
 
     An event is a row with a number for each column. Numbers outside their bounds are clipped to
@@ -161,8 +161,8 @@ class Moments(Tallied):
         count = len(self.names)
         self.pairs = [(j, k) for j in range(count) for k in range(j + 1, count)]
 
-    def worded(self, table: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
-        """See `Statistic.worded`: names of moments as a reader says them."""
+    def reword(self, table: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
+        """See `Statistic.reword`: names of moments as a reader says them."""
         words = {"count": "rows"}
         for one in self.columns:
             words |= {f"{kind} {one}": f"{kind} of {one}" for kind in ("mean", "variance")}
@@ -235,10 +235,10 @@ class Moments(Tallied):
         count, grid = len(self.names), self.grid
         sums = [rows, *[rows * grid // 2] * count, *[rows * grid**2 // 3] * count]
         sums += [rows * grid**2 // 4] * len(self.pairs)
-        return np.asarray(self.measured(np.array([sums], np.int64))[0])
+        return np.asarray(self.measure(np.array([sums], np.int64))[0])
 
     def check_events(self, each: NDArray[np.int64]) -> None:
-        """See `Tallied.check_events`: not more than can be added up."""
+        """See `TallyStatistic.check_events`: not more than can be added up."""
         most = int(each.max(initial=0))
         if most * self.grid**2 * 4 > _LARGEST_SUM:
             raise SumOverflow(
@@ -247,7 +247,7 @@ class Moments(Tallied):
             )
 
     def columns_of(self, events: Events) -> tuple[Any, ...]:
-        """See `Tallied.columns_of`: one array for each column."""
+        """See `TallyStatistic.columns_of`: one array for each column."""
         count = len(self.names)
         if not len(events):
             return tuple(np.zeros(0) for _ in self.names)
@@ -268,8 +268,8 @@ class Moments(Tallied):
             return tuple(value_grid.finite(events[:, place]) for place in range(count))
         return tuple(value_grid.finite([row[place] for row in events]) for place in range(count))
 
-    def said(self, *parts: Any) -> Integers:
-        """See `Tallied.said`: grid points of all values, as the digits of one number."""
+    def encode(self, *parts: Any) -> Integers:
+        """See `TallyStatistic.encode`: grid points of all values, as the digits of one number."""
         found: Integers = np.zeros(len(parts[0]), np.int64)
         for place, values in enumerate(parts):
             where = (value_grid.finite(values) - self.middle[place]) / self.half[place]
@@ -279,11 +279,11 @@ class Moments(Tallied):
 
     @property
     def places(self) -> int:
-        """See `Tallied.places`."""
+        """See `TallyStatistic.places`."""
         return self.cells[0]
 
     def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
-        """See `Tallied.entries`: number, sums, squares and products of grid points."""
+        """See `TallyStatistic.entries`: number, sums, squares and products of grid points."""
         base, count = self.grid + 1, len(self.names)
         digits = [said // base ** (count - 1 - j) % base for j in range(count)]
         amounts: list[X | int] = [1, *digits, *(digit * digit for digit in digits)]
@@ -291,31 +291,31 @@ class Moments(Tallied):
         return list(enumerate(amounts))
 
     def row_bounds(self) -> tuple[int, int]:
-        """See `Tallied.row_bounds`."""
+        """See `TallyStatistic.row_bounds`."""
         return 0, self.grid**2
 
     def largest_measured(self, sums: Floats) -> float:
-        """See `Tallied.largest_measured`: no cell of a row is larger than its number's."""
+        """See `TallyStatistic.largest_measured`: no cell of a row is larger than its number's."""
         return float(sums[0]) * self.grid**2
 
     def said_bounds(self) -> tuple[int, int]:
-        """See `Tallied.said_bounds`."""
+        """See `TallyStatistic.said_bounds`."""
         return 0, (self.grid + 1) ** len(self.names) - 1
 
     def gives(self, place: int | None) -> Mapping[str, Any]:
-        """See `Tallied.gives`."""
+        """See `TallyStatistic.gives`."""
         if place is None:
             return {"count": "count"}
         name = self.names[place]
         return {"mean": ("mean", name), "sum": ("sum", name), "count": "count"}
 
     def bounds_of(self, place: int) -> tuple[Fraction, Fraction, Fraction]:
-        """See `Tallied.bounds_of`: values are rounded to points of the grid."""
+        """See `TallyStatistic.bounds_of`: values are rounded to points of the grid."""
         lower, upper = self.columns[self.names[place]]
         return lower, upper, (upper - lower) / self.grid
 
-    def measured(self, sums: Integers) -> Integers:
-        """See `Tallied.measured`: moments about the middle, and what squares lack of 1."""
+    def measure(self, sums: Integers) -> Integers:
+        """See `TallyStatistic.measure`: moments about the middle, and what squares lack of 1."""
         grid, count = self.grid, len(self.names)
         number, lines = sums[:, :1], sums[:, 1 : 1 + count]
         squares, products = sums[:, 1 + count : 1 + 2 * count], sums[:, 1 + 2 * count :]
@@ -553,19 +553,19 @@ class MomentsReading(Reading):
         share = float(sums[place] / sums[0])
         return share, (self._unit(place) - share * self._unit(0)) / sums[0]
 
-    def _centred(self, column: int) -> _Smooth:
+    def _mean_of(self, column: int) -> _Smooth:
         """The mean of a column, where -1 and 1 are its bounds."""
         value, slopes = self._share(1 + column)
         return _Smooth(value, slopes, _none, self._over, -1.0, 1.0)
 
     def _mean(self, column: int) -> _Smooth:
-        return self._scaled(
-            self._centred(column), self.statistic.half[column], self.statistic.middle[column]
+        return self._scale(
+            self._mean_of(column), self.statistic.half[column], self.statistic.middle[column]
         )
 
     def _moment(self, one: int, other: int) -> _Smooth:
         """A covariance, or a variance, where bounds are -1 and 1."""
-        this, means = self.statistic, (self._centred(one), self._centred(other))
+        this, means = self.statistic, (self._mean_of(one), self._mean_of(other))
         count = len(this.names)
         if one == other:
             lacking, slopes = self._share(1 + count + one)
@@ -583,7 +583,7 @@ class MomentsReading(Reading):
 
     def _covariance(self, one: int, other: int) -> _Smooth:
         half = self.statistic.half
-        return self._scaled(self._moment(one, other), float(half[one] * half[other]))
+        return self._scale(self._moment(one, other), float(half[one] * half[other]))
 
     def _slope(self, of: int, on: int) -> _Smooth:
         both, spread = self._moment(of, on), self._moment(on, on)
@@ -603,7 +603,7 @@ class MomentsReading(Reading):
             return self._over(level) / rest if rest > 0 else math.inf
 
         found = _Smooth(value, slopes, beyond, over, -math.inf, math.inf)
-        return self._scaled(found, factor)
+        return self._scale(found, factor)
 
     def _height(self, of: int, on: int, at: float) -> _Smooth:
         """Of the line at a point."""
@@ -621,7 +621,7 @@ class MomentsReading(Reading):
         return _Smooth(value, slopes, beyond, slope.over, -math.inf, math.inf)
 
     @staticmethod
-    def _scaled(found: _Smooth, factor: float, added: float = 0.0) -> _Smooth:
+    def _scale(found: _Smooth, factor: float, added: float = 0.0) -> _Smooth:
         factor = float(factor)
         return _Smooth(
             found.value * factor + float(added),

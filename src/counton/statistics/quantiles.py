@@ -176,7 +176,7 @@ class Quantiles(TableStatistic):
         self._line = None
         self._names: tuple[str, ...] = _COMPARED
         if isinstance(line, str):
-            self._names = (_known(line, len(ends) - 1),)
+            self._names = (_check_line(line, len(ends) - 1),)
         elif line is not None:
             self._line = _fitting(line, len(ends) - 1)
 
@@ -252,7 +252,7 @@ class Quantiles(TableStatistic):
 
     def contribution(self, *, batched: bool = False) -> Contribution:
         """See `Statistic.contribution`; the same for batches."""
-        moved = _moved(self.line, self.neighbours)
+        moved = _line_shift(self.line, self.neighbours)
         cells = len(self.edges) - 1
         return Contribution.patterned(
             Bounded(moved.l1, moved.l2_squared, once=True),
@@ -298,45 +298,43 @@ class Quantiles(TableStatistic):
         return ErrorOf("how many values lie below an edge, over all steps and edges", mean, largest)
 
     def columns_of(self, events: Events) -> tuple[Any, ...]:
-        """See `Tallied.columns_of`."""
+        """See `TallyStatistic.columns_of`."""
         values = value_grid.finite(events)
         if values.ndim != 1:
             raise InvalidInput(f"values have shape {values.shape}: give one number for each value")
         return (values,)
 
-    def said(self, *parts: Any) -> Integers:
-        """See `Tallied.said`: the number of the cell in which a value lies."""
+    def encode(self, *parts: Any) -> Integers:
+        """See `TallyStatistic.encode`: the number of the cell in which a value lies."""
         places = np.searchsorted(self.edges, parts[0], "right") - 1
         return np.asarray(np.clip(places, 0, self.places - 1), np.int64)
 
     @property
     def places(self) -> int:
-        """See `Tallied.places`."""
+        """See `TallyStatistic.places`."""
         return len(self.edges) - 1
 
     def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
-        """See `Tallied.entries`."""
+        """See `TallyStatistic.entries`."""
         return [(said, 1)]
 
     @property
     def largest_entry(self) -> int:
-        """See `Tallied.largest_entry`: the largest weight of the line."""
+        """See `TallyStatistic.largest_entry`: the largest weight of the line."""
         return self.line.largest_entry
 
     def typical_cells(self, rows: int | None, steps: int) -> Integers | None:
         """See `Statistic.typical_cells`: as many values between any two edges."""
         if rows is None:
             return None
-        return np.asarray(
-            self.measured(np.full((1, self.places), rows // self.places, np.int64))[0]
-        )
+        return np.asarray(self.measure(np.full((1, self.places), rows // self.places, np.int64))[0])
 
     def gives(self, place: int | None) -> Mapping[str, Any]:
-        """See `Tallied.gives`: how many values there are."""
+        """See `TallyStatistic.gives`: how many values there are."""
         return {"count": (None, None)} if place is None else {}
 
-    def measured(self, sums: Integers) -> Integers:
-        """See `Tallied.measured`: rows of the cells' strategy."""
+    def measure(self, sums: Integers) -> Integers:
+        """See `TallyStatistic.measure`: rows of the cells' strategy."""
         rows: Integers = self.line.measure(np.ascontiguousarray(sums.T))
         return np.asarray(np.ascontiguousarray(rows.T), np.int64)
 
@@ -428,7 +426,7 @@ class QuantilesReading(Reading):
         std = self.release.std * math.sqrt(float(variance[0]))
         return Estimate(value, std, value - half, value + half)
 
-    def weighted(self, weights: Sequence[float] | Floats, level: float = 0.95) -> Estimate:
+    def weighted_sum(self, weights: Sequence[float] | Floats, level: float = 0.95) -> Estimate:
         """A sum over all values, each of which counts as the weight of its cell.
 
         Args:
@@ -586,7 +584,7 @@ def _even(lower: Any, upper: Any, cells: Any) -> list[float]:
     return [float(low + (high - low) * Fraction(place, count)) for place in range(count + 1)]
 
 
-def _known(name: str, cells: int) -> str:
+def _check_line(name: str, cells: int) -> str:
     known = [each for each in NAMES if serves(each, Prefixes(cells), 1, 1)]
     if name not in known:
         raise InvalidInput(f"line is {name!r}; it must be one of {', '.join(known)}")
@@ -603,13 +601,13 @@ def _fitting(line: LineStrategy | Mapping[str, Any], cells: int) -> LineStrategy
 
 
 @lru_cache(maxsize=64)
-def _moved(line: LineStrategy, relation: Relation) -> Shift:
+def _line_shift(line: LineStrategy, relation: Relation) -> Shift:
     """How far a value that is added, or that goes into another cell, moves the rows.
 
     The largest distance of two columns is found by trying all where these are not too many.
 
     >>> line = Quantiles([0, 1, 2, 3], line="haar").line
-    >>> line.shift("move").l1, _moved(line, "replace").l1
+    >>> line.shift("move").l1, _line_shift(line, "replace").l1
     (612, 465)
     """
     if relation != "replace":
@@ -635,7 +633,7 @@ def _best_line(cells: int, norm: Norm, relation: Relation, names: tuple[str, ...
 
     def error(name: str) -> float:
         line = build(name, asked, norm, _BITS)
-        moved = _moved(line, relation)
+        moved = _line_shift(line, relation)
         size = float(moved.l1) ** 2 if norm == 1 else float(moved.l2_squared)
         return total_variance(name, asked, norm, _BITS) * size
 

@@ -156,8 +156,8 @@ class Ranges(GridCells):
         """See `Statistic.profile`."""
         return None if "from_cell" in table else self.name
 
-    def charted(self, table: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
-        """See `Statistic.charted`: intervals that are asked for, or cells by their names."""
+    def chart_rows(self, table: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
+        """See `Statistic.chart_rows`: intervals that are asked for, or cells by their names."""
         if "from_cell" in table:
             ends = zip(table["from_cell"].tolist(), table["to_before"].tolist(), strict=True)
             return {**table, "group": np.array([f"cells {a} to {b - 1}" for a, b in ends])}
@@ -170,21 +170,21 @@ class Ranges(GridCells):
             given["workload"] = self.workload
         return given if self.line is None else {**given, "line": self.line}
 
-    def _named(self, label: Any) -> Any:
+    def _declared_label(self, label: Any) -> Any:
         number = isinstance(label, int | np.integer) and not isinstance(label, bool)
         return str(label) if self.numbered and number else label
 
     @property
-    def _asked(self) -> Workload:
+    def _workload(self) -> Workload:
         return workload(self.workload, len(self.labels))
 
-    def _chosen(self, norm: Norm, horizon: int | None = None) -> Grid:
+    def _choose_grid(self, norm: Norm, horizon: int | None = None) -> Grid:
         if self.line == "square_root" and horizon not in (None, 1):
             raise InvalidInput(
                 f"line is 'square_root', whose weights leave sums over {horizon:,} steps no room; "
                 f"use one of {', '.join(_LINES)}"
             )
-        return Grid((_best_line(self._asked, norm, self.line),))
+        return Grid((_best_line(self._workload, norm, self.line),))
 
     @property
     def mechanism(self) -> str:
@@ -196,13 +196,13 @@ class Ranges(GridCells):
 
     @property
     def criterion(self) -> float:
-        """See `Fitted.criterion`: the total error over the workload."""
-        return math.sqrt(self.grid.total((self._asked,)))
+        """See `FittedStatistic.criterion`: the total error over the workload."""
+        return math.sqrt(self.grid.total((self._workload,)))
 
-    def settled(self, guarantee: Guarantee, horizon: int | None = None) -> Self:
-        """See `Fitted.settled`; of one step by the noise itself, which is known beforehand."""
+    def settle(self, guarantee: Guarantee, horizon: int | None = None) -> Self:
+        """See `FittedStatistic.settle`; of one step by the noise itself, known beforehand."""
         if self._is_stated or horizon != 1:
-            return super().settled(guarantee, horizon)
+            return super().settle(guarantee, horizon)
         grid = self.lines(guarantee).best.grid
         return type(self)(**self._own(), **self._common(), grid=grid)
 

@@ -18,7 +18,7 @@ _BLOCK = 128
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """The largest of some estimates, and how sure that is. Made by `ranked`.
+    """The largest of some estimates, and how sure that is. Made by `rank_largest`.
 
     With probability ``level`` all of this is true at once: every true value lies between its
     ``lower`` and ``upper``; those that are ``sure`` belong to the k largest; and nobody belongs to
@@ -31,7 +31,7 @@ class Ranking:
         sure: whether each surely belongs to the k largest.
         level: see above.
 
-    >>> found = ranked(["a", "b", "c"], np.array([9, 30, 1]), halfwidth=3, k=2)
+    >>> found = rank_largest(["a", "b", "c"], np.array([9, 30, 1]), halfwidth=3, k=2)
     >>> found.lower.tolist(), found.upper.tolist(), found.settled, found.others
     ([27, 6], [33, 12], True, ())
     """
@@ -56,7 +56,7 @@ class Ranking:
         return bool(self.sure.all())
 
 
-def ranked(
+def rank_largest(
     names: Sequence[Any],
     values: NDArray[Any],
     halfwidth: float,
@@ -83,7 +83,7 @@ def ranked(
     Raises:
         InvalidInput: k below 1, or other lengths.
 
-    >>> found = ranked(["a", "b", "c"], np.array([9, 30, 8]), halfwidth=4, k=2)
+    >>> found = rank_largest(["a", "b", "c"], np.array([9, 30, 8]), halfwidth=4, k=2)
     >>> found.names, found.sure.tolist(), found.others
     (('b', 'a'), [True, False], ('c',))
     """

@@ -22,7 +22,7 @@ from counton.mechanisms.intervals import (
     smooth_halfwidth,
     window_halfwidths,
 )
-from counton.statistics.ranking import Ranking, ranked
+from counton.statistics.ranking import Ranking, rank_largest
 from counton.strategies import StreamStrategy
 
 if TYPE_CHECKING:
@@ -411,7 +411,7 @@ class Readings(Sequence[Reading]):
         step = self.steps[place]
         if self.releases is None:
             assert self._machine is not None
-            return self._statistic.asked(self._machine, step)
+            return self._statistic.reading_on_demand(self._machine, step)
         value, terms = self.releases.values[step - self.steps.start], self.releases._terms
         std = float(terms.std(range(step, step + 1))[0])
         return self._statistic.read(
@@ -477,7 +477,7 @@ class OnDemandReading(Reading):
         half = self._half(check_level(level) ** (1 / len(cells)))
         names = [self.statistic.name_of(cell) for cell in cells.tolist()]
         values = self._machine.values(cells, self.step)
-        return ranked(names, values, half, k, level=level)
+        return rank_largest(names, values, half, k, level=level)
 
     def _cells(self, names: Sequence[Any] | None) -> NDArray[np.int64]:
         if names is not None:

@@ -56,7 +56,7 @@ from counton.statistics.report_members import (
     whole_weights,
 )
 from counton.statistics.report_readings import FollowedReading, ReportReading
-from counton.statistics.tallied import First, Part, Tallied, X
+from counton.statistics.tallied import First, Part, TallyStatistic, X
 
 if TYPE_CHECKING:
     from counton.plans.splits import Noise, Split
@@ -86,7 +86,7 @@ class PartTerms(StreamTerms):
 
     @classmethod
     def of(
-        cls, terms: StreamTerms, statistic: Tallied, weight: int, shape: tuple[int, ...]
+        cls, terms: StreamTerms, statistic: TallyStatistic, weight: int, shape: tuple[int, ...]
     ) -> PartTerms:
         """Those of a statistic."""
         kept = {item.name: getattr(terms, item.name) for item in fields(StreamTerms)}
@@ -111,7 +111,7 @@ class PartTerms(StreamTerms):
         return self.one
 
 
-class Report(Tallied):
+class Report(TallyStatistic):
     """Several statistics of the same rows, under one guarantee and one bound on people.
 
     An event is a mapping from columns to what they hold, or a sequence in the order of
@@ -129,7 +129,7 @@ class Report(Tallied):
         size: how many rows there will be at the last step, about, where that is public: an average
             can be asked to be ``within`` something only then.
         most: how many rows of a person count; a job says so by itself.
-        weights: by what the cells of each are multiplied: found by `settled` unless stated.
+        weights: by what the cells of each are multiplied: found by `settle` unless stated.
         apart: statistics that are measured although they follow from another one.
         unit: what one protected unit is called.
 
@@ -190,7 +190,7 @@ class Report(Tallied):
             raise InvalidInput(
                 f"a report has {len(pairs)} statistics; give 1 to {_MOST_STATISTICS} by name"
             )
-        self._statistics: dict[str, Tallied] = {}
+        self._statistics: dict[str, TallyStatistic] = {}
         for name, one in pairs:
             own = (groups or {}).get(name)
             self._statistics[checked_name(name)] = fitting(name, one, own)
@@ -255,12 +255,12 @@ class Report(Tallied):
         return found
 
     @property
-    def statistics(self) -> Mapping[str, Tallied]:
+    def statistics(self) -> Mapping[str, TallyStatistic]:
         """See `Statistic.statistics`."""
         return self._statistics
 
-    def worded(self, table: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
-        """See `Statistic.worded`: of each statistic the number that says most."""
+    def reword(self, table: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
+        """See `Statistic.reword`: of each statistic the number that says most."""
         names = table["name"].astype(str)
         kept, called = np.zeros(len(names), np.bool_), names.astype(object)
         for one, statistic in self.statistics.items():
@@ -340,7 +340,7 @@ class Report(Tallied):
                 found[column] = Part(column, part.kind, labels)
         return tuple(found), tuple(found.values())
 
-    def statistic(self, name: object) -> Tallied:
+    def statistic(self, name: object) -> TallyStatistic:
         """One of the statistics.
 
         Raises:
@@ -355,7 +355,7 @@ class Report(Tallied):
     # What is measured, and what follows from it.
 
     @cached_property
-    def followed(self) -> dict[str, str]:
+    def derived_from(self) -> dict[str, str]:
         """By the name of a statistic that is not measured the one from which it follows."""
         names = [*self.statistics]
 
@@ -399,9 +399,9 @@ class Report(Tallied):
         return {(ask if len(one.asks) > 1 else None): given[ask] for ask in one.asks}
 
     @cached_property
-    def measured_ones(self) -> dict[str, Tallied]:
+    def measured_ones(self) -> dict[str, TallyStatistic]:
         """The statistics that are measured."""
-        return {name: one for name, one in self.statistics.items() if name not in self.followed}
+        return {name: one for name, one in self.statistics.items() if name not in self.derived_from}
 
     @cached_property
     def cell_ranges(self) -> dict[str, slice]:
@@ -420,7 +420,7 @@ class Report(Tallied):
 
     @property
     def firsts(self) -> tuple[First, ...]:
-        """See `Tallied.firsts`: of each statistic that counts users."""
+        """See `TallyStatistic.firsts`: of each statistic that counts users."""
         found, unit = list[First](), 1
         for (low, high), one in reversed(
             [*zip(self._bounds, self.statistics.values(), strict=True)]
@@ -433,7 +433,7 @@ class Report(Tallied):
 
     @property
     def once_each(self) -> bool:  # type: ignore[override]
-        """See `Tallied`: whether one of its statistics counts users."""
+        """See `TallyStatistic`: whether one of its statistics counts users."""
         return any(one.once_each for one in self.statistics.values())
 
     def by_groups(self, groups: Sequence[str]) -> Statistic | None:
@@ -492,7 +492,7 @@ class Report(Tallied):
     def _with(self, **changes: Any) -> Report:
         return Report(**{**self.parameters, **changes})
 
-    def settled(self, guarantee: Guarantee, horizon: int | None = None) -> Report:
+    def settle(self, guarantee: Guarantee, horizon: int | None = None) -> Report:
         """With all statistics settled, and weights that share the guarantee.
 
         Raises:
@@ -500,7 +500,7 @@ class Report(Tallied):
         """
         if self.weights is not None:
             return self
-        inner = [[name, one.settled(guarantee, horizon)] for name, one in self.statistics.items()]
+        inner = [[name, one.settle(guarantee, horizon)] for name, one in self.statistics.items()]
         settled = self._with(statistics=inner)
         return settled._measured_well(guarantee, horizon)
 
@@ -516,7 +516,7 @@ class Report(Tallied):
 
         noise = last_halfwidth(horizon) if self.within else None
         sources = [*self.measured_ones]
-        wanted = [name for name in self.followed if name in self.within][:_MOST_TRIED]
+        wanted = [name for name in self.derived_from if name in self.within][:_MOST_TRIED]
         found, best, refused = None, math.inf, None
         for several in range(len(wanted) + 1):
             for apart in combinations(wanted, several):
@@ -543,7 +543,7 @@ class Report(Tallied):
         costs = []
         for name in self.measured_ones:
             l1, l2_squared = norms_of_people(self.statistics[name], self.most)
-            told = [name, *(one for one, source in self.followed.items() if source == name)]
+            told = [name, *(one for one, source in self.derived_from.items() if source == name)]
             bounds = [
                 (self.within[one], self._error(one, guarantee, horizon), one)
                 for one in told
@@ -568,7 +568,7 @@ class Report(Tallied):
         """How far off what is read of a statistic is, in what one of its cells is off."""
         from counton.statistics.planned import planned_reading
 
-        of = self.followed.get(name, name)
+        of = self.derived_from.get(name, name)
         source, one = self.statistics[of], self.statistics[name]
         if one.known_beforehand is not None and self.size is None:
             raise InvalidInput(
@@ -604,14 +604,14 @@ class Report(Tallied):
 
         found: dict[str, float] = {}
         for name, one in self.statistics.items():
-            if name not in self.followed:
+            if name not in self.derived_from:
                 own = planned_halfwidths(
                     one, self.terms_of(name, terms), step, level, rows=rows, over=over
                 )
             elif rows is None and one.known_beforehand == ():
                 continue
             else:
-                of = self.followed[name]
+                of = self.derived_from[name]
                 reading = planned_reading(
                     self.statistics[of], self.terms_of(of, terms), step, rows, over
                 )
@@ -633,7 +633,7 @@ class Report(Tallied):
     # What rows say.
 
     def columns_of(self, events: Events) -> tuple[Any, ...]:
-        """See `Tallied.columns_of`."""
+        """See `TallyStatistic.columns_of`."""
         if self.once_each:
             raise InvalidInput(
                 f"{self!r} counts users, and no event says whose it is: run a job with "
@@ -659,8 +659,8 @@ class Report(Tallied):
                 found.append(value_grid.finite(values))
         return tuple(found)
 
-    def said(self, *parts: Any) -> Integers:
-        """See `Tallied.said`: what rows say to each statistic, as the digits of one number."""
+    def encode(self, *parts: Any) -> Integers:
+        """See `TallyStatistic.encode`: what rows say to each statistic, as digits of one number."""
         by_column = dict(zip(self.column_names, parts, strict=True))
         labels = {part.name: part.labels for part in self.parts}
         found, known = np.zeros(len(parts[0]), np.int64), np.ones(len(parts[0]), np.bool_)
@@ -674,9 +674,9 @@ class Report(Tallied):
             for column, part in zip(self.columns[name], one.parts, strict=True):
                 given = by_column[column]
                 if part.kind == "label" and part.labels != labels[column]:
-                    given = _recoded(np.asarray(given), labels[column], part.labels)
+                    given = _recode(np.asarray(given), labels[column], part.labels)
                 own.append(given)
-            said = np.asarray(one.said(*own), np.int64)
+            said = np.asarray(one.encode(*own), np.int64)
             if one.may_be_none:
                 known &= said >= 0
                 said = np.where(said >= 0, said, low)
@@ -704,11 +704,11 @@ class Report(Tallied):
 
     @property
     def places(self) -> int:
-        """See `Tallied.places`."""
+        """See `TallyStatistic.places`."""
         return sum(one.places for one in self.measured_ones.values())
 
     def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
-        """See `Tallied.entries`: those of each statistic."""
+        """See `TallyStatistic.entries`: those of each statistic."""
         digits, found = self._digits(said), []
         for name, one in self.measured_ones.items():
             start = self._place_ranges[name].start
@@ -717,7 +717,7 @@ class Report(Tallied):
 
     @cached_property
     def spans(self) -> tuple[range, ...]:
-        """See `Tallied.spans`."""
+        """See `TallyStatistic.spans`."""
         found = []
         for name, one in self.measured_ones.items():
             start = self._place_ranges[name].start
@@ -727,45 +727,45 @@ class Report(Tallied):
 
     @property
     def may_be_none(self) -> bool:
-        """See `Tallied.may_be_none`."""
+        """See `TallyStatistic.may_be_none`."""
         return any(one.may_be_none for one in self.statistics.values())
 
     def said_bounds(self) -> tuple[int, int]:
-        """See `Tallied.said_bounds`."""
+        """See `TallyStatistic.said_bounds`."""
         size = math.prod(high - low + 1 for low, high in self._bounds)
         return self._base, self._base + size - 1
 
     @property
     def largest_entry(self) -> int:
-        """See `Tallied.largest_entry`."""
-        return max(self.weight(name) * one.largest_entry for name, one in self._measured())
+        """See `TallyStatistic.largest_entry`."""
+        return max(self.weight(name) * one.largest_entry for name, one in self._measured_items())
 
     def whole_of(self, sums: Floats) -> float:
-        """See `Tallied.whole_of`: of those that hold only so much."""
+        """See `TallyStatistic.whole_of`: of those that hold only so much."""
         found = [
             one.whole_of(sums[self._place_ranges[name]])
-            for name, one in self._measured()
+            for name, one in self._measured_items()
             if one.most_counted(0.0, 0.0) < math.inf
         ]
         return max(found, default=0.0)
 
     def largest_measured(self, sums: Floats) -> float:
-        """See `Tallied.largest_measured`: of each by itself, times its weight."""
+        """See `TallyStatistic.largest_measured`: of each by itself, times its weight."""
         return max(
             self.weight(name) * one.largest_measured(sums[self._place_ranges[name]])
-            for name, one in self._measured()
+            for name, one in self._measured_items()
         )
 
-    def _measured(self) -> Sequence[tuple[str, Tallied]]:
+    def _measured_items(self) -> Sequence[tuple[str, TallyStatistic]]:
         return [*self.measured_ones.items()]
 
     def row_bounds(self) -> tuple[int, int]:
-        """See `Tallied.row_bounds`."""
-        lows, highs = zip(*(one.row_bounds() for _, one in self._measured()), strict=True)
+        """See `TallyStatistic.row_bounds`."""
+        lows, highs = zip(*(one.row_bounds() for _, one in self._measured_items()), strict=True)
         return min(lows), max(highs)
 
-    def measured(self, sums: Integers) -> Integers:
-        """See `Tallied.measured`: cells of each, times its weight."""
+    def measure(self, sums: Integers) -> Integers:
+        """See `TallyStatistic.measure`: cells of each, times its weight."""
         most = self.largest_measured(np.abs(sums.astype(np.float64)).max(axis=0, initial=0.0))
         if most >= LARGEST_MEASUREMENT:
             raise SumOverflow(
@@ -774,32 +774,32 @@ class Report(Tallied):
                 f"resolution"
             )
         parts = [
-            one.measured(sums[:, self._place_ranges[name]]).reshape(len(sums), -1)
+            one.measure(sums[:, self._place_ranges[name]]).reshape(len(sums), -1)
             * self.weight(name)
-            for name, one in self._measured()
+            for name, one in self._measured_items()
         ]
         return np.concatenate(parts, axis=1).astype(np.int64)
 
     def most_counted(self, first: float, last: float) -> float:
-        """See `Tallied.most_counted`: of the one that holds least."""
+        """See `TallyStatistic.most_counted`: of the one that holds least."""
         return min(
             one.most_counted(first / self.weight(name), last / self.weight(name))
-            for name, one in self._measured()
+            for name, one in self._measured_items()
         )
 
-    def counted(self, cells: Integers) -> Floats:
-        """See `Tallied.counted`: of the one that has most."""
+    def total(self, cells: Integers) -> Floats:
+        """See `TallyStatistic.total`: of the one that has most."""
         found = [
-            one.counted(
+            one.total(
                 (cells[:, self.cell_ranges[name]] // self.weight(name)).reshape(-1, *one.cells)
             )
-            for name, one in self._measured()
+            for name, one in self._measured_items()
             if one.most_counted(0.0, 0.0) < math.inf
         ]
         return np.asarray(np.max([np.zeros(len(cells)), *found], axis=0), np.float64)
 
     def check_events(self, each: NDArray[np.int64]) -> None:
-        """See `Tallied.check_events`."""
+        """See `TallyStatistic.check_events`."""
         for one in self.statistics.values():
             one.check_events(each)
 
@@ -816,7 +816,7 @@ class Report(Tallied):
 
     def reading_of(self, name: str, reading: Reading) -> FollowedReading:
         """What a statistic reads that follows from the reading of another."""
-        rows = self._rows(name, self.followed[name])
+        rows = self._rows(name, self.derived_from[name])
         assert rows is not None
         return FollowedReading(self.statistics[name], reading, rows)
 
@@ -840,7 +840,7 @@ def _slices(names: Mapping[str, Any], sizes: Sequence[int]) -> dict[str, slice]:
     return {name: slice(*pair) for name, pair in zip(names, pairwise(ends), strict=True)}
 
 
-def _recoded(codes: NDArray[Any], given: Sequence[str], own: Sequence[str]) -> Integers:
+def _recode(codes: NDArray[Any], given: Sequence[str], own: Sequence[str]) -> Integers:
     """Places among all labels of a column as those among the labels of one statistic."""
     place = {label: at for at, label in enumerate(own)}
     table = np.array([place.get(label, OUTSIDE) for label in given] + [MISSING], np.int64)
@@ -848,6 +848,6 @@ def _recoded(codes: NDArray[Any], given: Sequence[str], own: Sequence[str]) -> I
     return np.where(codes == OUTSIDE, OUTSIDE, table[known])
 
 
-def _is_said(one: Tallied) -> bool:
+def _is_said(one: TallyStatistic) -> bool:
     """Whether rows differ in what they say to a statistic."""
     return bool(one.parts) or one.once_each

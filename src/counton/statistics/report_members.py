@@ -19,7 +19,7 @@ from counton.statistics.distinct import Distinct
 from counton.statistics.grouped import Grouped
 from counton.statistics.known import statistic_from_dict, statistic_named
 from counton.statistics.readings import CellsReading
-from counton.statistics.tallied import Part, Tallied, X
+from counton.statistics.tallied import Part, TallyStatistic, X
 
 #: What a report says of each of its statistics besides the statistic's own options.
 WITHIN, SHARE = "within", "share"
@@ -27,7 +27,7 @@ WITHIN, SHARE = "within", "share"
 _OF_ROWS = ("by", "domain")
 
 
-class FirstRows(Tallied):
+class FirstRows(TallyStatistic):
     """Number of users in a report: each counts once, with the first of its rows that counts.
 
     A row says 1 if it is that one, else 0. Which it is, is known where a person's rows are bounded.
@@ -66,8 +66,8 @@ class FirstRows(Tallied):
         """See `Statistic.contribution`: of a row."""
         return Contribution.add_remove(unit=self.unit)
 
-    def said(self, *parts: Any) -> Integers:
-        """See `Tallied.said`: which row is the first is known later."""
+    def encode(self, *parts: Any) -> Integers:
+        """See `TallyStatistic.encode`: which row is the first is known later."""
         raise InvalidInput(
             f"users are told apart by a column, and no row says by itself whose first one it is: "
             f"run a job with {field('user')}"
@@ -75,15 +75,15 @@ class FirstRows(Tallied):
 
     @property
     def places(self) -> int:
-        """See `Tallied.places`."""
+        """See `TallyStatistic.places`."""
         return 1
 
     def row_bounds(self) -> tuple[int, int]:
-        """See `Tallied.row_bounds`."""
+        """See `TallyStatistic.row_bounds`."""
         return 0, 1
 
     def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
-        """See `Tallied.entries`."""
+        """See `TallyStatistic.entries`."""
         return [(0, said)]
 
     def read(self, release: StepRelease) -> CellsReading:
@@ -98,7 +98,7 @@ class GroupedRows(Grouped):
     >>> ages = GroupedRows(Average(0, 9, resolution=1), ["young", "old"])
     >>> young_or_old, value = np.array([1]), np.array([7.0])
     >>> [(int(place), int(change)) for place, change in
-    ...  ages.entries(ages.said(young_or_old, value)[0])]
+    ...  ages.entries(ages.encode(young_or_old, value)[0])]
     [(2, 7), (3, 2)]
     """
 
@@ -110,31 +110,31 @@ class GroupedRows(Grouped):
 
     @property
     def once_each(self) -> bool:  # type: ignore[override]
-        """See `Tallied`."""
+        """See `TallyStatistic`."""
         return self.inner.once_each
 
     @property
     def parts(self) -> tuple[Part, ...]:  # type: ignore[override]
-        """See `Tallied`."""
+        """See `TallyStatistic`."""
         return (Part("by", "label", self.groups), *self.inner.parts)
 
-    def said(self, *parts: Any) -> Integers:
-        """See `Tallied.said`: the group and what the row says in it, as two digits."""
+    def encode(self, *parts: Any) -> Integers:
+        """See `TallyStatistic.encode`: the group and what the row says in it, as two digits."""
         group, own = np.asarray(parts[0], np.int64), np.zeros(len(parts[0]), np.int64)
         known = group >= 0
         if self.inner.parts:
-            own = np.asarray(self.inner.said(*parts[1:]), np.int64)
+            own = np.asarray(self.inner.encode(*parts[1:]), np.int64)
             if self.inner.may_be_none:
                 known &= own >= 0
             own = own - self._low
         return np.where(known, group * self._size + own, -1)
 
     def said_bounds(self) -> tuple[int, int]:
-        """See `Tallied.said_bounds`."""
+        """See `TallyStatistic.said_bounds`."""
         return 0, len(self.groups) * self._size - 1
 
     def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
-        """See `Tallied.entries`: those of its group."""
+        """See `TallyStatistic.entries`: those of its group."""
         start = said // self._size * self.inner.places
         own: Any = self._low
         if self._size > 1:
@@ -144,15 +144,15 @@ class GroupedRows(Grouped):
 
     @property
     def spans(self) -> tuple[range, ...]:
-        """See `Tallied.spans`: each entry may be in any group."""
+        """See `TallyStatistic.spans`: each entry may be in any group."""
         return tuple(range(self.places) for _ in self.inner.entries(np.zeros(1, np.int64)))
 
     def whole_of(self, sums: Floats) -> float:
-        """See `Tallied.whole_of`: of the group that has most."""
+        """See `TallyStatistic.whole_of`: of the group that has most."""
         return max(self.inner.whole_of(one) for one in sums.reshape(-1, self.inner.places))
 
     def largest_measured(self, sums: Floats) -> float:
-        """See `Tallied.largest_measured`: of all groups."""
+        """See `TallyStatistic.largest_measured`: of all groups."""
         return max(self.inner.largest_measured(one) for one in sums.reshape(-1, self.inner.places))
 
     def typical_cells(self, rows: int | None, steps: int) -> Integers | None:
@@ -162,7 +162,7 @@ class GroupedRows(Grouped):
         return None if found is None else np.stack([found] * len(self.groups))
 
 
-def norms_of(statistic: Tallied) -> tuple[int, int]:
+def norms_of(statistic: TallyStatistic) -> tuple[int, int]:
     """What one row changes in the cells of a statistic at most: l1, and the square of l2.
 
     >>> from counton.statistics import Average, Sum
@@ -176,7 +176,7 @@ def norms_of(statistic: Tallied) -> tuple[int, int]:
     return found.pattern.l1, found.pattern.l2_squared
 
 
-def norms_of_people(statistic: Tallied, most: int) -> tuple[int, int]:
+def norms_of_people(statistic: TallyStatistic, most: int) -> tuple[int, int]:
     """What all rows of a person change in the cells of a statistic: l1, and the square of l2.
 
     Args:
@@ -200,7 +200,7 @@ def is_pair(given: Any) -> bool:
     return pair and isinstance(given[1], Statistic | Mapping)
 
 
-def fitting(name: str, given: Any, groups: Sequence[str] | None = None) -> Tallied:
+def fitting(name: str, given: Any, groups: Sequence[str] | None = None) -> TallyStatistic:
     """A statistic as a report adds it up.
 
     Args:
@@ -219,7 +219,7 @@ def fitting(name: str, given: Any, groups: Sequence[str] | None = None) -> Talli
     if type(one) is Grouped:
         one = GroupedRows(fitting(name, one.inner), one.groups)
     called = one.inner.keyword or type(one.inner).__name__
-    if not isinstance(one, Tallied) or not one.tallied:
+    if not isinstance(one, TallyStatistic) or not one.tallied:
         raise unfit(name, called, "takes rows in their order")
     own = one.contribution(batched=True)
     if own.relation != "add_remove":
@@ -313,7 +313,7 @@ def tables_of(given: Any) -> dict[str, dict[str, Any]]:
 
 def member_of(
     stated: Statement, name: str, own: Mapping[str, Any]
-) -> tuple[Tallied, tuple[str, ...]]:
+) -> tuple[TallyStatistic, tuple[str, ...]]:
     """One statistic of a report, and its columns.
 
     Args:
@@ -353,7 +353,7 @@ def member_of(
         return fitting(name, kind.from_job(inner)), listed(by)
     if issubclass(kind, Distinct):
         found: Statistic = kind(**inner.only("window", "windows", "changes", "stay"))
-    elif issubclass(kind, Tallied):
+    elif issubclass(kind, TallyStatistic):
         found = kind.from_job(inner)
     else:
         raise unfit(name, keyword)

@@ -48,7 +48,7 @@ class ReportReading(Reading):
         """
         this = self.statistic
         one = this.statistic(name)
-        source = this.followed.get(name)
+        source = this.derived_from.get(name)
         if source is not None:
             return cast("Reading", this.reading_of(name, self.of(source)))
         if self._ends is not None:
@@ -107,10 +107,10 @@ class ReportReading(Reading):
         Raises:
             InvalidInput: no such statistic, or none of its numbers.
         """
-        part, inner = self._asked(name)
+        part, inner = self._split_name(name)
         return self._only(part) if inner is None else self.of(part)[inner]
 
-    def _asked(self, name: Any) -> tuple[str, Any]:
+    def _split_name(self, name: Any) -> tuple[str, Any]:
         if isinstance(name, tuple) and len(name) == 2:
             return name[0], name[1]
         return name, None
@@ -127,12 +127,12 @@ class ReportReading(Reading):
         """See `Reading.std`; of a part as `__getitem__` has it."""
         if name is None:
             return self.release.std
-        part, inner = self._asked(name)
+        part, inner = self._split_name(name)
         return float(self._only(part, "std") if inner is None else self.of(part).std(inner))
 
     def interval(self, name: Any, level: float = 0.95) -> tuple[Any, Any]:
         """See `Reading.interval`; of a part as `__getitem__` has it."""
-        part, inner = self._asked(name)
+        part, inner = self._split_name(name)
         if inner is not None:
             return self.of(part).interval(inner, level)
         found = self.of(part).table_columns(level)

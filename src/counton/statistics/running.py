@@ -26,7 +26,7 @@ from counton.strategies import StreamStrategy
 
 if TYPE_CHECKING:
     from counton.statistics.base import Events, Exact, Statistic
-    from counton.statistics.tallied import Tallied
+    from counton.statistics.tallied import TallyStatistic
 
 _FORMAT = "counton-statistic-1"
 
@@ -84,7 +84,7 @@ class Running(Machine):
         batched: bool = False,
     ) -> Running:
         """Begin; see `Statistic.counter`."""
-        statistic = statistic.settled(guarantee, strategy.horizon)
+        statistic = statistic.settle(guarantee, strategy.horizon)
         begun = counter_of(statistic, strategy, guarantee, key=key, name=name, batched=batched)
         source = begun if isinstance(begun, Counter) else (begun, check_key(key))
         return cls(statistic, statistic.begin(), batched, source, 0)
@@ -123,7 +123,7 @@ class Running(Machine):
         Raises:
             InvalidInput, HorizonExceeded, StreamConflict, StateError: as `release`.
         """
-        return self._released(events, np.arange(1, self._count(events) + 1))
+        return self._release(events, np.arange(1, self._count(events) + 1))
 
     def release_batches(self, events: Events, stops: Sequence[int] | NDArray[np.int64]) -> Readings:
         """Release consecutive steps of any number of events each: all of them, or none.
@@ -137,18 +137,18 @@ class Running(Machine):
             InvalidInput: as `release_batch`, or stops that do not ascend to ``len(events)``.
             HorizonExceeded, StreamConflict, StateError: as `release`.
         """
-        return self._released(events, self._ends(events, stops))
+        return self._release(events, self._ends(events, stops))
 
-    def _released(self, events: Events, stops: NDArray[np.int64]) -> Readings:
+    def _release(self, events: Events, stops: NDArray[np.int64]) -> Readings:
         with self._turn.take():
             counter, releases = self._counter, None
             before = None if counter is None else counter._done
             steps = self._check_horizon(len(stops))
-            changes = self._taken(events, stops)
+            changes = self._take(events, stops)
             try:
                 if counter is not None:
                     if self.statistic.tallied:
-                        tallied = cast("Tallied", self.statistic)
+                        tallied = cast("TallyStatistic", self.statistic)
                         tallied.refuse_unreadable_cells(self.terms, counter.taken, changes)
                     in_data = self.terms.contribution.exact_from_grid(changes)
                     releases = counter.release_many(in_data)
@@ -180,7 +180,7 @@ class Running(Machine):
                 f"{type(self.statistic).__name__} releases all of its cells at each step and keeps "
                 f"none: keep what release returned"
             )
-        return self.statistic.asked(self, step)
+        return self.statistic.reading_on_demand(self, step)
 
     def checkpoint(self) -> bytes:
         """State from which `resume` continues. Holds exact counts: keep it as secret as data.
@@ -252,7 +252,7 @@ def counter_of(
     """What counts the cells of a statistic; where they are read on demand, their terms alone.
 
     Args:
-        statistic: with all of its parameters (`Statistic.settled`).
+        statistic: with all of its parameters (`Statistic.settle`).
         strategy, guarantee, key, name, batched: as of `Statistic.counter`.
         contribution: what one protected unit changes in the cells, where somebody bounds it in
             another way than the statistic says.
@@ -262,7 +262,7 @@ def counter_of(
     """
     if contribution is None:
         contribution = statistic.contribution_within(strategy.horizon, batched=batched)
-    said = described(statistic, batched)
+    said = statistic_terms(statistic, batched)
     if not statistic.on_demand:
         return Counter(
             strategy,
@@ -291,7 +291,7 @@ def counter_of(
     )
 
 
-def described(statistic: Statistic, batched: bool) -> dict[str, Any]:
+def statistic_terms(statistic: Statistic, batched: bool) -> dict[str, Any]:
     """What stands in the terms of a stream: part of the address of its noise."""
     return {**statistic.to_dict(), "batched": batched}
 

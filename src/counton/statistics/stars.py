@@ -15,7 +15,7 @@ from counton.options import DEGREE, Option
 from counton.privacy.contribution import Relation
 from counton.statistics.base import Drawing
 from counton.statistics.graphs import OF_GRAPHS, Beyond, ranks_of
-from counton.statistics.subgraphs import Subgraphs, summed
+from counton.statistics.subgraphs import Subgraphs, sums_by_step
 
 #: Larger numbers of stars of one edge could not be summed in int64.
 _MOST_STARS = 2**40
@@ -77,7 +77,7 @@ class Stars(Subgraphs):
     @property
     def parameters(self) -> dict[str, Any]:
         """See `Statistic.parameters`."""
-        return {"degree": self.degree, "leaves": self.leaves, **self._given}
+        return {"degree": self.degree, "leaves": self.leaves, **self._own_parameters}
 
     @property
     def most(self) -> int:
@@ -95,4 +95,4 @@ class Stars(Subgraphs):
         ranks = ranks_of(edges)[old:]
         most = int(ranks.max(initial=0)) + 1
         stars = np.array([math.comb(n, self.leaves - 1) for n in range(most)], np.int64)
-        return summed(stars[ranks].sum(axis=1), steps, count)
+        return sums_by_step(stars[ranks].sum(axis=1), steps, count)

@@ -117,7 +117,7 @@ class SubgraphReading(Reading):
         return self.release.table_columns(level)
 
 
-def summed(values: NDArray[Any], steps: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+def sums_by_step(values: NDArray[Any], steps: NDArray[np.int64], count: int) -> NDArray[np.int64]:
     """Sums of values by step."""
     total = np.zeros(count, np.int64)
     np.add.at(total, steps, values)

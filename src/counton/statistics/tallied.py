@@ -61,7 +61,7 @@ class First(NamedTuple):
     size: int
 
 
-class Tallied(Statistic):
+class TallyStatistic(Statistic):
     """A statistic whose cells are sums over rows.
 
     Attributes:
@@ -133,7 +133,7 @@ class Tallied(Statistic):
         return float(sums.sum()) * self.largest_entry
 
     @abstractmethod
-    def said(self, *parts: Any) -> Integers:
+    def encode(self, *parts: Any) -> Integers:
         """What rows say, one integer each.
 
         Args:
@@ -172,7 +172,7 @@ class Tallied(Statistic):
         """The least and the most that one row adds to any place, in grid units."""
         return 1, 1
 
-    def measured(self, sums: Integers) -> Integers:
+    def measure(self, sums: Integers) -> Integers:
         """Cells from sums by place: exact and linear.
 
         Args:
@@ -191,8 +191,8 @@ class Tallied(Statistic):
         """
         return math.inf
 
-    def counted(self, cells: Integers) -> Floats:
-        """How much all places have together, from exact cells: the inverse of `measured`.
+    def total(self, cells: Integers) -> Floats:
+        """How much all places have together, from exact cells: the inverse of `measure`.
 
         Args:
             cells: shape ``(steps, *cells)``.
@@ -232,9 +232,9 @@ class Tallied(Statistic):
         """
         if math.isinf(least := self.most_counted(0.0, 0.0)):
             return
-        added, whole = self.counted(changes), 0.0
+        added, whole = self.total(changes), 0.0
         if terms.strategy.workload == "totals":
-            whole = float(self.counted(taken[None])[0] + added.sum())
+            whole = float(self.total(taken[None])[0] + added.sum())
         else:
             whole = float(added.max(initial=0.0))
         if whole > least:
@@ -248,8 +248,8 @@ class Tallied(Statistic):
         """See `Statistic.restore`: sums are in the counter."""
         return Sums(self)
 
-    def joined(self, saved: bytes, news: Sequence[bytes]) -> bytes:
-        """See `Statistic.joined`."""
+    def join(self, saved: bytes, news: Sequence[bytes]) -> bytes:
+        """See `Statistic.join`."""
         return saved
 
     def columns_of(self, events: Events) -> tuple[Any, ...]:
@@ -267,7 +267,7 @@ class Tallied(Statistic):
 class Sums(Exact):
     """Nothing but what the counter has."""
 
-    def __init__(self, statistic: Tallied) -> None:
+    def __init__(self, statistic: TallyStatistic) -> None:
         self._statistic = statistic
 
     def take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -275,7 +275,7 @@ class Sums(Exact):
         this, steps = self._statistic, len(stops)
         each = np.diff(stops, prepend=0)
         this.check_events(each)
-        said = this.said(*this.columns_of(events))
+        said = this.encode(*this.columns_of(events))
         if this.may_be_none and (said < 0).any():
             raise InvalidInput(
                 f"an event says no place that {this!r} knows: say one that is declared, or leave "
@@ -293,7 +293,7 @@ class Sums(Exact):
             else:
                 cell = np.repeat(np.arange(steps), each) * this.places + place
                 np.add.at(sums.reshape(-1), cell, amount)
-        return this.measured(sums)
+        return this.measure(sums)
 
     def undo(self) -> None:
         """See `Exact.undo`."""

@@ -19,16 +19,16 @@ from counton.privacy import Contribution
 from counton.privacy.contribution import Once, Relation
 from counton.statistics.base import Drawing, Events, Exact, Statistic
 from counton.statistics.count import Count
-from counton.statistics.ranking import Ranking, ranked
+from counton.statistics.ranking import Ranking, rank_largest
 from counton.statistics.readings import Reading, halfwidth
-from counton.statistics.tallied import Part, Tallied, X
+from counton.statistics.tallied import Part, TallyStatistic, X
 from counton.statistics.users import DIGEST, digests_of, pair_of
 
 #: A user, and a cell in which it counted: -1 where only their number matters.
 _RECORD = np.dtype([("user", f"V{DIGEST}"), ("cell", "<i8"), ("times", "<i8")])
 
 
-class TopK(Tallied):
+class TopK(TallyStatistic):
     """The largest groups of a histogram.
 
     All groups are counted; which of them are the largest is read from what is released, and costs
@@ -169,7 +169,7 @@ class TopK(Tallied):
 
     @property
     def parts(self) -> tuple[Part, ...]:  # type: ignore[override]
-        """See `Tallied`."""
+        """See `TallyStatistic`."""
         return (Part("by", "label", self.groups),)
 
     @property
@@ -228,17 +228,17 @@ class TopK(Tallied):
             return False
         return TopK(**{**self.parameters, "groups": other.groups, "k": other.k}) == other
 
-    def said(self, *parts: Any) -> Integers:
-        """See `Tallied.said`: the number of the group, below 0 where it is not declared."""
+    def encode(self, *parts: Any) -> Integers:
+        """See `TallyStatistic.encode`: the number of the group, below 0 where not declared."""
         return np.asarray(parts[0], np.int64)
 
     @property
     def places(self) -> int:
-        """See `Tallied.places`."""
+        """See `TallyStatistic.places`."""
         return len(self.groups)
 
     def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
-        """See `Tallied.entries`."""
+        """See `TallyStatistic.entries`."""
         return [(said, 1)]
 
     def begin(self) -> Exact:
@@ -256,8 +256,8 @@ class TopK(Tallied):
             used.setdefault(bytes(user), {})[cell] = times
         return _Tally(self, used)
 
-    def joined(self, saved: bytes, news: Sequence[bytes]) -> bytes:
-        """See `Statistic.joined`."""
+    def join(self, saved: bytes, news: Sequence[bytes]) -> bytes:
+        """See `Statistic.join`."""
         return saved + b"".join(news)  # of a user and a cell the last row holds
 
     def read(self, release: StepRelease) -> TopKReading:
@@ -300,7 +300,7 @@ class TopKReading(Reading):
         groups, level = self.statistic.groups, check_level(level)
         half = halfwidth(self.release, level ** (1 / len(groups)))
         k = self.statistic.k if k is None else k
-        return ranked(groups, np.asarray(self.release.value), half, k, level=level)
+        return rank_largest(groups, np.asarray(self.release.value), half, k, level=level)
 
     def whole(self) -> Asked:
         """See `Reading.whole`: all groups."""
@@ -354,8 +354,8 @@ class _Tally(Exact):
             cells = self._cells_of([group for _, group in pairs])
             users = digests_of(user for user, _ in pairs)
             try:
-                kept = self._kept(users, cells, bounds)
-                return self._counted(steps[kept], cells[kept], len(stops))
+                kept = self._select(users, cells, bounds)
+                return self._count_cells(steps[kept], cells[kept], len(stops))
             except BaseException:
                 self.undo()
                 raise
@@ -365,9 +365,9 @@ class _Tally(Exact):
             cells = np.array([cell for some in places for cell in some], dtype=np.int64)
         else:
             cells = self._cells_of(listed)
-        return self._counted(steps, cells, len(stops))
+        return self._count_cells(steps, cells, len(stops))
 
-    def _counted(
+    def _count_cells(
         self, steps: NDArray[np.int64], cells: NDArray[np.int64], number: int
     ) -> NDArray[np.int64]:
         count = len(self._statistic.groups)
@@ -394,7 +394,7 @@ class _Tally(Exact):
             )
         return cells
 
-    def _kept(
+    def _select(
         self, users: list[bytes], cells: NDArray[np.int64], bounds: Contribution
     ) -> NDArray[np.bool_]:
         """Which events count: the first of each user, in different groups where so stated."""

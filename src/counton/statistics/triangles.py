@@ -13,7 +13,7 @@ from counton.options import DEGREE
 from counton.privacy.contribution import Relation
 from counton.statistics.base import Drawing
 from counton.statistics.graphs import OF_GRAPHS, Beyond, keys_of
-from counton.statistics.subgraphs import Subgraphs, summed
+from counton.statistics.subgraphs import Subgraphs, sums_by_step
 
 #: Pairs of edges that are looked at together.
 _WEDGES = 2**20
@@ -92,7 +92,7 @@ class Triangles(Subgraphs):
     @property
     def parameters(self) -> dict[str, Any]:
         """See `Statistic.parameters`."""
-        return {"degree": self.degree, **self._given}
+        return {"degree": self.degree, **self._own_parameters}
 
     @property
     def most(self) -> int:
@@ -107,17 +107,17 @@ class Triangles(Subgraphs):
         self, edges: NDArray[np.int64], old: int, steps: NDArray[np.int64], count: int
     ) -> NDArray[np.int64]:
         """See `GraphStatistic.of_many`."""
-        latest = completed(edges)
-        return summed(latest[old:], steps, count)
+        latest = count_completed(edges)
+        return sums_by_step(latest[old:], steps, count)
 
 
-def completed(edges: NDArray[np.int64]) -> NDArray[np.int64]:
+def count_completed(edges: NDArray[np.int64]) -> NDArray[np.int64]:
     """How many triangles each edge completes, where edges come in their order.
 
     Each edge is directed towards its node with more edges, so that few leave a node; every triangle
     then has one node from which two of its edges leave, and is found there once.
 
-    >>> completed(np.array([[0, 1], [1, 2], [2, 0], [2, 3], [3, 0]])).tolist()
+    >>> count_completed(np.array([[0, 1], [1, 2], [2, 0], [2, 3], [3, 0]])).tolist()
     [0, 0, 1, 0, 1]
     """
     found = np.zeros(len(edges), np.int64)

@@ -28,7 +28,7 @@ def digests_of(users: Iterable[Any]) -> list[bytes]:
     >>> one == other, other == same, len(one)
     (False, True, 16)
     """
-    return [blake2b(_named(user), digest_size=DIGEST).digest() for user in users]
+    return [blake2b(_name_bytes(user), digest_size=DIGEST).digest() for user in users]
 
 
 def once(users: list[Any], places: bool = True) -> tuple[list[bytes], NDArray[np.intp]]:
@@ -46,12 +46,12 @@ def once(users: list[Any], places: bool = True) -> tuple[list[bytes], NDArray[np
     kinds = set(map(type, users))
     names: Sequence[Any] = users
     if not kinds <= {str, int}:  # equal ones, as 1 and True, may differ
-        names = [_named(user) for user in users]
+        names = [_name_bytes(user) for user in users]
     different = dict.fromkeys(names)
     if kinds <= {str}:
         said = [b"s" + name.encode("utf-8", "surrogatepass") for name in different]
     else:
-        said = [*different] if names is not users else [_named(name) for name in different]
+        said = [*different] if names is not users else [_name_bytes(name) for name in different]
     digests = [blake2b(name, digest_size=DIGEST).digest() for name in said]
     if not places or len(different) == len(names):
         return digests, np.arange(len(different), dtype=np.intp)
@@ -59,7 +59,7 @@ def once(users: list[Any], places: bool = True) -> tuple[list[bytes], NDArray[np
     return digests, np.fromiter(map(place.__getitem__, names), np.intp, len(names))
 
 
-def _named(user: Any) -> bytes:
+def _name_bytes(user: Any) -> bytes:
     held = user.item() if isinstance(user, np.generic) else user
     if type(held) is str:
         return b"s" + held.encode("utf-8", "surrogatepass")

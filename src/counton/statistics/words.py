@@ -157,7 +157,7 @@ class Words(Statistic):
         """Not called: cells are read on demand."""
         raise NotImplementedError
 
-    def encoded(self, events: Events) -> NDArray[Any]:
+    def letter_numbers(self, events: Events) -> NDArray[Any]:
         """Letters as their numbers, in one or two bytes each.
 
         Raises:
@@ -214,11 +214,11 @@ class Words(Statistic):
 
     def restore(self, saved: bytes) -> Letters:
         """See `Statistic.restore`."""
-        return Letters.restored(self, saved)
+        return Letters.load(self, saved)
 
-    def joined(self, saved: bytes, news: Sequence[bytes]) -> bytes:
-        """See `Statistic.joined`."""
-        return Letters.joined(self, saved, news)
+    def join(self, saved: bytes, news: Sequence[bytes]) -> bytes:
+        """See `Statistic.join`."""
+        return Letters.join(self, saved, news)
 
 
 class WordTally:
@@ -245,7 +245,7 @@ class Letters(Exact):
 
     def __init__(self, statistic: Words) -> None:
         self._statistic = statistic
-        self._letters = _Growing(statistic.encoded([]).dtype)
+        self._letters = _Growing(statistic.letter_numbers([]).dtype)
         self._stops: _Growing | None = None  # with one letter a step nothing is kept
         self._steps = 0
         self._before = (0, 0)
@@ -253,7 +253,7 @@ class Letters(Exact):
 
     def take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
         """See `Exact.take`; takes time in proportion to the letters."""
-        letters = self._statistic.encoded(events)
+        letters = self._statistic.letter_numbers(events)
         self._before = self._steps, len(self._letters)
         self._append(letters, stops + len(self._letters))
         return np.zeros((len(stops), 0), np.int64)
@@ -293,7 +293,7 @@ class Letters(Exact):
         return np.array_equal(stops, np.arange(1, len(self._letters) + 1))
 
     @classmethod
-    def restored(cls, statistic: Words, saved: bytes) -> Letters:
+    def load(cls, statistic: Words, saved: bytes) -> Letters:
         """See `Statistic.restore`."""
         exact = cls(statistic)
         dtype = exact._letters.all.dtype
@@ -330,13 +330,13 @@ class Letters(Exact):
         return _HEAD.pack(len(stops), len(new)) + body + _little(new).tobytes()
 
     @classmethod
-    def joined(cls, statistic: Words, saved: bytes, news: Sequence[bytes]) -> bytes:
-        """See `Statistic.joined`.
+    def join(cls, statistic: Words, saved: bytes, news: Sequence[bytes]) -> bytes:
+        """See `Statistic.join`.
 
         Raises:
             StateError: other bytes.
         """
-        exact = cls.restored(statistic, saved)
+        exact = cls.load(statistic, saved)
         dtype = _little(exact._letters.all).dtype
         for part in news:
             try:

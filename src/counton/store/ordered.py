@@ -117,7 +117,7 @@ class OrderedMachine(Machine):
         writer.counter()  # before anything is counted, where a release failed half-way
         self._check_horizon(len(stops))
         before = writer.step
-        changes = self._taken(events, stops)
+        changes = self._take(events, stops)
         try:
             new = digests[_DIGEST * known :]
             if self.statistic.on_demand:
@@ -228,7 +228,7 @@ def restore_exact(statistic: Statistic, known: SavedState, name: str) -> Exact:
         StateError: it was altered.
     """
     with reading(f"what statistic {name!r} knows"):
-        saved = statistic.joined(known.exact, known.news) if known.news else known.exact
+        saved = statistic.join(known.exact, known.news) if known.news else known.exact
         return statistic.restore(saved)
 
 

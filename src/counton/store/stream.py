@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from counton.statistics.base import Events, Exact, Statistic
     from counton.statistics.machine import Machine
     from counton.statistics.readings import Reading, Readings
-    from counton.statistics.tallied import Tallied
+    from counton.statistics.tallied import TallyStatistic
     from counton.store.marks import Change, MarkSet
     from counton.store.ordered import OrderedMachine
 
@@ -91,7 +91,7 @@ class Stream(Closing):
         self._name, self._details, self._step = writer.name, dict(details), writer.step
         self._machine = machine
         if machine is not None and machine.statistic.tallied:
-            writer.tallied = cast("Tallied", machine.statistic)
+            writer.tallied = cast("TallyStatistic", machine.statistic)
         self._turn = OneAtATime(f"stream {self._name!r}", elsewhere="open it anew in each process")
         self._lock = threading.RLock()
 
@@ -441,7 +441,7 @@ class Stream(Closing):
         tallied, taken = self._writer().tallied, self._counter().taken
         largest, whole = self._counter().largest_taken, 0.0
         if tallied is not None and taken.size:
-            whole = float(tallied.counted(taken[None])[0])
+            whole = float(tallied.total(taken[None])[0])
         return Private(Amounts(largest, whole))
 
     def exact(self) -> Private[Exact]:
@@ -738,7 +738,7 @@ def _complete(
             f"shape is {shape} and counters {counters!r}; the cells are those of {statistic!r}: "
             f"leave both out"
         )
-    whole = statistic.settled(guarantee, strategy.horizon)
+    whole = statistic.settle(guarantee, strategy.horizon)
     if statistic_from_dict(whole.to_dict()) != whole:
         raise InvalidInput(
             f"{statistic!r} is not what its parameters say, so that a state could not keep it: use "

@@ -19,7 +19,7 @@ from counton.store.database import Database
 from counton.strategies import StreamStrategy
 
 if TYPE_CHECKING:
-    from counton.statistics.tallied import Tallied
+    from counton.statistics.tallied import TallyStatistic
     from counton.store.facts import Facts
     from counton.store.marks import Change
     from counton.store.shared import SharedEntry
@@ -69,7 +69,7 @@ class Writer:
         self.name: str = row.name
         self.step: int = row.step
         self._epoch: int = row.writer_epoch
-        self.tallied: Tallied | None = None  # what the cells are of, where rows add up
+        self.tallied: TallyStatistic | None = None  # what the cells are of, where rows add up
         self._std = 0.0
         self._last: tuple[int, str] | None = None  # step and digest, as the witness knows them
         self._key, self._strategy, self._witness = key, strategy, witness

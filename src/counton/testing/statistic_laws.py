@@ -68,7 +68,7 @@ class AnyStatistic(Protocol):
     def restore(self, saved: bytes) -> Any:
         """What was saved."""
 
-    def joined(self, saved: bytes, news: Sequence[bytes]) -> bytes:
+    def join(self, saved: bytes, news: Sequence[bytes]) -> bytes:
         """What was saved, and what came since."""
 
     def contribution(self, *, batched: bool = False) -> Contribution:
@@ -83,7 +83,7 @@ class AnyStatistic(Protocol):
     def sensitivity(self, strategy: Any, p: Any, *, batched: bool = False) -> float:
         """The same as a float."""
 
-    def settled(self, guarantee: Any, horizon: int | None = None) -> Any:
+    def settle(self, guarantee: Any, horizon: int | None = None) -> Any:
         """This one with all of its parameters."""
 
     def allows(self, other: Any) -> bool:
@@ -98,7 +98,7 @@ class AnyStatistic(Protocol):
     def read(self, release: Any) -> Any:
         """What a release says."""
 
-    def asked(self, machine: Any, step: int) -> Any:
+    def reading_on_demand(self, machine: Any, step: int) -> Any:
         """What a step says of cells on demand."""
 
     def plan(self, horizon: int, guarantee: Any, *, batched: bool = False) -> Any:
@@ -167,7 +167,7 @@ def check_statistic(
 def _as_counted(statistic: AnyStatistic, steps: int) -> list[AnyStatistic]:
     """What is counted for a guarantee of either norm, each once: one that is left open is none."""
     promises = PureDP(1), ZCDP(Fraction(1, 2))
-    first, second = (statistic.settled(promise, steps) for promise in promises)
+    first, second = (statistic.settle(promise, steps) for promise in promises)
     return [first] if first == second else [first, second]
 
 
@@ -187,8 +187,8 @@ def check_statistic_description(statistic: AnyStatistic, batches: Batches) -> No
     """
     from counton.literature import REFERENCES
 
-    settled = statistic.settled(PureDP(1), len(batches))
-    alone = settled.settled(PureDP(1), len(batches)) == settled
+    settled = statistic.settle(PureDP(1), len(batches))
+    alone = settled.settle(PureDP(1), len(batches)) == settled
     require(alone, statistic, f"settled again it is another one than {settled}")
     require(statistic.allows(settled), statistic, f"does not allow what is settled, {settled}")
     for one in (statistic, settled):
@@ -256,13 +256,13 @@ def check_statistic_counts(statistic: AnyStatistic, batches: Batches) -> None:
         news = exact.news()
         if news is not None:
             said = f"what was saved before step {step} and its news are not what is saved after it"
-            joined = statistic.restore(statistic.joined(before, [news])).save()
+            joined = statistic.restore(statistic.join(before, [news])).save()
             require(joined == statistic.restore(saved).save(), statistic, said)
         exact = statistic.restore(saved)
 
 
 def check_statistic_rows(statistic: AnyStatistic, batches: Batches) -> None:
-    """Rows of a statistic that adds them up (`Tallied`): in any order, within what it says.
+    """Rows of a statistic that adds them up (`TallyStatistic`): in any order, within what it says.
 
     Each row changes known places by no less and no more than ``row_bounds``, where ``counts_rows``
     is said one place by 1, and no cell that is measured of it is larger than ``largest_entry``
@@ -304,8 +304,8 @@ def _each_group(statistic: Any, batches: Batches, whole: Integers) -> None:
     columns = inner.columns_of([event for batch in batches for _, event in batch])
     if inner.parts:
         columns = [_column(*each) for each in zip(columns, inner.parts, strict=True)]
-    said = inner.said(*columns)
-    require(np.array_equal(statistic.said(*columns), said), statistic, "rows say something else")
+    said = inner.encode(*columns)
+    require(np.array_equal(statistic.encode(*columns), said), statistic, "rows say something else")
     for name in ("row_bounds", "largest_entry", "counts_rows", "counts_units"):
         each = getattr(statistic, name), getattr(inner, name)
         mine, its = (one() if callable(one) else one for one in each)
@@ -314,9 +314,9 @@ def _each_group(statistic: Any, batches: Batches, whole: Integers) -> None:
     require(added, statistic, "a row is added to other places than those of its group")
     require(statistic.places == len(groups) * inner.places, statistic, "has other places")
     sums = np.arange(2 * statistic.places, dtype=np.int64).reshape(2, -1) ** 2 % 97
-    found = statistic.measured(sums)
+    found = statistic.measure(sums)
     for place, part in enumerate(np.split(sums, len(groups), axis=1)):
-        same = np.array_equal(found[:, place], inner.measured(part))
+        same = np.array_equal(found[:, place], inner.measure(part))
         require(same, statistic, f"group {groups[place]!r} is measured otherwise than alone")
 
 
@@ -328,7 +328,7 @@ def _rows_added(statistic: Any, batches: Batches, whole: Integers) -> None:
         fits = len(columns) == len(parts)
         require(fits, statistic, f"events have {len(columns)} parts; named are {len(parts)}")
         columns = [_column(*each) for each in zip(columns, parts, strict=True)]
-    said = np.asarray(statistic.said(*columns))
+    said = np.asarray(statistic.encode(*columns))
     require(said.shape == (len(events),), statistic, f"said has shape {said.shape}")
     require(said.dtype == np.int64, statistic, f"said is {said.dtype}, not int64")
     least, most = statistic.row_bounds()
@@ -349,23 +349,23 @@ def _rows_added(statistic: Any, batches: Batches, whole: Integers) -> None:
         require(one, statistic, "says counts_rows, and a row adds more than 1 to one place")
     _choices(statistic, said, [place for place, _ in pairs if not isinstance(place, int)])
     units = np.eye(statistic.places, dtype=np.int64)
-    measured = statistic.measured(units).reshape(statistic.places, -1)
+    measured = statistic.measure(units).reshape(statistic.places, -1)
     additive = not statistic.additive or np.array_equal(measured, units)
     require(additive, statistic, "says additive, and measures other cells than the sums")
-    each = statistic.measured(units if statistic.counts_rows else adds)
+    each = statistic.measure(units if statistic.counts_rows else adds)
     largest, entry = int(np.abs(each).max(initial=0)), statistic.largest_entry
     bound = entry * max(abs(end) for end in statistic.row_bounds())
     told = f"largest_entry {entry} allows {bound}, and a cell of one row has {largest}"
     require(largest <= bound, statistic, told)
     rows_alone = [(one, np.abs(one).astype(np.float64)) for one in (*adds, adds.sum(axis=0))]
     for own, sizes in rows_alone:
-        cells, most_told = statistic.measured(own[None]), statistic.largest_measured(sizes)
+        cells, most_told = statistic.measure(own[None]), statistic.largest_measured(sizes)
         told = f"largest_measured is {most_told:g}, and a cell of these rows has more"
         require(int(np.abs(cells).max(initial=0)) <= most_told, statistic, told)
     told = "says that a row counts as often as it says, and that every row counts once"
     require(not (statistic.counts_units and statistic.counts_rows), statistic, told)
     require(
-        np.array_equal(statistic.measured(adds).sum(axis=0), whole.sum(axis=0)),
+        np.array_equal(statistic.measure(adds).sum(axis=0), whole.sum(axis=0)),
         statistic,
         "measured rows do not add up to the cells",
     )
@@ -489,7 +489,7 @@ def _choices(statistic: Any, said: Integers, places: Sequence[Any]) -> None:
         require(bool(np.all(chosen)), statistic, f"rows choose places outside of the span {span}")
 
 
-def _told(statistic: Any, terms: Any, batches: Batches) -> None:
+def _check_gives(statistic: Any, terms: Any, batches: Batches) -> None:
     """Numbers, sums and means that it tells for others are those of the rows.
 
     Rows that it counts: those of no place that is known are none. Exact cells stand for released
@@ -503,7 +503,7 @@ def _told(statistic: Any, terms: Any, batches: Batches) -> None:
         columns = [
             np.asarray(_column(*each)) for each in zip(columns, statistic.parts, strict=True)
         ]
-        said = np.asarray(statistic.said(*columns))
+        said = np.asarray(statistic.encode(*columns))
         counted = said >= 0 if statistic.may_be_none else np.ones(len(events), np.bool_)
     else:
         counted = np.ones(len(events), np.bool_)
@@ -549,7 +549,7 @@ def check_statistic_reading(statistic: AnyStatistic, batches: Batches) -> None:
     >>> from counton.statistics import Count
     >>> check_statistic_reading(Count(), [["home"], [], ["home", "shop"]])
     """
-    this = statistic.settled(PureDP(1), len(batches))
+    this = statistic.settle(PureDP(1), len(batches))
     if this.on_demand:
         return
     _changes(this, batches)
@@ -586,7 +586,7 @@ def check_statistic_reading(statistic: AnyStatistic, batches: Batches) -> None:
     people = this.for_people(2).contribution_within(last, batched=True)
     same_row = people == this.contribution_within(last, batched=True)
     require(same_row, statistic, "says of people that one row changes something else")
-    _told(fresh, counter.terms, batches)
+    _check_gives(fresh, counter.terms, batches)
     if tuple(this.error_of) == _OF_ONE_CELL:
         _errors_of_cells(fresh, release)
     half = [batch[: len(batch) // 2] for batch in batches]
@@ -612,7 +612,7 @@ def _errors_of_cells(statistic: AnyStatistic, release: StepRelease) -> None:
 
 
 def check_statistic_running(statistic: AnyStatistic, batches: Batches) -> None:
-    """`Statistic.counter` and `Statistic.plan` are those of the contribution, `asked` of the noise.
+    """A counter and a plan are those of the contribution, a `reading_on_demand` of the noise.
 
     A counter's terms and releases are, to the bit, those of the statistic's own contribution under
     the same key, which the other laws compare with neighbours. A plan's errors are those of that
@@ -627,7 +627,7 @@ def check_statistic_running(statistic: AnyStatistic, batches: Batches) -> None:
     >>> check_statistic_running(Count(), [["home"], [], ["home", "shop"]])
     """
     promise, steps, key = PureDP(1), len(batches), Key.generate()
-    this, strategy = statistic.settled(promise, steps), Binary(steps)
+    this, strategy = statistic.settle(promise, steps), Binary(steps)
     events: Any = [event for batch in batches for event in batch]
     stops = np.cumsum([len(batch) for batch in batches], dtype=np.int64)
     changes = _changes(this, batches)
@@ -688,8 +688,11 @@ def _plan_agrees(statistic: AnyStatistic, this: AnyStatistic, steps: int) -> Non
 def _asked_of_noise(statistic: Any, machine: Any, others: Any, found: Any) -> None:
     """Cells on demand: shown is what is released of all cells, and no word hangs on counts."""
     for place, step in enumerate(found.steps):
-        readings = found[place], statistic.asked(machine, step)
-        words = {(one.describe(), repr(one)) for one in (*readings, statistic.asked(others, step))}
+        readings = found[place], statistic.reading_on_demand(machine, step)
+        words = {
+            (one.describe(), repr(one))
+            for one in (*readings, statistic.reading_on_demand(others, step))
+        }
         require(len(words) == 1, statistic, f"words about step {step} differ with what was counted")
         std = float(machine.terms.std(range(step, step + 1))[0])
         for cell in range(min(math.prod(statistic.cells), _NAMES)):
@@ -735,7 +738,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _column(values: Any, part: Any) -> Any:
-    """What `Tallied.said` takes: floats, and of labels their places."""
+    """What `TallyStatistic.encode` takes: floats, and of labels their places."""
     if isinstance(values, np.ndarray):
         return values
     if part.kind != "label":
