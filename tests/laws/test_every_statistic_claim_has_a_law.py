@@ -135,7 +135,9 @@ WRONG: dict[str, list[Statistic]] = {
     "plan": [PlansForLess()],
     "protects": [claiming(protects="user"), claiming(event="user")],
     "read": [ShowsWhatItCounted(), ShowsOnlyWhatItCounted(), SaysWhatItCounted()],
-    "restate": [claiming(restate=lambda self, found: found, error_of=ErrorOf("pairs", 2, 2))],
+    "restate": [
+        claiming(restate=lambda self, found, words: found, error_of=ErrorOf("pairs", 2, 2))
+    ],
     "restore": [
         claiming(restore=lambda self, saved: Forgetful(self, restored=True)),
         grouped(restore=lambda self, saved: InTheFirstGroup(self)),
