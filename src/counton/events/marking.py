@@ -133,7 +133,7 @@ def mark_part(
             finite &= whole
         values.append(pl.when(finite).then(value).otherwise(0.0))
     if values and reading.adds is not None:
-        total = _said(values, reading.adds)
+        total = _encode(values, reading.adds)
     for wrong, problem in reversed(problems):
         unless = pl.when(wrong & (pl.col("us") > NO_MOMENT))
         step = unless.then(NO_MOMENT - int(problem)).otherwise(step)
@@ -174,7 +174,7 @@ def _watched(us: pl.Expr, watch: Callable[[int], None]) -> pl.Expr:
     return us.map_batches(passing, return_dtype=pl.Int64, is_elementwise=True)
 
 
-def _said(values: Sequence[pl.Expr], adds: Adds) -> pl.Expr:
+def _encode(values: Sequence[pl.Expr], adds: Adds) -> pl.Expr:
     """What rows say, of their parts; of a row that lacks one whatever it may be."""
     if len(values) == 1:
         return values[0].map_batches(
