@@ -251,6 +251,20 @@ def test_no_way_of_choosing_a_stream_exceeds_epsilon_and_delta(
         assert one <= lost <= float(guarantee.delta) * (1 + 1e-9)
 
 
+def test_a_stream_that_follows_another_loses_no_more_than_the_larger_guarantee() -> None:
+    """Chosen by all that the first one released, whichever of the two is the weaker."""
+    both, some = (
+        [ApproxDP(6, "0.02"), ApproxDP(5, "0.02")],
+        [KAry(4, 3), LookAhead(2, (2,), (1, 1))],
+    )
+    for strategy, (first, then) in itertools.product(some, itertools.permutations(both)):
+        lost = 0.0
+        for guarantee in (then, first):  # what comes is what it gains to wait
+            law = law_for(strategy, guarantee, ONE, family="gaussian").law
+            lost, _ = best_way(strategy, law, both_known(6), never=lost)
+        assert lost <= 0.02 * (1 + 1e-9)
+
+
 def test_a_law_that_keeps_delta_in_one_stream_is_found_to_lose_it_in_several() -> None:
     """Composed losses of a strategy that is not causal."""
     strategy, guarantee = KAry(4, 3), GUARANTEES[0]

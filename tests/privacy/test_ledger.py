@@ -439,3 +439,78 @@ def test_a_total_without_a_limit_is_that_of_a_limit_which_just_holds(
 def test_a_total_counts_what_is_added_twice_where_units_are_replaced() -> None:
     both = [Spend("a", PureDP(1)), Spend("b", PureDP(1), "UNIT", "replace")]
     assert totals(both) == {"unit": ("replace", PureDP(3))}
+
+
+def test_of_streams_that_follow_each_other_the_largest_guarantee_counts() -> None:
+    ledger = Ledger(PureDP(1))
+    ledger.spend("a", PureDP("0.4"))
+    ledger.spend("b", PureDP("0.1"), follows="a")  # smaller, and still the last of its row
+    ledger.spend("other", PureDP("0.2"))
+    ledger.spend("c", PureDP("0.5"), follows="b")
+    assert ledger.spent() == PureDP("0.7")
+    with pytest.raises(BudgetExceeded, match="give at most what 'c' has"):
+        ledger.spend("d", PureDP("0.81"), follows="c")
+    ledger.spend("d", PureDP("0.8"), follows="c")
+    assert ledger.remaining() is None
+    again = Ledger.from_dict(json.loads(json.dumps(ledger.to_dict())))
+    assert again.spends == ledger.spends
+    assert again.spent() == ledger.spent(relation="add_remove") == PureDP(1)
+    assert totals(ledger.spends) == {"unit": ("add_remove", PureDP(1))}
+
+
+@pytest.mark.parametrize(
+    ("limit", "one", "other", "both"),
+    [
+        (ZCDP(2), ZCDP("0.3"), ZCDP("0.2"), [ZCDP("0.3")]),
+        (ZCDP(1), PureDP("0.3"), PureDP("0.4"), [PureDP("0.4")]),
+        (ApproxDP(2, "1e-5"), ZCDP("0.01"), ZCDP("0.02"), [ZCDP("0.02")]),
+        (
+            ApproxDP(2, "1e-5"),
+            ApproxDP("0.3", "2e-6"),
+            ApproxDP("0.5", "1e-6"),
+            [ApproxDP("0.5", "2e-6")],
+        ),
+    ],
+)
+def test_what_follows_counts_as_if_the_larger_had_been_there_from_the_start(
+    limit: Limit, one: Limit, other: Limit, both: list[Limit]
+) -> None:
+    """Against every kind of limit, whatever came in between, and where units are replaced."""
+    for relation in ("add_remove", "replace"):
+        beside = [ZCDP("0.001")] if isinstance(one, ZCDP) else [PureDP("0.01")]
+        ledger, expected = (Ledger(limit, relation=relation) for _ in range(2))
+        for name, guarantee, follows in (
+            *(("a", one, None), ("x", beside[0], None)),
+            ("b", other, "a"),
+        ):
+            ledger.spend(name, guarantee, follows=follows)
+        for name, guarantee in (("a", both[0]), ("x", beside[0])):
+            expected.spend(name, guarantee)
+        assert ledger.spent() == expected.spent()
+        assert ledger.remaining() == expected.remaining()
+
+
+@pytest.mark.parametrize(
+    ("known", "more", "why"),
+    [
+        ([], {}, "there is no entry 'a'"),
+        ([Spend("a", PureDP(1), "order")], {}, "'a' protects one order, and this one protects"),
+        ([Spend("a", ZCDP(1))], {}, "'a' has a guarantee of another kind"),
+        ([Spend("a", PureDP(1), relation="replace")], {}, "may leave one stream and enter"),
+        ([Spend("a", PureDP(1))], {"relation": "replace"}, "may leave one stream and enter"),
+        (
+            [Spend("a", PureDP(1)), Spend("b", PureDP(1), follows="a")],
+            {},
+            "'b' follows 'a' already, and both count the same units",
+        ),
+        ([Spend("a", PureDP(1)), Spend("a", PureDP(1))], {}, "there is more than one entry 'a'"),
+    ],
+)
+def test_what_may_not_follow(known: list[Spend], more: dict[str, Any], why: str) -> None:
+    ledger = Ledger(ApproxDP(9, "1e-5"))
+    ledger.enter_all(known)
+    before = ledger.spent() if len(ledger.units) == 1 else None
+    with pytest.raises(InvalidInput, match=why):
+        ledger.spend("next", PureDP(1), follows="a", **more)
+    assert len(ledger.spends) == len(known)
+    assert before is None or ledger.spent() == before

@@ -119,6 +119,13 @@ def print_ledger(options: LedgerOptions) -> None:
             "reserved: by a run that was interrupted before its stream was made; it counts, and "
             "that run takes it up when it is begun again",
         )
+    for spend in spends[: len(spends) - len(others)]:
+        if spend.follows is not None:
+            print_line(
+                console,
+                f"{spend.name!r} follows {spend.follows!r}: each {spend.unit} counts in one of "
+                f"them, so the larger guarantee counts, and not both",
+            )
     if shared is not None:
         print_line(console, f"its streams count in the ledger {shared} too, and its limit holds")
     words = "none" if ledger is None else str(ledger.limit)

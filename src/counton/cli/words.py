@@ -262,15 +262,22 @@ def _succession(definition: Definition, before: Continued) -> list[tuple[str, st
         if before.totals
         else "totals begin again at 0"
     )
-    if definition.people is not None:
+    if before.apart:
+        cost = (
+            f"nobody's part of the data is in both streams, so that of their guarantees the larger "
+            f"one counts in the ledger, not the sum; rows that come late for {before.name!r} are "
+            f"counted nowhere"
+        )
+    elif definition.people is not None:
         cost = "a person who is in both streams loses in both: the ledger adds the losses up"
     elif definition.columns.id is not None:
         cost = "an id with rows in both streams loses in both: the ledger adds the losses up"
     else:
         cost = (
-            f"each event lies in the windows of one stream, and has the guarantee of that stream; "
-            f"rows that come late for {before.name!r} are counted nowhere; if the state is an old "
-            f"copy, events of the steps that it lacks are in both streams, and lose in both"
+            f"the ledger adds both guarantees up; each event lies in the windows of one stream, "
+            f"and has the guarantee of that stream; rows that come late for {before.name!r} are "
+            f"counted nowhere; if the state is an old copy, events of the steps that it lacks are "
+            f"in both streams, and lose in both"
         )
     return [
         ("continues", f"{before.name!r}, which ended at step {before.step:,}; {totals}"),

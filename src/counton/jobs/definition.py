@@ -80,11 +80,13 @@ class Continued(NamedTuple):
         name: in the same state.
         step: its last release that counts here.
         totals: whether this stream's totals go on from that release; else they begin anew.
+        apart: whether no unit counts in both, so that the ledger counts the larger guarantee alone.
     """
 
     name: str
     step: int
     totals: bool
+    apart: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

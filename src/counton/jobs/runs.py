@@ -202,7 +202,9 @@ def refuse_beyond(settled: Settled) -> None:
     store, definition = settled.store, settled.definition
     if store is None or settled.kept is not None or definition.ordered:
         return  # whose unit is called as the state says when the stream is entered
-    store.refuse_beyond(settled.job.name, definition.guarantee, definition.contribution)
+    store.refuse_beyond(
+        settled.job.name, definition.guarantee, definition.contribution, _followed(definition)
+    )
 
 
 def rows_of(settled: Settled, progress: Progress, now: datetime | None) -> ReadRows:
@@ -318,7 +320,14 @@ def _created(request: Job, definition: Definition) -> Stream:
         statistic=definition.statistic if definition.statistic.in_terms else None,
         batched=not definition.each_row,
         ledger=request.ledger,
+        follows=_followed(definition),
     )
+
+
+def _followed(definition: Definition) -> str | None:
+    """The stream of which no unit counts in this one, if it goes on from such a one."""
+    before = definition.continues
+    return before.name if before is not None and before.apart else None
 
 
 def _counters(definition: Definition) -> Guarantee | None:

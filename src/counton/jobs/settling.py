@@ -150,7 +150,18 @@ def _settled(job: Job, store: Store | None, saved: StoredStream | None) -> Settl
     kept = remembered_of(job, definition.remembered)
     if definition.statistic.on_demand:  # what is asked of it is asked anew
         kept = {name: value for name, value in kept.items() if name in POLICIES}
-    definition = replace(definition, remembered=kept)
+    if before is None:
+        definition = replace(definition, remembered=kept)
+        if definition.continues is not None and store is not None:
+            alone = job.ledger is None and store.shared_ledger is None
+            if alone:  # a ledger of several states adds all of their streams up
+                definition = succession.counted_once(definition, predecessor, job.name, store)
+    else:
+        if definition.continues is not None:
+            from counton.jobs import succession
+
+            succession.refuse_other_times(definition, kept)
+        definition = replace(definition, remembered=kept)
     rows = None if source is None else Private(source)
     return Settled(job, asked, definition, rows, policies, store, saved, dropped)
 

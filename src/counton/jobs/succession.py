@@ -2,30 +2,41 @@
 
 A successor is a stream of its own: it has its own guarantee in the ledger, its own noise, and a
 key of its own. It takes over what it does not state otherwise, and begins where its
-predecessor ended, so that one row lies in the windows of only one of them; where the predecessor
-had released more before its state was restored from an old copy, those rows lie in both. A unit of
-several rows, as a user or an id, may count in both, and the ledger adds both up. The totals go on
-from the last that was released: the noise of that release comes to its own.
+predecessor ended. The totals go on from the last that was released: the noise of that release comes
+to its own.
+
+**What both cost.** Where the predecessor has released all of its steps, and the time of a row says
+in which of the two streams it counts, a unit whose rows count at one such time, or within one
+period that the cut does not part, counts in one stream alone. The two then lose no more than the
+larger of their guarantees (docs/trust.md, "A stream that follows another"), and `apart` says so.
+Everything else adds up: a stream that ended early, which a copy of its state may have gone on with;
+people over all periods; ids, which may come again at another time; times that are read otherwise.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, StateError, field
 from counton.jobs.definition import STRATEGIES, Continued, Definition
 from counton.jobs.job import EXPIRING, Job
 from counton.laws import Law
+from counton.privacy import Spend
+from counton.privacy.ledger import why_not_following
 from counton.private import open_private
 from counton.results.description import Carried
+from counton.statistics.tallied import Tallied
 from counton.store import Store, Stream
 from counton.store.store import JournalReader
 from counton.strategies import StreamStrategy
+from counton.windows import microseconds
 
 
 class End(NamedTuple):
@@ -200,6 +211,87 @@ def _taken_over(before: Definition, step: int, request: Job) -> dict[str, Any]:
     return taken | {"unit": before.unit.removesuffix(before.people.of(""))}
 
 
+def apart(definition: Definition, before: Definition, step: int) -> bool:
+    """Whether no unit counts both in a stream and in the one that it continues.
+
+    Args:
+        definition: of the new stream, with what is remembered of it.
+        before: of the stream that it continues.
+        step: the last step of that one.
+
+    >>> from counton.jobs.definition import ask, define
+    >>> visits = Job(
+    ...     "count", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01", steps=31,
+    ...     epsilon=1
+    ... )
+    >>> more = replace(visits, start="2024-04-01", steps=30)
+    >>> before, after = (define(ask(job)) for job in (visits, more))
+    >>> apart(after, before, 31), apart(after, before, 30)
+    (True, False)
+    """
+    both = before, definition
+    if any(one.once or not isinstance(one.statistic, Tallied) for one in both):
+        return False
+    end = int(before.windows.ends(range(step, step + 1))[0])
+    over = step == before.windows.steps == before.strategy.horizon
+    if not over or microseconds(definition.windows.start) != end:
+        return False
+    if read_as(definition) != read_as(before) or before.discovery or definition.discovery:
+        return False
+    if any(one.contribution.relation != "add_remove" for one in both):
+        return False
+    people = [one.people for one in both]
+    if people == [None, None]:
+        return all(one.columns.id is None and one.contribution.steps == 1 for one in both)
+    return _begins_period(end, definition, before)
+
+
+def _begins_period(end: int, definition: Definition, before: Definition) -> bool:
+    """Whether both protect one period of a person, and none of these has rows on both sides."""
+    from counton.jobs.people import period_of
+
+    one, other = definition.people, before.people
+    if one is None or other is None or one.per is None or one.per != other.per:
+        return False
+    if one.first or other.first or definition.columns.user != before.columns.user:
+        return False
+    around = pl.DataFrame({"us": [end - 1, end]})
+    number = around.select(period_of(pl.col("us"), one.per, definition.windows.timezone))["us"]
+    return bool(number[0] != number[1])
+
+
+def read_as(definition: Definition) -> tuple[object, ...]:
+    """What says at which time a row counts."""
+    told = definition.remembered
+    return (
+        definition.columns.time,
+        definition.windows.timezone,
+        told.get("time_format"),
+        told.get("clock_change"),
+    )
+
+
+def refuse_other_times(definition: Definition, kept: Mapping[str, Any]) -> None:
+    """Refuse to read times otherwise in a stream of whose units none may be in the one before.
+
+    Args:
+        definition: as it was.
+        kept: what is to be remembered of the run.
+
+    Raises:
+        InvalidInput: rows of the stream before would count again, at another time.
+    """
+    if definition.continues is None or not definition.continues.apart:
+        return
+    for name in ("time_format", "clock_change"):
+        if kept.get(name) != definition.remembered.get(name):
+            raise InvalidInput(
+                f"{field(name, kept.get(name))} reads times otherwise than when this stream began "
+                f"where {definition.continues.name!r} ends, so that a row could count in both, and "
+                f"the ledger counts one of them: leave it as it was, or begin a stream of its own"
+            )
+
+
 def continued(definition: Definition, name: str, before: Definition, step: int) -> Definition:
     """A new stream's definition, as it goes on from another one of that name."""
     inherited = definition.declared == before.declared and definition.other == before.other
@@ -217,6 +309,23 @@ def continued(definition: Definition, name: str, before: Definition, step: int) 
         and definition.statistic.additive  # readings of a statistic begin anew
     )
     return replace(definition, continues=Continued(name, step, totals))
+
+
+def counted_once(definition: Definition, before: Definition, name: str, store: Store) -> Definition:
+    """A successor's definition, which says whether the ledger counts both streams or the larger.
+
+    Args:
+        definition: as `continued` says, with what is remembered of it.
+        before: of the stream that it continues.
+        name: of the new stream.
+        store: the state, which counts by itself alone.
+    """
+    found = definition.continues
+    assert found is not None
+    entry = Spend(name, definition.guarantee, definition.unit, follows=found.name)
+    one = apart(definition, before, found.step)
+    one = one and why_not_following(entry, store.spends) is None
+    return replace(definition, continues=found._replace(apart=one))
 
 
 def carried_by(stream: Stream | JournalReader, definition: Definition) -> Carried | None:

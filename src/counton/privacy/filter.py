@@ -44,6 +44,7 @@ _PARTS = (Fraction(1, 2), Fraction(1, 6), Fraction(1, 6), Fraction(1, 6))
 _APPROXIMATE_PART = Fraction(1, 4)
 _SMALLEST = Fraction(1, 2**60)  # a guarantee's epsilon is above 0
 _LEAST = Fraction(1, 10**300)  # smaller numbers are no parameters
+_NONE = Fraction(0)
 _LONGEST = 400  # bits of a sum's denominator, beyond which it is told rounded
 
 
@@ -130,8 +131,28 @@ class Filter:
             orders.append(RenyiOrder.within(limit, order, part * left))
         return cls(limit, kept, tuple(orders), losses=(Fraction(0),) * len(orders))
 
-    def after(self, guarantee: Limit) -> Self:
-        """The filter with one guarantee more, whether or not that is within the limit."""
+    def after(self, guarantee: Limit, instead_of: Limit | None = None) -> Self:
+        """The filter with one guarantee more, whether or not that is within the limit.
+
+        Args:
+            guarantee: what is added.
+            instead_of: one that was added before, and is taken out.
+        """
+        if instead_of is None:
+            return self._plus(guarantee)
+        gone = replace(
+            self, epsilon=_NONE, delta=_NONE, rho=_NONE, losses=(_NONE,) * len(self.orders)
+        )
+        gone, found = gone._plus(instead_of), self._plus(guarantee)
+        return replace(
+            found,
+            epsilon=found.epsilon - gone.epsilon,
+            delta=found.delta - gone.delta,
+            rho=found.rho - gone.rho,
+            losses=tuple(one - less for one, less in zip(found.losses, gone.losses, strict=True)),
+        )
+
+    def _plus(self, guarantee: Limit) -> Self:
         epsilon, delta, rho = self.epsilon, self.delta, self.rho
         if isinstance(guarantee, ZCDP):
             rho += guarantee.rho

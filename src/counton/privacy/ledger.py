@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from dataclasses import field as attribute
 from fractions import Fraction
 from typing import Any, Final, NamedTuple, cast, get_args
 
@@ -42,8 +43,10 @@ class Spend(NamedTuple):
         guarantee: what it promises.
         unit: what one protected unit is called.
         relation: whether that unit is added or removed, or replaced.
+        follows: an earlier entry in whose stream no unit counts that counts in this one; None: the
+            two add up.
 
-    >>> name, guarantee, unit, relation = Spend("visits", PureDP(1), "visitor")
+    >>> name, guarantee, unit, relation, follows = Spend("visits", PureDP(1), "visitor")
     >>> unit, relation
     ('visitor', 'add_remove')
     """
@@ -52,6 +55,7 @@ class Spend(NamedTuple):
     guarantee: Guarantee
     unit: str = "unit"
     relation: Relation = "add_remove"
+    follows: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values from which `from_dict` rebuilds the entry exactly."""
@@ -59,8 +63,13 @@ class Spend(NamedTuple):
             "name": self.name,
             "unit": self.unit,
             "relation": self.relation,
-            **self.guarantee.to_dict(),
+            **self.promise(),
         }
+
+    def promise(self) -> dict[str, Any]:
+        """The guarantee as JSON values, and which entry it follows, if any."""
+        after = {} if self.follows is None else {"follows": self.follows}
+        return {**after, **self.guarantee.to_dict()}
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Spend:
@@ -72,17 +81,108 @@ class Spend(NamedTuple):
         try:
             values = dict(saved)
             name, unit, relation = (values.pop(key) for key in ("name", "unit", "relation"))
+            follows = values.pop("follows", None)
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidInput(f"saved entry of a ledger does not fit: {error!r}") from error
-        return cls(name, guarantee_from_dict(values), unit, relation)
+        return cls(name, guarantee_from_dict(values), unit, relation, follows)
+
+
+def why_not_following(entry: Spend, before: Iterable[Spend]) -> str | None:
+    """Why an entry may not follow the one that it names, in words; None where it may.
+
+    A unit counts in one stream alone of those that follow each other, so what they promise together
+    is the largest of what each promises (docs/trust.md, "A stream that follows another"). That is
+    so of units added or removed; and as long as one stream alone follows another, since two that
+    begin at the same end count the same units.
+
+    Args:
+        entry: which.
+        before: the entries before it.
+
+    >>> known = [Spend("visits", PureDP(1))]
+    >>> why_not_following(Spend("more", PureDP(2), follows="visits"), known) is None
+    True
+    >>> why_not_following(Spend("more", ZCDP(2), follows="visits"), known)
+    "'visits' has a guarantee of another kind"
+    """
+    known = list(before)
+    found = [other for other in known if other.name == entry.follows]
+    if len(found) != 1:
+        return f"there is {'no' if not found else 'more than one'} entry {entry.follows!r}"
+    (first,) = found
+    if known_unit(entry.unit, [first.unit]) != first.unit:
+        return f"{entry.follows!r} protects one {first.unit}, and this one protects {entry.unit}"
+    if "replace" in (entry.relation, first.relation):
+        return "a unit that is replaced may leave one stream and enter the other"
+    if type(entry.guarantee) is not type(first.guarantee):
+        return f"{entry.follows!r} has a guarantee of another kind"
+    if not isinstance(entry.guarantee, (PureDP, ApproxDP, ZCDP)):
+        return f"{entry.guarantee} weakens as data ages"
+    others = [other.name for other in known if other.follows == entry.follows]
+    if others:
+        return f"{others[0]!r} follows {entry.follows!r} already, and both count the same units"
+    return None
+
+
+def refuse_not_following(entry: Spend, before: Iterable[Spend]) -> None:
+    """Refuse an entry that may not follow the one that it names, if it names one.
+
+    Raises:
+        InvalidInput: see `why_not_following`.
+    """
+    why = None if entry.follows is None else why_not_following(entry, before)
+    if why is not None:
+        raise InvalidInput(
+            f"release {entry.name!r} cannot follow {entry.follows!r} at no cost, since {why}: "
+            f"leave {field('follows', entry.follows)} out, and their guarantees add up"
+        )
+
+
+def _larger(one: Limit, other: Limit) -> Limit:
+    """The least guarantee that both of one kind imply."""
+    values = {
+        name: max(Fraction(getattr(one, name)), Fraction(getattr(other, name)))
+        for name in _LOSSES
+        if hasattr(one, name)
+    }
+    return type(one)(**values)
 
 
 @dataclass(frozen=True, slots=True)
 class _Account:
-    """What one kind of unit has lost, and by which relation that is counted."""
+    """What one kind of unit has lost, and by which relation that is counted.
+
+    Attributes:
+        relation: of its neighbours.
+        filter: what is added up.
+        largest: by stream, the largest guarantee of it and of those that it follows, one after the
+            other, as they promise it.
+    """
 
     relation: Relation
     filter: Filter
+    largest: Mapping[str, Limit] = attribute(default_factory=dict)
+
+    def after(self, entry: Spend, count: Callable[[Spend], Limit | None]) -> _Account:
+        """The account with one entry more.
+
+        Args:
+            entry: which.
+            count: as what an entry counts by the relation.
+        """
+        counted = count(entry)
+        if counted is None:
+            return self
+        largest, before = cast("Limit", entry.guarantee), None
+        if entry.follows is not None:
+            # Of a unit that is replaced, one part may be in one stream and one in the other: what
+            # is larger for one that is added or removed counts, and no more than that twice.
+            known = self.largest[entry.follows]
+            largest = _larger(known, largest)
+            before = count(entry._replace(guarantee=known))
+            counted = cast("Limit", count(entry._replace(guarantee=largest)))
+        total = self.filter.after(counted, instead_of=before)
+        return _Account(self.relation, total, {**self.largest, entry.name: largest})
 
 
 class Ledger:
@@ -197,7 +297,7 @@ class Ledger:
 
     @property
     def spends(self) -> tuple[Spend, ...]:
-        """Every (name, guarantee, unit, relation) in the order in which they were spent."""
+        """Every entry in the order in which they were spent."""
         return tuple(self._spends)
 
     @property
@@ -212,6 +312,7 @@ class Ledger:
         *,
         unit: str = "unit",
         relation: Relation = "add_remove",
+        follows: str | None = None,
     ) -> None:
         """Record that release ``name`` spends ``guarantee``, if the limit allows it.
 
@@ -222,10 +323,13 @@ class Ledger:
             guarantee: what it promises over all its releases.
             unit: what one protected unit is called, such as "visitor".
             relation: the contribution's: "add_remove" or "replace".
+            follows: name of an earlier entry, if no unit that counts in its stream counts in this
+                one: of both the larger guarantee counts. Then units are added or removed, both
+                guarantees are of one kind, and nothing else follows that entry.
 
         Raises:
             BudgetExceeded: the total would exceed the limit; nothing is recorded.
-            InvalidInput: this guarantee cannot be counted against this limit.
+            InvalidInput: this guarantee cannot be counted against this limit, or cannot follow.
 
         >>> ledger = Ledger(PureDP(1))
         >>> ledger.spend("visits", PureDP(0.5), relation="replace")
@@ -238,16 +342,17 @@ class Ledger:
         of which pure differential privacy with epsilon = 0.5 is spent and pure differential privacy
         with epsilon = 0.5 is left: give at most epsilon=0.25
         """
-        entry = _check_spend(Spend(name, guarantee, unit, relation))
+        entry = _check_spend(Spend(name, guarantee, unit, relation, follows))
         unit = known_unit(entry.unit, self._accounts)
         entry = entry._replace(unit=unit)
+        refuse_not_following(entry, self._spends)
         account = self._accounts.get(unit) or self._open_account([entry])
         counted = self._as_counted(entry, account.relation)
-        after = account.filter if counted is None else account.filter.after(counted)
-        if not after.within:
+        after = account.after(entry, self._counting(account.relation))
+        if not after.filter.within:
             raise BudgetExceeded(self._refusal(entry, counted, account))
         self._spends.append(entry)
-        self._accounts[unit] = _Account(account.relation, after)
+        self._accounts[unit] = after
 
     def counted(self) -> tuple[tuple[Spend, Limit | None], ...]:
         """Every entry, and as what it counts by its unit's relation and at the ledger's age.
@@ -280,11 +385,11 @@ class Ledger:
             return account.filter.spent
         _check_relation(relation)
         entries = [entry for entry in self._spends if self._accounts[entry.unit] is account]
-        total = Filter.from_dict(self.limit, account.filter.to_dict())
+        assert relation is not None
+        total = _Account(relation, Filter.from_dict(self.limit, account.filter.to_dict()))
         for entry in entries:
-            counted = self._as_counted(entry, relation)
-            total = total if counted is None else total.after(counted)
-        return total.spent
+            total = total.after(entry, self._counting(relation))
+        return total.filter.spent
 
     def remaining(
         self,
@@ -383,7 +488,13 @@ class Ledger:
             if entry.unit not in self._accounts:
                 same = [other for other in entries if other.unit == entry.unit]
                 self._accounts[entry.unit] = self._open_account(same)
-            self.spend(entry.name, entry.guarantee, unit=entry.unit, relation=entry.relation)
+            self.spend(
+                entry.name,
+                entry.guarantee,
+                unit=entry.unit,
+                relation=entry.relation,
+                follows=entry.follows,
+            )
 
     def _open_account(self, known: list[Spend]) -> _Account:
         """What a unit's first entry fixes; ``known`` are entries that do not depend on releases."""
@@ -432,6 +543,9 @@ class Ledger:
             raise InvalidInput(_presence(entry.unit, f"release {entry.name!r}"))
         return when_replaced(guarantee)
 
+    def _counting(self, relation: Relation) -> Callable[[Spend], Limit | None]:
+        return lambda entry: self._as_counted(entry, relation)
+
     def _at_age(self, entry: Spend) -> Guarantee | None:
         guarantee = entry.guarantee
         if not isinstance(guarantee, AgesWithData):
@@ -474,6 +588,8 @@ class Ledger:
                 f"its delta is set apart for ApproxDP guarantees; spend PureDP or ApproxDP, or set "
                 f"the limit with {share} below {text(shares.approximate_delta)}"
             )
+        if entry.follows is not None:
+            return f"give at most what {entry.follows!r} has, which costs nothing more"
         if left is None:
             return "raise the limit"
         fits = self._fitting(entry, account, left)
@@ -578,24 +694,26 @@ def totals(spends: Iterable[Spend]) -> dict[str, tuple[Relation, Limit | None]]:
 def _total(entries: list[Spend]) -> tuple[Relation, Limit | None]:
     replaced = any(entry.relation == "replace" for entry in entries)
     relation: Relation = "replace" if replaced else "add_remove"
-    counted: list[Limit] = []
-    for entry in entries:
-        if not isinstance(entry.guarantee, PureDP | ApproxDP | ZCDP):
-            return relation, None
-        same = entry.relation == relation
-        counted.append(entry.guarantee if same else when_replaced(entry.guarantee))
-    kinds = {type(one) for one in counted}
+    if not all(isinstance(entry.guarantee, PureDP | ApproxDP | ZCDP) for entry in entries):
+        return relation, None
+    kinds = {type(entry.guarantee) for entry in entries}
     if {ZCDP, ApproxDP} <= kinds:
         return relation, None
     found = Filter.start(ZCDP(1) if ZCDP in kinds else PureDP(1))
     if ApproxDP in kinds:
         found = Filter.start(ApproxDP(1, _HALF), approximate_delta=_HALF)
-    for one in counted:
-        found = found.after(one)
+    total = _Account(relation, found)
+    for entry in entries:
+        total = total.after(entry, lambda one: _when_counted(one, relation))
     try:
-        return relation, found.spent
+        return relation, total.filter.spent
     except InvalidInput:  # a delta of 1 or more promises nothing
         return relation, None
+
+
+def _when_counted(entry: Spend, relation: Relation) -> Limit:
+    guarantee = cast("Limit", entry.guarantee)
+    return guarantee if entry.relation == relation else when_replaced(guarantee)
 
 
 def _presence(unit: str, what: str) -> str:

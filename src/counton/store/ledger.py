@@ -7,6 +7,7 @@ them together.
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import PurePath
 from textwrap import shorten
 from typing import Any, NamedTuple
@@ -14,8 +15,10 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from counton.errors import BudgetExceeded
+from counton.errors import BudgetExceeded, InvalidInput, StateError, field
+from counton.mechanisms import StreamTerms
 from counton.privacy import Contribution, Guarantee, Ledger, Spend
+from counton.privacy.ledger import refuse_not_following
 from counton.store import schema
 from counton.store.database import reading
 
@@ -133,8 +136,11 @@ def entries(connection: Connection) -> tuple[Spend, ...]:
 
 
 def all_entries(connection: Connection) -> tuple[Spend, ...]:
-    """What was spent here, and by other states that count against the limit of this one."""
-    others = (one.spend._replace(name=one.called) for one in of_others(connection))
+    """What was spent here, and by other states that count against the limit of this one.
+
+    Other states may have streams of one name, so none of theirs follows another: they add up.
+    """
+    others = (one.spend._replace(name=one.called, follows=None) for one in of_others(connection))
     return (*entries(connection), *others)
 
 
@@ -156,40 +162,87 @@ def ledger(connection: Connection) -> Ledger | None:
 
 
 def refuse_beyond(
-    connection: Connection, name: str, guarantee: Guarantee, contribution: Contribution
+    connection: Connection,
+    name: str,
+    guarantee: Guarantee,
+    contribution: Contribution,
+    follows: str | None = None,
 ) -> None:
     """Refuse what `enter` would refuse, and record nothing.
 
     Raises:
         BudgetExceeded, InvalidInput: see `enter`.
     """
-    present = ledger(connection)
-    if present is not None:
-        present.spend(name, guarantee, unit=contribution.unit, relation=contribution.relation)
+    _spend(connection, Spend(name, guarantee, contribution.unit, contribution.relation, follows))
 
 
 def enter(
-    connection: Connection, name: str, guarantee: Guarantee, contribution: Contribution
+    connection: Connection,
+    name: str,
+    guarantee: Guarantee,
+    contribution: Contribution,
+    follows: str | None = None,
 ) -> None:
     """Record what a new stream or table spends.
 
+    Args:
+        connection: a transaction that writes.
+        name: of the stream or table.
+        guarantee: what it promises.
+        contribution: for which unit.
+        follows: a stream of this state whose units count in that one alone; see `Spend`.
+
     Raises:
         BudgetExceeded: the limit does not allow it.
-        InvalidInput: this kind of guarantee cannot be counted against the limit.
+        InvalidInput: this kind of guarantee cannot be counted against the limit; or the stream
+            cannot follow, or that one has not released its last step.
     """
-    entry = Spend(name, guarantee, contribution.unit, contribution.relation)
-    present = ledger(connection)
+    entry = Spend(name, guarantee, contribution.unit, contribution.relation, follows)
+    if follows is not None:
+        refuse_not_following(entry, entries(connection))
+        _refuse_unfinished(connection, follows)
+    present = _spend(connection, entry)
     if present is not None:
-        present.spend(name, guarantee, unit=entry.unit, relation=entry.relation)
         write_terms(connection, present)
     connection.execute(
         schema.ledger.insert().values(
             name=name,
-            guarantee=json.dumps(guarantee.to_dict(), sort_keys=True),
+            guarantee=json.dumps(entry.promise(), sort_keys=True),
             unit=entry.unit,
             relation=entry.relation,
         )
     )
+
+
+def _spend(connection: Connection, entry: Spend) -> Ledger | None:
+    """The ledger with one entry more; None where there is no limit."""
+    present = ledger(connection)
+    if present is not None:
+        present.spend(
+            entry.name,
+            entry.guarantee,
+            unit=entry.unit,
+            relation=entry.relation,
+            follows=entry.follows,
+        )
+    return present
+
+
+def _refuse_unfinished(connection: Connection, name: str) -> None:
+    """Refuse to follow a stream that may release more: of a copy of its state, or of this one."""
+    table = schema.streams.c
+    row = connection.execute(sa.select(table.step, table.terms).where(table.name == name)).first()
+    horizon = None
+    with suppress(StateError):  # of a strategy that is somebody's own
+        horizon = (
+            None if row is None else StreamTerms.from_dict(json.loads(row.terms)).strategy.horizon
+        )
+    if row is None or row.step != horizon:
+        raise InvalidInput(
+            f"stream {name!r} has not released the last of its steps, so that it may go on, and "
+            f"what follows it may count the same units: release all of its steps first, or leave "
+            f"{field('follows', name)} out, and their guarantees add up"
+        )
 
 
 def set_limit(connection: Connection, proposed: Ledger | None) -> None:

@@ -81,8 +81,11 @@ def enter(
     key: Key,
     details: Facts,
     shared: SharedLedger | None = None,
+    follows: str | None = None,
 ) -> Row[Any]:
     """Enter a new stream and its guarantee; also in the ledger that its state shares with others.
+
+    In that one it is added to all others, whatever it ``follows``.
 
     Raises:
         StateError: the stream exists.
@@ -97,7 +100,7 @@ def enter(
     known = [*known_to(connection), *(() if shared is None else shared.known())]
     contribution = replace(terms.contribution, unit=unit_of(known, terms, details.text))
     counter.terms = replace(terms, contribution=contribution)
-    ledger.enter(connection, name, terms.guarantee, contribution)
+    ledger.enter(connection, name, terms.guarantee, contribution, follows)
     connection.execute(
         schema.streams.insert().values(
             name=name,

@@ -418,7 +418,7 @@ class Store(Closing):
 
     @property
     def spends(self) -> tuple[Spend, ...]:
-        """Every (name, guarantee, unit, relation) of this state, in the order of their entry."""
+        """Every entry of this state, in order."""
         with self._database.transaction(write=False) as connection:
             return books.entries(connection)
 
@@ -446,7 +446,13 @@ class Store(Closing):
         with self._database.transaction(write=False) as connection:
             return books.ledger(connection)
 
-    def refuse_beyond(self, name: str, guarantee: Guarantee, contribution: Contribution) -> None:
+    def refuse_beyond(
+        self,
+        name: str,
+        guarantee: Guarantee,
+        contribution: Contribution,
+        follows: str | None = None,
+    ) -> None:
         """Refuse a release that goes beyond the limit, before anything is read for it.
 
         Entered it is with ``Stream.create``, which asks again.
@@ -456,7 +462,7 @@ class Store(Closing):
             InvalidInput: this kind of guarantee cannot be counted against the limit.
         """
         with self._database.transaction(write=False) as connection:
-            books.refuse_beyond(connection, name, guarantee, contribution)
+            books.refuse_beyond(connection, name, guarantee, contribution, follows)
 
     def set_limit(
         self,

@@ -111,6 +111,7 @@ class Stream(Closing):
         statistic: Statistic | None = None,
         batched: bool = True,
         ledger: str | os.PathLike[str] | None = None,
+        follows: str | None = None,
     ) -> Stream:
         """Begin a stream and enter its guarantee in the ledger of the database.
 
@@ -134,6 +135,10 @@ class Stream(Closing):
             batched: a step of the statistic may have any number of events; see `Statistic.counter`.
             ledger: a state database with a limit, path or URL, under which several states count
                 together; None: the one that this state counts in already, if it does.
+            follows: a stream of this state that has released its last step, if no unit that counts
+                in it counts in this one: the ledger then counts the larger of the two guarantees,
+                and not their sum. Say it of units that are in one step of one stream, such as
+                events which have one time each; a ledger that several states share adds both up.
 
         Raises:
             StateError: the stream exists, the state has forgotten releases which its witness knows
@@ -171,7 +176,7 @@ class Stream(Closing):
             try:
                 book = shared.ledger_of(database, ledger)
                 with database.transaction(write=True) as connection:
-                    row = records.enter(connection, database, counter, held, facts, book)
+                    row = records.enter(connection, database, counter, held, facts, book, follows)
                     if statistic is not None and not statistic.tallied:
                         from counton.store import ordered  # only where events have an order
 
