@@ -242,7 +242,7 @@ def apart(definition: Definition, before: Definition, step: int) -> bool:
         return False
     people = [one.people for one in both]
     if people == [None, None]:
-        return all(one.columns.id is None and one.contribution.steps == 1 for one in both)
+        return all(one.columns.id is None and one.contribution.in_one_step for one in both)
     return _begins_period(end, definition, before)
 
 
