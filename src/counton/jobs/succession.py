@@ -32,7 +32,7 @@ from counton.privacy import Spend
 from counton.privacy.ledger import why_not_following
 from counton.private import open_private
 from counton.results.description import Carried
-from counton.statistics.tallied import Tallied
+from counton.statistics.tallied import TallyStatistic
 from counton.store import Store, Stream
 from counton.store.store import JournalReader
 from counton.strategies import StreamStrategy
@@ -230,7 +230,7 @@ def apart(definition: Definition, before: Definition, step: int) -> bool:
     (True, False)
     """
     both = before, definition
-    if any(one.once or not isinstance(one.statistic, Tallied) for one in both):
+    if any(one.once or not isinstance(one.statistic, TallyStatistic) for one in both):
         return False
     end = int(before.windows.ends(range(step, step + 1))[0])
     over = step == before.windows.steps == before.strategy.horizon
