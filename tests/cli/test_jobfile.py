@@ -14,7 +14,7 @@ import pytest
 
 from counton.errors import InvalidInput
 from counton.jobs import Job, run, runs
-from counton.jobs.jobfile import load, said, save, schema
+from counton.jobs.jobfile import job_entries, load, save, schema
 from counton.jobs.statements import all_options
 
 ROWS = "time,page,paid\n2024-03-01T09:00,home,3\n2024-03-02T10:15,shop,5\n"
@@ -60,7 +60,7 @@ def test_jobs_of_a_file_are_those_of_python(file: Path, tmp_path: Path) -> None:
     assert visits.events == str(tmp_path / "e.csv")
     assert visits.domain == ["home", "shop"]
     with run(visits) as outcome:
-        mine = outcome.released().table()
+        mine = outcome.read().table()
     same = Job(
         "count",
         tmp_path / "e.csv",
@@ -71,9 +71,9 @@ def test_jobs_of_a_file_are_those_of_python(file: Path, tmp_path: Path) -> None:
         until="newest",
     )
     with run(same) as outcome:  # goes on with the same stream
-        assert outcome.released().table().equals(mine)
+        assert outcome.read().table().equals(mine)
     with run(jobs["paid"]) as outcome:
-        assert outcome.released().table().height
+        assert outcome.read().table().height
 
 
 def test_the_command_runs_all_and_reports_each(file: Path, place: Any) -> None:
@@ -128,7 +128,7 @@ def test_a_job_that_is_saved_is_read_again(file: Path, tmp_path: Path) -> None:
     again = found["takings"]
     assert again.out == str(tmp_path / "t.csv")
     assert again.level == 0.9
-    assert said(again, tmp_path) == said(job, tmp_path)
+    assert job_entries(again, tmp_path) == job_entries(job, tmp_path)
     save(again, file)
     assert load(file)["takings"] == again
     with pytest.raises(InvalidInput, match="frame"):

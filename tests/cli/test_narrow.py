@@ -58,13 +58,13 @@ def test_who_loses_a_race_for_a_new_stream_may_try_again(
         "count", tmp_path / "e.csv", tmp_path / "s.db", time="time", every="1d",
         start="2024-03-01", steps=30, until="2024-03-02", epsilon=1,
     )  # fmt: skip
-    mine = runs._created
+    mine = runs._create_stream
 
     def second(request: Job, definition: Any) -> Stream:
         mine(request, definition).close()  # another process, a moment earlier
         return mine(request, definition)
 
-    monkeypatch.setattr(runs, "_created", second)
+    monkeypatch.setattr(runs, "_create_stream", second)
     with pytest.raises(StreamConflict, match="another process has just created"):
         run(job)
     monkeypatch.undo()

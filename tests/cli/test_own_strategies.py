@@ -44,7 +44,7 @@ def test_any_factorisation_is_the_strategy_of_a_stream(
     with run(job) as outcome:
         assert outcome.definition.strategy == mine
         assert outcome.definition.choice == "own"
-        released = outcome.released().table()
+        released = outcome.read().table()
         stds = released.filter(group="home")["std"].to_numpy()
     promised = counton.plan(STEPS, counton.PureDP(1), strategies=[mine]).best.std([1, 2, 3])
     np.testing.assert_allclose(stds, promised, rtol=1e-3)

@@ -13,7 +13,7 @@ import pytest
 import sqlalchemy as sa
 
 from counton import PureDP, Stream
-from counton.jobs import Job, export, methods, publish, recalled, run
+from counton.jobs import Job, export, methods, publish, recall, run
 from counton.jobs.writing import Outputs
 from counton.strategies import Binary
 
@@ -268,7 +268,7 @@ def test_what_is_shown_of_a_statistic_is_what_is_published(tmp_path: Path, withi
             "value": "paid", "edges": "0,2,4", "time": "time", "every": "1d", "steps": 30,
             "start": "2024-03-01", "epsilon": 1,
         }  # fmt: skip
-        asked = recalled(Job("quantiles", events, state, until=until, out=out, **again, **shown))
+        asked = recall(Job("quantiles", events, state, until=until, out=out, **again, **shown))
         outputs = Outputs.of(asked)
         with run(asked, approve=outputs.approve) as outcome:
             outputs.write(outcome)

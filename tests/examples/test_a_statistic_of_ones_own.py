@@ -86,12 +86,12 @@ def test_it_is_a_job_of_a_file_and_of_python(above: Path, tmp_path: Path) -> Non
         f'until = "2024-03-01T02:00"\n'
     )
     with run(load(file)["big"]) as outcome:
-        from_file = outcome.released().table()
+        from_file = outcome.read().table()
     own = {name: value for name, value in STREAM.items() if name != "threshold"}
     given = known.statistic_named("above")(5)  # type: ignore[call-arg]
     job = Job(given, tmp_path / "e.csv", tmp_path / "b.db", until="2024-03-01T02:00", **own)
     with run(job) as outcome:
-        assert estimates(outcome.released().table().to_dicts()) == estimates(from_file.to_dicts())
+        assert estimates(outcome.read().table().to_dicts()) == estimates(from_file.to_dicts())
         assert outcome.definition.what == "above"
     with pytest.raises(InvalidInput, match="threshold=5 belongs to above, and this is count"):
         run(job.having(what="count", value=None, threshold=5, state=tmp_path / "c.db"))
@@ -135,7 +135,7 @@ def test_without_its_package_a_file_says_what_is_missing(above: Path, tmp_path: 
     out = tmp_path / "o.parquet"
     job = Job("above", tmp_path / "e.csv", tmp_path / "s.db", until="2024-03-01T02:00", **STREAM)
     with run(job) as outcome:
-        released = outcome.released()
+        released = outcome.read()
         counton.jobs.release(
             "above", tmp_path / "e.csv", state=tmp_path / "s.db", out=out, until="2024-03-01T02:00"
         )

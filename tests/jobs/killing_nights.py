@@ -62,7 +62,7 @@ def work(folder: Path, state: str, number: int, append: bool, deadly: int, pipe:
     count = killing.counted(deadly)
     with run(request(folder, state, number, append)) as outcome:
         count()
-        table = outcome.released().table()
+        table = outcome.read().table()
         count()
         os.write(pipe, f"{hash_of(table.write_csv())} {count()}\n".encode())
     os._exit(0)

@@ -11,7 +11,7 @@ import pytest
 from cells import cells_of
 
 from counton.errors import CountonError, HorizonExceeded, InvalidInput, StateError
-from counton.jobs import Job, recalled, run
+from counton.jobs import Job, recall, run
 from counton.jobs.statements import is_once, kind_of
 from counton.statistics import Average
 from counton.statistics.known import keywords
@@ -90,7 +90,7 @@ def written(folder: Path, rows: list[str]) -> Path:
 
 def table(job: Job) -> pl.DataFrame:
     with run(job) as outcome:
-        return outcome.released().table()
+        return outcome.read().table()
 
 
 def test_all_kinds_are_here() -> None:
@@ -157,8 +157,8 @@ def test_a_later_job_contradicts_nothing_and_remembers_all(job: Job, tmp_path: P
     again = Job(job.what, job.events, job.state, name="it", until=job.until)
     assert table(again).equals(first)
     if job.what not in ("substrings", "episodes", "cuts"):  # of which cells are asked for anew
-        assert recalled(again).out == str(out)
-    assert {name: getattr(recalled(again), name) for name in policy} == policy
+        assert recall(again).out == str(out)
+    assert {name: getattr(recall(again), name) for name in policy} == policy
     others: tuple[dict[str, Any], ...] = (
         *({"epsilon": 2}, {"every": "1d"}, {"steps": 7}, {"timezone": "Europe/Paris"}),
     )
@@ -191,7 +191,7 @@ def test_no_row_stops_a_release_where_policies_are_set(job: Job, tmp_path: Path)
     later = lenient.having(until="2024-03-01T04:00")
     with run(later) as outcome:
         assert outcome.after == 4
-        shown = outcome.released().table()
+        shown = outcome.read().table()
     assert shown.filter(pl.col("step") <= 3).select(before.columns).equals(before) or (
         job.what in ("substrings", "episodes", "cuts", "degrees")  # the last step alone is shown
     )
@@ -233,7 +233,7 @@ def test_a_statistic_by_group_under_one_guarantee(name: str, tmp_path: Path) -> 
         assert not Path(str(job.state)).exists()
         job = job.having(most=2)
     with run(job) as outcome:
-        shown = outcome.released().table()
+        shown = outcome.read().table()
         assert set(shown["group"]) == {"home", "shop"}
 
 
@@ -342,7 +342,7 @@ def test_every_column_may_be_called_otherwise(name: str, tmp_path: Path) -> None
     file = tmp_path / "e.csv"
     header, rows = file.read_text().split("\n", 1)
     file.write_text(f"{called_otherwise(header)}\n{rows}")
-    used = {text for column in COLUMNS for text in str(job.given(column) or "").split(",")}
+    used = {text for column in COLUMNS for text in str(job.option(column) or "").split(",")}
     rename = ",".join(f"{column}={column} 2" for column in sorted(used - {""}))
     later = Job(name, file, job.state, name="it", until=ends[0])
     with pytest.raises(InvalidInput, match=r"'nowhere', which the stream does not use; it uses"):
@@ -352,7 +352,7 @@ def test_every_column_may_be_called_otherwise(name: str, tmp_path: Path) -> None
         assert outcome.for_operator().rows == (3 if once else 4)
     night: dict[str, Any] = {"until": ends[1], "rename": rename}
     run(job.having(**night)).close()  # typed as it was, and as it is called now
-    now = {column: called_otherwise(job.given(column)) for column in COLUMNS}
+    now = {column: called_otherwise(job.option(column)) for column in COLUMNS}
     if name == "contingency":
         now["domain"] = called_otherwise(job.domain)
     run(job.having(until=ends[2], **now)).close()

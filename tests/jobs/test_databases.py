@@ -50,7 +50,7 @@ def told(outcome: Outcome) -> tuple[Any, ...]:
     facts = (found.rows, found.before, found.beyond, found.unknown, found.skipped)
     counts = (found.late, found.beyond_most, found.known, found.closed, outcome.again)
     steps = (outcome.before, outcome.after, outcome.until)
-    table = outcome.released().table().rows() if outcome.after else None
+    table = outcome.read().table().rows() if outcome.after else None
     return facts, counts, steps, table
 
 

@@ -175,7 +175,7 @@ def asked(folder: Path, rows: list[tuple[datetime, str, str]], **more: Any) -> J
 
 def table(request: Job) -> pl.DataFrame:
     with run(request) as outcome:
-        return outcome.released().table()
+        return outcome.read().table()
 
 
 @pytest.fixture
@@ -252,7 +252,7 @@ def test_exported_and_published_groups_are_those_of_the_run(what: str, tmp_path:
     for days in (4, 12):
         until = START + timedelta(days=days)
         with run(asked(tmp_path, rows, what=what, until=until)) as outcome:
-            released = outcome.released()
+            released = outcome.read()
         own = released.table()
         assert export(tmp_path / "visits.db", tmp_path / "e.csv").table().equals(own)
         publish(tmp_path / "visits.db", public)
@@ -273,14 +273,14 @@ def test_a_ranking_says_at_every_door_how_many_it_ranks_and_among_how_many(tmp_p
         written = Outputs.of(job).write(outcome).released
         assert written is not None
         own = written.table()
-        assert outcome.released().table().equals(own)
+        assert outcome.read().table().equals(own)
     publish(state, public)
     for found in (export(state), read(out), read(public)):
         assert found.table().equals(own)
     assert own["rank"].max() == 1
     assert written.definition.subject == "number of events"
     with run(asked(tmp_path, visits(), what="top-k", top=1, room=10**6)) as outcome:
-        wide = outcome.released().table()
+        wide = outcome.read().table()
     assert export(state).table().equals(wide)
     assert wide["estimate"].equals(own["estimate"])
     assert (wide["upper"] > own["upper"]).all()
@@ -291,7 +291,7 @@ def test_a_ranking_says_at_every_door_how_many_it_ranks_and_among_how_many(tmp_p
 
 def test_some_steps_of_a_ranking_are_those_steps(tmp_path: Path) -> None:
     with run(asked(tmp_path, visits(), what="top-k")) as outcome:
-        found = outcome.released()
+        found = outcome.read()
     own = found.table()
     some = own.filter(pl.col("step").is_between(3, 5))
     assert found.only(range(3, 6)).table().equals(some)
@@ -369,7 +369,7 @@ def test_users_bring_no_more_groups_than_rows_that_count(tmp_path: Path) -> None
     )
     with run(more) as outcome:
         assert open_private(outcome.stream.labels()) == labels
-        assert outcome.released().table().filter(pl.col("step") <= 12).equals(again)
+        assert outcome.read().table().filter(pl.col("step") <= 12).equals(again)
 
 
 @pytest.mark.parametrize("more", [{}, {"per": "1d"}, {"distinct": True}, {"first": True}])
@@ -394,7 +394,7 @@ def test_what_was_released_earlier_knows_no_later_group(tmp_path: Path) -> None:
     rows = visits(3)
     late = [(START + timedelta(days=6, minutes=i), "late", f"l{i}") for i in range(200)]
     with run(asked(tmp_path, rows + late)) as outcome:
-        released = outcome.released()
+        released = outcome.read()
         early = released.only(range(1, 6))
         assert "late" in released.groups
         assert early.groups == tuple(group for group in released.groups if group != "late")
@@ -447,8 +447,8 @@ def test_nothing_is_shown_while_no_group_is_large(tmp_path: Path) -> None:
     few = [(START + timedelta(hours=n), f"page{n}", "x") for n in range(5)]
     plotted = tmp_path / "t.png"
     with run(asked(tmp_path, few)) as outcome:
-        assert outcome.released().table().height == 0
-        assert outcome.released().largest(3).groups == ()
+        assert outcome.read().table().height == 0
+        assert outcome.read().largest(3).groups == ()
     none = asked(tmp_path, [], name="empty", unit="event")
     assert table(none).height == 0
     more = asked(tmp_path, visits(), name="empty", until=START + timedelta(days=13))

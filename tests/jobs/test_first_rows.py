@@ -142,7 +142,7 @@ def test_the_same_rows_count_whatever_is_left_out_meanwhile(
 def test_a_thinning_that_drops_a_tie_is_caught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    right = people.Bounding._thinned
+    right = people.Bounding._thin
 
     def by_time_alone(self: people.Bounding, rows: HeldRows) -> HeldRows:
         named, self._named = self._named, np.zeros_like(self._named)
@@ -151,7 +151,7 @@ def test_a_thinning_that_drops_a_tie_is_caught(
         finally:
             self._named = named
 
-    monkeypatch.setattr(people.Bounding, "_thinned", by_time_alone)
+    monkeypatch.setattr(people.Bounding, "_thin", by_time_alone)
     wrong = 0
     for seed in range(6):
         (tmp_path / str(seed)).mkdir()

@@ -111,7 +111,7 @@ def test_a_report_is_planned_released_and_read_back(name: str, tmp_path: Path) -
     job = made(name, tmp_path)
     planned = planned_job(job, size=ROWS)
     with run(job) as outcome:
-        released = outcome.released().at_hand()
+        released = outcome.read().at_hand()
         assert outcome.definition.contribution == planned.definition.contribution
         assert outcome.definition.strategy == planned.definition.strategy
     found = halfwidths(released.table())
@@ -214,7 +214,7 @@ def test_a_file_says_the_size_once(tmp_path: Path) -> None:
     """How many rows there will be is a word of every job, and a later run may leave it out."""
     job = made("pure, of a public size", tmp_path)
     with run(job) as outcome:
-        table = outcome.released().table()
+        table = outcome.read().table()
     with run(job.having(size=None)) as outcome:
-        assert outcome.released().table().equals(table)
+        assert outcome.read().table().equals(table)
     assert "rows" not in jobfile.schema()["$defs"]["job"]["properties"]

@@ -50,7 +50,7 @@ def rows(path: Path, *who_and_day: tuple[str, int]) -> Path:
 
 def counted(*args: Any, **more: Any) -> list[int]:
     with run(job(*args, **more)) as outcome:
-        return [round(one) for one in outcome.released().table()["estimate"].to_list()]
+        return [round(one) for one in outcome.read().table()["estimate"].to_list()]
 
 
 def bytes_of(state: str, postgres: bool) -> bytes:

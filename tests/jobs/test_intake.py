@@ -67,7 +67,7 @@ def inputs_of(
         for start in range(released + 1, intake.target + 1, chunk):
             steps = range(start, min(start + chunk, intake.target + 1))
             inputs[steps.start - 1 : steps.stop - 1] = intake.inputs(steps)
-            kept |= intake.observed(steps)
+            kept |= intake.observations(steps)
         kept |= intake.beyond() if append else {}
         released = intake.target
     return inputs
@@ -113,7 +113,7 @@ def test_files_of_both_kinds_fit_together() -> None:
     first = [(0, 1, 0, 3), (0, 2, 1, 4)]
     common: dict[str, Any] = {"groups": GROUPS, "windows": WINDOWS, "measures": ("rows", "total")}
     parts = compare({}, cells(first), released=0, target=1, append=True, **common)
-    kept = parts.observed(range(1, 2)) | parts.beyond()
+    kept = parts.observations(range(1, 2)) | parts.beyond()
     whole = compare(kept, cells(first), released=1, target=2, append=False, **common)
     assert whole.inputs(range(2, 3)).tolist() == [[0, 4]]
     assert whole.late_rows == 0

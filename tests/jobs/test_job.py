@@ -51,12 +51,12 @@ def write(path: Path, rows: list[str]) -> None:
 def test_a_later_run_states_nothing_anew(request_: Job) -> None:
     with run(request_) as outcome:
         assert (outcome.before, outcome.after, outcome.until_stated) == (0, 3, False)
-        table = outcome.released().table()
+        table = outcome.read().table()
     assert table["estimate"].to_list() == [1, 1, 2, 1, 2, 1]
     later = Job("count", request_.events, request_.state, until="2013-01-01T06:00")
     with run(later) as outcome:
         assert (outcome.before, outcome.after) == (3, 6)
-        assert outcome.released().table().head(6).equals(table)
+        assert outcome.read().table().head(6).equals(table)
 
 
 def test_numbers_may_be_numbers(request_: Job) -> None:
@@ -161,7 +161,7 @@ def test_a_second_run_opens_the_state_once_and_rebuilds_its_terms_once(
     monkeypatch.setattr(Database, "_connect", connected)
     monkeypatch.setattr(terms, "strategy_from_dict", counted)
     with run(Job("count", request_.events, request_.state, until="newest")) as outcome:
-        outcome.released().table()
+        outcome.read().table()
     assert (len(opened), len(rebuilt)) == (1, 1)
 
 
@@ -196,7 +196,7 @@ def test_a_table_made_in_parts_is_the_table_made_at_once(
     from counton.jobs.outputs import write_table
 
     with run(request_.having(release="both")) as outcome:
-        released = outcome.released()
+        released = outcome.read()
     for part in (released, released.only(range(2, 4)), released.only(groups=["b"])):
         monkeypatch.undo()
         whole = part.table()

@@ -165,7 +165,7 @@ def published(
             )  # fmt: skip
             try:
                 with run(job) as outcome:
-                    table = outcome.released(shown=Shown(ask)).table()
+                    table = outcome.read(shown=Shown(ask)).table()
                     fixed = [name for name in PUBLIC if name in table.columns]
                     if what == "top-k":
                         fixed.remove("group")  # the ranking is read from what is released
@@ -355,7 +355,7 @@ def published_once(
             job = Job(what, path, state, epsilon=10**12, out=out, **options)
             try:
                 with run(job) as outcome:
-                    table = outcome.released().table()
+                    table = outcome.read().table()
                     fixed = [name for name in table.columns if name not in NUMBERS]
                     changes = np.asarray(outcome.stream.releases().values, float)
                     contribution = outcome.definition.contribution

@@ -9,8 +9,8 @@ import pytest
 
 from counton.errors import InvalidInput
 from counton.jobs import Job
-from counton.jobs.fields import asked, options_of
-from counton.jobs.job import checked
+from counton.jobs.fields import option, options_of
+from counton.jobs.job import check_types
 from counton.jobs.parts import JobPart
 from counton.jobs.statements import all_options
 
@@ -45,14 +45,14 @@ def test_a_part_refuses_by_itself_what_a_job_refuses(part: Any) -> None:
     (name,) = set(wrong) - {"state"}
     assert name in alone.value.fields
     with pytest.raises(InvalidInput) as whole:
-        checked(Job("count", "e.csv", "s.db").having(**wrong))
+        check_types(Job("count", "e.csv", "s.db").having(**wrong))
     assert str(whole.value) == str(alone.value)
 
 
 def test_a_field_of_a_new_part_is_checked() -> None:
     @dataclass(frozen=True)
     class Weather(JobPart):
-        rain: bool = asked(False, "whether it rains")
+        rain: bool = option(False, "whether it rains")
 
     Weather(True).check()
     with pytest.raises(InvalidInput, match="rain is 'yes', of type str; give True or False"):

@@ -66,7 +66,7 @@ def test_planned_halfwidths_are_those_that_are_released(name: str, tmp_path: Pat
         assert outcome.definition.guarantee == planned.spend.guarantee
         assert outcome.definition.strategy == planned.definition.strategy
         assert outcome.definition.unit == planned.spend.unit
-        released = halfwidths(outcome.released().table())
+        released = halfwidths(outcome.read().table())
         spends = outcome.stream.terms.contribution.relation
     assert spends == planned.spend.relation
     if name.startswith("quantiles"):  # whose half-widths depend on the rows
@@ -82,14 +82,14 @@ def test_totals_and_windows_are_planned_as_they_are_released(tmp_path: Path, rel
     job = whole("count", tmp_path, release=release, by="page", domain="home,shop", strategy=None)
     planned = {one.what: one.halfwidths[-1] for one in planned_job(job).numbers}
     with run(job) as outcome:
-        released = halfwidths(outcome.released().table())
+        released = halfwidths(outcome.read().table())
     assert set(planned) == set(released)
     refuse_other(planned, released)
 
 
 def test_a_plan_that_is_three_per_cent_off_is_seen(tmp_path: Path) -> None:
     with run(whole("sum", tmp_path)) as outcome:
-        released = halfwidths(outcome.released().table())
+        released = halfwidths(outcome.read().table())
     refuse_other(released, released)
     with pytest.raises(AssertionError):
         refuse_other({"": released[""] * 1.03}, released)
@@ -99,7 +99,7 @@ def test_what_is_looked_back_over_is_planned(tmp_path: Path) -> None:
     job = whole("average", tmp_path, over=2)
     planned = {one.what: one.halfwidths[-1] for one in planned_job(job).numbers}
     with run(job) as outcome:
-        refuse_other(planned, halfwidths(outcome.released().table()))
+        refuse_other(planned, halfwidths(outcome.read().table()))
 
 
 def test_rows_that_are_expected_say_how_far_off_a_mean_is(tmp_path: Path) -> None:

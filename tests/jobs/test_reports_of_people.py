@@ -66,7 +66,7 @@ def changes(
             stream, pattern = outcome.stream, outcome.definition.contribution.pattern
             values = np.asarray(stream.releases().values, float)
             values = np.rint(values / float(stream.terms.resolution)).astype(np.int64)
-            released = outcome.released().at_hand()
+            released = outcome.read().at_hand()
     assert isinstance(pattern, Bounded)
     return np.diff(values, axis=0, prepend=0), pattern, released
 

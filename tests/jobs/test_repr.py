@@ -81,7 +81,7 @@ def test_tables_once_show_no_row(tmp_path: Path) -> None:
     )
     for job in (tree, table):
         with run(job) as outcome:
-            assert round(float(outcome.released().table()["estimate"][0])) == 700178
+            assert round(float(outcome.read().table()["estimate"][0])) == 700178
             for found in (job, outcome, outcome.stream):
                 assert "700123" not in repr(found)
     other = tree.having(levels="county", domain={"county": ["x", "y"]}, state=tmp_path / "c.db")

@@ -43,7 +43,7 @@ def hours(folder: Path, statistic: Letters, rows: list[str] = ROWS) -> Job:
 
 def totals(outcome: Outcome) -> list[list[int]]:
     ask = ("a", "b") if outcome.definition.statistic.on_demand else None
-    table = outcome.released(shown=Shown(ask)).table()
+    table = outcome.read(shown=Shown(ask)).table()
     return table["estimate"].reshape((-1, 2)).to_list()
 
 
@@ -53,7 +53,7 @@ def test_windows_are_released_once(statistic: Letters, tmp_path: Path) -> None:
     with run(first) as outcome:
         assert (outcome.before, outcome.after, outcome.for_operator().before) == (0, 3, 0)
         assert totals(outcome) == [[0, 1], [1, 2], [1, 2]]
-        starts = outcome.released().table()["window_start"].dt.hour().unique().sort().to_list()
+        starts = outcome.read().table()["window_start"].dt.hour().unique().sort().to_list()
         assert starts == ([2] if statistic.on_demand else [0, 1, 2])
     later = Job(statistic, first.events, first.state, until="2024-03-01T05:00")
     written(tmp_path, [*ROWS, "04:59,b"])
@@ -75,7 +75,7 @@ def test_letters_of_a_text_are_steps(statistic: Letters, tmp_path: Path) -> None
     request = Job(statistic, text, tmp_path / "s.db", steps=20, epsilon=50)
     with run(request) as outcome:
         assert totals(outcome)[-1] == [2, 3]
-        assert outcome.released().table()["step"].to_list()[-1] == 5
+        assert outcome.read().table()["step"].to_list()[-1] == 5
     text.write_text("abba\nbbb")
     with run(Job(statistic, text, request.state)) as outcome:
         assert (outcome.before, outcome.after) == (5, 7)
@@ -174,7 +174,7 @@ def test_a_later_run_contradicts_nothing(tmp_path: Path) -> None:
     with run(request) as outcome:
         assert (outcome.before, outcome.after) == (3, 3)
         with pytest.raises(InvalidInput, match="releases all it has to say"):
-            outcome.released(shown=Shown(("a",)))
+            outcome.read(shown=Shown(("a",)))
     for changed in (
         {"what": LettersOnDemand()},
         {"columns": ["at"]},

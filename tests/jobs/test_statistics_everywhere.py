@@ -30,7 +30,7 @@ def job(folder: Path) -> Job:
 
 def test_readings_are_published_and_stand_in_the_view(tmp_path: Path) -> None:
     with run(job(tmp_path)) as outcome:
-        table = outcome.released().table()
+        table = outcome.read().table()
     place = tmp_path / "shown.db"
     assert publish(tmp_path / "s.db", place).after == 3
     assert publish(tmp_path / "s.db", place).before == 3  # again: nothing new
@@ -57,13 +57,13 @@ def test_a_statistic_ends_and_another_goes_on(tmp_path: Path) -> None:
     with run(following) as outcome:
         assert outcome.after == 2
         assert outcome.definition.stated["lower"] == "0"
-        assert set(outcome.released().table()["group"]) == {"home", "shop"}
+        assert set(outcome.read().table()["group"]) == {"home", "shop"}
     assert all(found.right for found in verify(tmp_path / "s.db"))
 
 
 def test_groups_and_steps_of_a_statistic_are_exported(tmp_path: Path) -> None:
     with run(job(tmp_path)) as outcome:
-        table = outcome.released().table()
+        table = outcome.read().table()
     found = export(tmp_path / "s.db", groups="shop", steps="2:3").table()
     wanted = table.filter(pl.col("group") == "shop", pl.col("step") > 1)
     assert found.equals(wanted)
@@ -74,10 +74,10 @@ def test_a_stream_without_an_end_is_charged_once_and_goes_on(tmp_path: Path) -> 
     with run(endless) as outcome:
         assert outcome.after == 3
         assert outcome.definition.strategy.horizon is None
-        first = outcome.released().table()
+        first = outcome.read().table()
     with run(replace(endless, until="2024-03-06")) as outcome:
         assert outcome.after == 5
-        assert outcome.released().table().head(first.height).equals(first)
+        assert outcome.read().table().head(first.height).equals(first)
     with Store(tmp_path / "s.db") as store:
         assert [spend.guarantee for spend in store.spends] == [ZCDP(1)]
     assert all(found.right for found in verify(tmp_path / "s.db"))

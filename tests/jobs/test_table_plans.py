@@ -43,7 +43,7 @@ def test_once_a_plan_says_what_the_release_does(rows: Path) -> None:
     for job in (*asked.values(), target):
         plan = [row["std"] for row in planned_table(job).rows]
         with run(job) as outcome:
-            table = outcome.released().table()
+            table = outcome.read().table()
             law = outcome.stream.terms.law
         if job.what == "hierarchy":
             assert plan == [max(part) for _, part in table.group_by("level", maintain_order=True)
@@ -72,7 +72,7 @@ def test_over_time_a_plan_says_what_the_release_does(what: str, rows: Path) -> N
     plan = planned_table(job)
     assert not (rows.parent / "s.db").exists()
     with run(job) as outcome:
-        table = outcome.released().table()
+        table = outcome.read().table()
     mean, largest = (
         max(row[name] for row in plan.rows if what != "ranges" or row["interval"] == "a cell")
         for name in ("std", "largest_std")

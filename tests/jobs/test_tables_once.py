@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 import counton
 from counton.cli.app import app
 from counton.errors import BudgetExceeded, InvalidInput, ReplayMismatch, StateError
-from counton.jobs import Job, export, methods, publish, recalled, run
+from counton.jobs import Job, export, methods, publish, recall, run
 from counton.jobs.jobfile import save
 from counton.jobs.succession import end_stream
 from counton.jobs.writing import Outputs
@@ -68,7 +68,7 @@ def job(request: pytest.FixtureRequest, tmp_path: Path) -> Job:
 
 def numbers(job: Job) -> list[float]:
     with run(job) as outcome:
-        found: list[float] = outcome.released().table()["estimate"].round().to_list()
+        found: list[float] = outcome.read().table()["estimate"].round().to_list()
         return found
 
 
@@ -85,9 +85,9 @@ def test_all_rows_are_released_once_and_no_column_tells_of_time(job: Job) -> Non
         assert (outcome.before, outcome.after, outcome.for_operator().late) == (1, 1, 0)
         assert outcome.definition.once
         assert outcome.definition.strategy.horizon == 1
-        shown = outcome.released().table()
+        shown = outcome.read().table()
         assert not {"step", "window_start", "window_end"} & {*shown.columns}
-        assert outcome.released().figures()
+        assert outcome.read().figures()
     assert all(one.right for one in verify(job.state, key=job.key))
 
 
@@ -146,7 +146,7 @@ def test_files_frames_and_ids_give_one_table(tmp_path: Path) -> None:
             assert numbers(table(what, tmp_path, events=events, name=f"{what}{number}")) == whole
         twice = written(tmp_path, [*ROWS, ROWS[0]], "c.csv")
         with run(table(what, tmp_path, events=twice, id="id", name=f"{what}id")) as outcome:
-            assert outcome.released().table()["estimate"].round().to_list() == whole
+            assert outcome.read().table()["estimate"].round().to_list() == whole
 
 
 def test_a_user_counts_as_often_as_is_promised(job: Job, tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_policies_of_rows(tmp_path: Path) -> None:
     assert not (tmp_path / "s.db").exists()
     with run(table("hierarchy", tmp_path, bad, value="number", **lenient)) as outcome:
         assert outcome.for_operator().quarantined == 1
-        assert outcome.released().table()["estimate"][0] == pytest.approx(15, abs=0.1)
+        assert outcome.read().table()["estimate"][0] == pytest.approx(15, abs=0.1)
 
 
 def test_a_public_list_has_not_what_tells_of_rows(tmp_path: Path) -> None:
@@ -379,7 +379,7 @@ def test_every_door_and_file_has_the_same_bits(
     found: list[Any] = []
     for events in (job.events, rows, rows.lazy(), tmp_path / "e.parquet", rows[::-1]):
         with run(own(events=events)) as outcome:
-            found.append(outcome.released().at_hand())
+            found.append(outcome.read().at_hand())
     new: Any
     for ending in ("csv", "json"):
         new = own(out=tmp_path / f"t.{ending}")
@@ -435,8 +435,8 @@ def test_how_numbers_fit_is_remembered_and_shown_everywhere(tmp_path: Path) -> N
             assert found["estimate"][1] == 7
             (tmp_path / "totals.csv").write_text("region,total\nN,8\n")  # what was said stays
         again = Job(what, first.events, first.state, key=first.key)
-        with run(recalled(again)) as outcome:
-            assert outcome.released().table().equals(found)
+        with run(recall(again)) as outcome:
+            assert outcome.read().table().equals(found)
         assert export(first.state, name=what).table().equals(found)
         read: Any = counton.read(tmp_path / f"{what}.parquet")
         assert read.table().equals(found)
@@ -449,7 +449,7 @@ def test_what_targets_cost(tmp_path: Path) -> None:
     """The least rho by which one release has them; of a user as often as rows count."""
     wanted = table("hierarchy", tmp_path, target="region=20,city=40", epsilon=None)
     with run(wanted) as outcome:
-        shown = outcome.released().table()
+        shown = outcome.read().table()
         rho: Any = outcome.definition.guarantee
         stds = shown.group_by("level", maintain_order=True).agg(pl.col("std").max())["std"]
         assert stds.to_list() == pytest.approx([20, 20, 40], rel=1e-5)
@@ -457,7 +457,7 @@ def test_what_targets_cost(tmp_path: Path) -> None:
     with run(replace(wanted, name="people", user="who", most=3)) as outcome:
         people: Any = outcome.definition.guarantee
         assert people.rho == 9 * rho.rho
-        assert outcome.released().table()["std"].to_list() == shown["std"].to_list()
+        assert outcome.read().table()["std"].to_list() == shown["std"].to_list()
     with pytest.raises(InvalidInput, match="neither a guarantee nor targets are stated"):
         run(wanted.having(name="none", target=None))
 
@@ -465,7 +465,7 @@ def test_what_targets_cost(tmp_path: Path) -> None:
 def test_a_line_without_names_is_its_rows(tmp_path: Path) -> None:
     line = table("ranges", tmp_path, label=None, domain=None, value="number")
     with run(line) as outcome:
-        shown = outcome.released().table()
+        shown = outcome.read().table()
         assert shown["cell"].to_list() == [0, 1, 2, 3, 4]
         assert shown["estimate"].round().to_list() == [1, 2, 3, 4, 5]
         assert outcome.definition.statistic.to_dict()["labels"] == 5
@@ -492,7 +492,7 @@ def test_any_table_may_be_handed_over(tmp_path: Path) -> None:
         statistic = outcome.definition.statistic
     given: dict[str, Any] = {"columns": "region,city", "epsilon": 3000, "key": named.key}
     with run(Job(statistic, named.events, tmp_path / "t.db", **given)) as outcome:
-        assert outcome.released().table()["estimate"].round().to_list() == WHOLE["hierarchy"]
+        assert outcome.read().table()["estimate"].round().to_list() == WHOLE["hierarchy"]
         assert isinstance(statistic, Hierarchy)
 
 

@@ -53,7 +53,7 @@ def months(folder: Path, rows: list[str] = ROWS, **more: Any) -> Job:
 
 def nodes(outcome: Outcome) -> list[list[int]]:
     """Of each step the total, N, S, N a and N b."""
-    table = outcome.released().table()
+    table = outcome.read().table()
     away = (table["estimate"] - table["estimate"].round()).abs()
     assert away.is_between(0, 0.25).all()
     return table["estimate"].round().cast(pl.Int64).reshape((-1, len(NODES))).to_list()
@@ -62,16 +62,16 @@ def nodes(outcome: Outcome) -> list[list[int]]:
 def test_all_levels_are_released_after_each_window(tmp_path: Path) -> None:
     with run(months(tmp_path)) as outcome:
         assert nodes(outcome) == [[3, 2, 1, 2, 0], [5, 3, 2, 2, 1]]
-        table = outcome.released().table()
+        table = outcome.read().table()
         assert table.columns[3:] == ["level", "region", "city", "estimate", "std", "lower", "upper"]
-        last = outcome.released(shown=Shown(over=1)).table()
+        last = outcome.read(shown=Shown(over=1)).table()
         assert last["estimate"].tail(5).round().to_list() == [2, 1, 1, 0, 1]
         whole = [Fraction(one) for one in table["estimate"].to_list()]
         window = [Fraction(one) for one in last["estimate"].to_list()]
         assert [a - b for a, b in zip(whole[5:], whole[:5], strict=True)] == window[-5:]
         assert whole[5] == whole[6] + whole[7] == whole[7] + whole[8] + whole[9]
         assert outcome.stream.name == "hierarchy"
-        assert outcome.released().figures()
+        assert outcome.read().figures()
     late = ["2024-01-30,N,b,u9,9"]
     again = Job("hierarchy", written(tmp_path, [*ROWS, *late]), tmp_path / "s.db")
     with run(Job(**{**vars(again), "key": tmp_path / "key", "until": "2024-04-01"})) as outcome:
@@ -187,7 +187,7 @@ def test_any_statistic_may_be_handed_over(tmp_path: Path) -> None:
     written(tmp_path)
     named = months(tmp_path)
     with run(named) as outcome:
-        statistic, values = outcome.definition.statistic, outcome.released().table()["estimate"]
+        statistic, values = outcome.definition.statistic, outcome.read().table()["estimate"]
     other = named.having(levels=None, domain=None, what=statistic, columns="region,city")
     with run(other.having(state=tmp_path / "t.db")) as outcome:
         assert nodes(outcome) == [[3, 2, 1, 2, 0], [5, 3, 2, 2, 1]]
@@ -202,7 +202,7 @@ def other(folder: Path, what: str, **more: Any) -> Job:
 
 def whole(outcome: Outcome, shown: Shown | None = None) -> list[tuple[Any, ...]]:
     """The last step: names, and estimates as whole numbers."""
-    table = outcome.released(shown=shown).table()
+    table = outcome.read(shown=shown).table()
     last = table.filter(step=outcome.after).drop("step", "window_start", "window_end")
     names = [name for name in last.columns if name not in ("std", "lower", "upper")]
     return last.select(pl.col(names[:-1]), pl.col(names[-1]).round().cast(pl.Int64)).rows()
@@ -214,12 +214,12 @@ def test_lines_are_released_after_each_window(tmp_path: Path) -> None:
     with run(job) as outcome:
         asked = whole(outcome, Shown(("0:3", "3:5")))
         assert asked == [(0, 3, 3), (3, 5, 2)]
-        table = outcome.released().table()
+        table = outcome.read().table()
         assert table["running_total"].to_list()[-1] == sum(table["estimate"].to_list()[-5:])
-        assert outcome.released().figures()
-        assert outcome.released(shown=Shown(("0:3",))).figures()
+        assert outcome.read().figures()
+        assert outcome.read(shown=Shown(("0:3",))).figures()
         with pytest.raises(InvalidInput, match="is no interval"):
-            outcome.released(shown=Shown(("x",)))
+            outcome.read(shown=Shown(("x",)))
     with run(Job("ranges", job.events, job.state, key=job.key, until="2024-04-01")) as outcome:
         assert (outcome.before, outcome.after) == (2, 3)
     with pytest.raises(InvalidInput, match="'number' that are not declared: '5'"):
@@ -240,7 +240,7 @@ def test_tables_are_released_after_each_window(tmp_path: Path) -> None:
         ]
         assert found[6:] == [("N", "u1", 2), ("N", "u2", 0), ("N", "u3", 1),
                              ("S", "u1", 1), ("S", "u2", 1), ("S", "u3", 0)]  # fmt: skip
-        assert outcome.released().figures()
+        assert outcome.read().figures()
     with run(replace_of(job, value="number", name="counts")) as outcome:
         assert whole(outcome)[:3] == [(None, None, 15), ("N", None, 7), ("S", None, 8)]
     assert all(one.right for one in verify(tmp_path / "s.db", key=tmp_path / "key"))
@@ -255,7 +255,7 @@ def test_several_columns_of_numbers_are_added_up(tmp_path: Path) -> None:
     asked: dict[str, Any] = {"columns": "region,city", "bounds": "0:16,0:64", "epsilon": 1e5}
     job = replace_of(other(tmp_path, "moments", **asked), events=written(tmp_path, rows))
     with run(job) as outcome:
-        table = outcome.released().table().filter(step=2)
+        table = outcome.read().table().filter(step=2)
         found = dict(zip(table["name"], table["estimate"], strict=True))
     assert found["count"] == pytest.approx(3, abs=0.01)
     assert found["mean city"] == pytest.approx(18, abs=0.1)
@@ -294,12 +294,12 @@ def test_counts_that_could_not_be_read_are_refused_before_anything(
         run(job([*ROWS, *many * 3], "2024-03-01"))
     assert not (tmp_path / "s.db").exists()
     with run(job([*ROWS[:3], *many], "2024-02-01")) as outcome:
-        before = outcome.released().table()
+        before = outcome.read().table()
     later = [row.replace("01-09", "02-09") for row in many]
     with pytest.raises(SumOverflow, match="with this noise"):
         run(job(later * 2, "2024-03-01"))
     with run(job(later[:2], "2024-03-01")) as outcome:
-        assert outcome.released().table().head(len(before)).equals(before)
+        assert outcome.read().table().head(len(before)).equals(before)
 
 
 def test_tables_are_published_by_the_names_of_their_cells(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def test_every_statistic_is_as_accurate_as_wanted(name: str, tmp_path: Path) -> 
     job = asked(name, tmp_path)
     with run(job) as outcome:
         guarantee = outcome.definition.guarantee
-        released = halfwidths(outcome.released().table())
+        released = halfwidths(outcome.read().table())
     assert isinstance(guarantee, PureDP)
     if not name.startswith(("quantiles", "moments")):  # whose half-widths depend on the rows
         wanted = {"count": released["count"]} if "count" in released else released

@@ -102,7 +102,7 @@ def unseen(figure: Any) -> list[Text]:
 
 def drawn(kind: str, folder: Path, shown: Shown | None = None, **look: Any) -> dict[str, Any]:
     with run(job(kind, folder)) as outcome:
-        return outcome.released(shown=shown).figures(**look)
+        return outcome.read(shown=shown).figures(**look)
 
 
 @pytest.mark.parametrize("width", [7.5, 3.9])
@@ -158,7 +158,7 @@ def test_degrees_stand_in_their_order_and_all_of_them(tmp_path: Path) -> None:
     axes = drawn("degrees", tmp_path)["statistic"].axes[0]
     assert [bar.get_x() + 0.4 for bar in axes.patches] == pytest.approx(range(13))
     with run(job("degrees", tmp_path)) as outcome:
-        table = outcome.released().table()
+        table = outcome.read().table()
     last = table.filter(pl.col("step") == table["step"].max())
     assert [bar.get_height() for bar in axes.patches] == last["estimate"].to_list()
 

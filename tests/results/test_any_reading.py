@@ -106,7 +106,7 @@ def test_a_formula_reads_what_the_reading_reads(kind: str) -> None:
         sums = np.zeros((1, statistic.cells[0]), np.int64)
         for place, amount in statistic.entries(said):  # type: ignore[attr-defined]
             sums[0, place] += np.sum(amount) if np.ndim(amount) else amount * len(points)
-        each = statistic.measured(sums)[0]  # type: ignore[attr-defined]
+        each = statistic.measure(sums)[0]  # type: ignore[attr-defined]
     readings = cells_of(statistic, np.asarray(each))
     for reading in (readings[6], readings[13].since(readings[6])):
         assert isinstance(reading, Reading)

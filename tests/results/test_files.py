@@ -16,7 +16,7 @@ import pytest
 
 from counton import read
 from counton.errors import InvalidInput, StateError
-from counton.jobs import Job, export, publish, recalled, run
+from counton.jobs import Job, export, publish, recall, run
 from counton.jobs.outputs import write_table
 from counton.jobs.writing import Outputs
 from counton.results.cells import ReleasedCells
@@ -110,12 +110,12 @@ def released(job: Job) -> Any:
 
 def released_at(job: Job, level: float = 0.5) -> tuple[Any, pl.DataFrame]:
     """The same, and its table at another level."""
-    job = recalled(job)
+    job = recall(job)
     outputs = Outputs.of(job)
     with run(job, approve=outputs.approve) as outcome:
         outputs.write(outcome)
-        found = outcome.released(shown=outputs.shown)
-        other = outcome.released(level, outputs.shown).table()
+        found = outcome.read(shown=outputs.shown)
+        other = outcome.read(level, outputs.shown).table()
         return found.at_hand(), other
 
 
@@ -436,7 +436,7 @@ def test_what_was_shown_is_shown_by_every_door(tmp_path: Path) -> None:
     facts = json.loads(pl.read_parquet_metadata(out)["counton"])
     assert facts["description"] == facts_of(found)["description"]
     with run(Job("quantiles", job.events, job.state, name="it", until="2024-03-11")) as outcome:
-        assert outcome.released().table().equals(written)  # and a call that says nothing of it
+        assert outcome.read().table().equals(written)  # and a call that says nothing of it
     again = Job("quantiles", job.events, job.state, name="it", until="2024-03-12", level=0.5)
     own = released(replace(again, out=out))
     assert own.shown.over == 1  # one word said anew leaves the others as they were

@@ -45,7 +45,7 @@ def told(outcome: Any) -> tuple[Any, ...]:
     return (
         *(facts, counted, steps),
         outcome.stream.releases().values.tolist() if outcome.after else None,
-        outcome.released().table().rows() if outcome.after else None,
+        outcome.read().table().rows() if outcome.after else None,
     )
 
 
@@ -309,7 +309,7 @@ def test_no_rows_and_empty_parts(tmp_path: Path, spark: Any) -> None:
 def test_outputs_of_the_job_are_written(tmp_path: Path, spark: Any) -> None:
     asked = job("groups", tmp_path, out=tmp_path / "out.parquet", sums="1w")
     with counton_spark.run(asked, spread(spark, events(rows=50), 1)) as outcome:
-        assert pl.read_parquet(tmp_path / "out.parquet").equals(outcome.released().table())
+        assert pl.read_parquet(tmp_path / "out.parquet").equals(outcome.read().table())
     assert (tmp_path / "out.1w.parquet").exists()
 
 

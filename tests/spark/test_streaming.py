@@ -93,7 +93,7 @@ def test_a_query_releases_what_runs_over_new_events_do(
     for part in parts:
         if part.height:
             with run(here.having(events=part, confirmed=True)) as outcome:
-                expected = outcome.released().table()
+                expected = outcome.read().table()
     assert found.equals(expected)
     steps = early["step"].unique().implode()
     if name != "found":  # of which more are shown later
@@ -241,7 +241,7 @@ def test_released_values_land_once_in_postgresql(
     with run(
         asked.having(events=events().head(0), append=True, until="2024-03-01T01:00")
     ) as outcome:
-        expected = outcome.released().table()
+        expected = outcome.read().table()
     engine = sa.create_engine(postgres.replace("postgresql://", "postgresql+psycopg://"))
     with engine.connect() as connection:
         query = sa.text(

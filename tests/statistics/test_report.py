@@ -352,7 +352,7 @@ STREAM: dict[str, Any] = {
 def released(report: Report, folder: Path, frame: pl.DataFrame = FRAME, **more: Any) -> Release:
     state = str(folder / f"{len(list(folder.iterdir()))}.db")
     with run(Job(report, frame, state, **{**STREAM, **more})) as outcome:
-        return outcome.released().at_hand()
+        return outcome.read().at_hand()
 
 
 def test_a_job_counts_what_the_rows_say(tmp_path: Path) -> None:
@@ -556,7 +556,7 @@ def test_a_job_file_has_reports(tmp_path: Path) -> None:
     for _ in range(2):  # the second night changes nothing, and is no other report
         with run(job) as outcome:
             report = outcome.definition.statistic
-            table = outcome.released().table()
+            table = outcome.read().table()
     assert isinstance(report, Report)
     names = ["visits", "paid", "places", "people", "pages", "cities"]
     assert [*report.statistics] == names
@@ -570,7 +570,7 @@ def test_a_job_file_has_reports(tmp_path: Path) -> None:
     jobfile.save(job, saved)
     (again,) = jobfile.load(saved).values()
     with run(again) as outcome:
-        assert outcome.released().table().equals(table)
+        assert outcome.read().table().equals(table)
 
 
 def test_a_job_file_says_what_is_wrong_with_a_report(tmp_path: Path) -> None:

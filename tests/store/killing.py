@@ -369,7 +369,7 @@ def release_line(state: str, name: str, salt: int) -> str:
     """One release of a short line, as text; only in a child, since it starts threads."""
     cells = Path(state).with_name(f"cells{salt}.csv")
     with run(Job("ranges", cells, state, name=name, value="n", epsilon=1)) as outcome:
-        return str(outcome.released().table()["estimate"].to_list())
+        return str(outcome.read().table()["estimate"].to_list())
 
 
 def released_line(state: str, name: str, salt: int) -> str | None:

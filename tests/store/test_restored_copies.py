@@ -86,7 +86,7 @@ def _job(state: Path, name: str, key: Any = None, **more: Any) -> object:
         **asked,
     )
     with run(request) as outcome:
-        return outcome.released().table().rows()
+        return outcome.read().table().rows()
 
 
 def _discovered(state: Path, name: str, key: Any = None) -> object:

@@ -9,6 +9,6 @@ from counton.results.cells import ReleasedCells
 
 def cells_of(outcome: Any) -> ReleasedCells:
     """What an outcome, or a run, released of counts or sums."""
-    found = outcome.released()
+    found = outcome.read()
     assert isinstance(found, ReleasedCells)
     return found

@@ -116,7 +116,7 @@ def kept(
     """A table that a job releases once into a state: its estimates."""
     asked: dict[str, Any] = more if {"rho", "epsilon"} & {*more} else {"epsilon": 1, **more}
     with run(Job(job, pl.DataFrame(events), state, name=name, key=key, **asked)) as outcome:
-        found: list[float] = outcome.released().table()["estimate"].to_list()
+        found: list[float] = outcome.read().table()["estimate"].to_list()
         return found
 
 

@@ -202,7 +202,7 @@ def counted(
             key=copy / "visits.key", until=START + timedelta(minutes=until),
         )  # fmt: skip
         with run(job) as outcome:
-            found = outcome.released().table()["estimate"].to_list()
+            found = outcome.read().table()["estimate"].to_list()
     return found
 
 

@@ -7,7 +7,7 @@ from rich.console import Console
 from counton.cli.options import ForgetOptions
 from counton.cli.printing import print_line
 from counton.errors import InvalidInput, field
-from counton.jobs.forgetting import BUCKETS, Forgotten, forget, forget_older
+from counton.jobs.forgetting import BUCKETS, Forgetting, forget, forget_older
 
 
 def print_forgotten(options: ForgetOptions) -> None:
@@ -38,7 +38,7 @@ def print_forgotten(options: ForgetOptions) -> None:
     )
 
 
-def _done(one: Forgotten) -> str:
+def _done(one: Forgetting) -> str:
     if one.keeps == "sums":
         return f"Stream {one.name!r} keeps sums and nobody's rows: there is nothing to delete."
     if one.before is not None:

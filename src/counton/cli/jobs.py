@@ -16,8 +16,8 @@ from counton.cli.run import carried_out
 from counton.errors import CountonError, InvalidInput
 from counton.jobs.exports import publish
 from counton.jobs.job import Job
-from counton.jobs.jobfile import chosen, for_all, load, schema_text
-from counton.jobs.recalling import recalled
+from counton.jobs.jobfile import for_all, load, schema_text, select_jobs
+from counton.jobs.recalling import recall
 from counton.jobs.runs import ended_at, is_known
 from counton.jobs.sharing import keep_within, refuse_shared
 from counton.jobs.statements import words_of_files
@@ -39,7 +39,7 @@ def perform(options: RunOptions) -> None:
     only = [] if options.only is None else [name.strip() for name in options.only.split(",")]
     loaded = load(options.file)
     refuse_shared({name: _recalled(job) for name, job in loaded.items()})
-    shared, jobs = for_all(options.file), chosen(loaded, only)
+    shared, jobs = for_all(options.file), select_jobs(loaded, only)
     keep_within(jobs, shared.limit)
     reports: dict[str, Any] = {}
     failed = ExitCode.OK
@@ -94,7 +94,7 @@ def _publish(job: Job, to: str, console: Console, *, silently: bool) -> None:
 def _recalled(job: Job) -> Job:
     """A job with what its stream remembers, as far as its state can be read."""
     try:
-        return recalled(job)
+        return recall(job)
     except (CountonError, OSError):  # which its run says
         return job
 

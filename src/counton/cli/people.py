@@ -24,7 +24,7 @@ from counton.cli.printing import (
 from counton.errors import InvalidInput, field
 from counton.events.windows import ClockChange
 from counton.exact import figures
-from counton.jobs.choosing import Bound, activity, weigh
+from counton.jobs.choosing import BoundCost, activity, weigh
 from counton.jobs.inspecting import inspect
 from counton.options import numbers_of
 from counton.privacy.guarantees import plural
@@ -273,7 +273,7 @@ def _print_exact(options: InspectOptions, planned: dict[str, Any]) -> None:
     _print_bounds(console, bounds, best)
 
 
-def _print_bounds(console: Console, bounds: Sequence[Bound], best: Bound | None) -> None:
+def _print_bounds(console: Console, bounds: Sequence[BoundCost], best: BoundCost | None) -> None:
     table = Table(box=SIMPLE_HEAD)
     for name in ("most", "dropped", "units above", "noise (std)", "both"):
         table.add_column(name, justify="right")

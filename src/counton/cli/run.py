@@ -23,9 +23,9 @@ from counton.cli.printing import (
 )
 from counton.cli.words import SetAside, operator_notes, progress_line, protection
 from counton.jobs import Job, Outcome, run
-from counton.jobs.job import checked
-from counton.jobs.recalling import recalled
-from counton.jobs.writing import Outputs, Written
+from counton.jobs.job import check_types
+from counton.jobs.recalling import recall
+from counton.jobs.writing import Outputs, WrittenOutputs
 from counton.results.screen import Screen
 
 #: The option that writes all rows.
@@ -62,7 +62,7 @@ def perform_table(job: Job, printing: Printing, once: OnceOptions) -> None:
     Raises:
         CountonError: see `counton.jobs.run`.
     """
-    job = job.having(replace=job.given("replace") or once.move)
+    job = job.having(replace=job.option("replace") or once.move)
     if not once.plan:
         perform(job, printing)
         return
@@ -86,7 +86,7 @@ def carried_out(job: Job, *, silently: bool, bar: bool = False, about: str = "")
         CountonError: see `counton.jobs.run`.
     """
     errors = Console(stderr=True)
-    job = recalled(checked(job))
+    job = recall(check_types(job))
     outputs = Outputs.of(job)
     if not about:
         warn_of_no_witness(errors, (job.state, [job.key]))
@@ -105,7 +105,7 @@ def carried_out(job: Job, *, silently: bool, bar: bool = False, about: str = "")
         return as_json(outcome, written, outputs)
 
 
-def show(console: Console, outcome: Outcome, written: Written, outputs: Outputs) -> None:
+def show(console: Console, outcome: Outcome, written: WrittenOutputs, outputs: Outputs) -> None:
     """Print words, the tables of the last step, and what was written."""
     print_line(console, progress_line(outcome), bold=True)
     screen = Screen() if written.released is None else written.released.screen()
@@ -124,7 +124,7 @@ def show(console: Console, outcome: Outcome, written: Written, outputs: Outputs)
     print_files(console, outputs.out, outputs.plot if written.drawn else None)
 
 
-def as_json(outcome: Outcome, written: Written, outputs: Outputs) -> dict[str, Any]:
+def as_json(outcome: Outcome, written: WrittenOutputs, outputs: Outputs) -> dict[str, Any]:
     """The machine-readable report."""
     job, released = outputs.job, written.released
     definition, until, cut = outcome.definition, outcome.until, outcome.definition.cut

@@ -12,7 +12,7 @@ from counton.statistics import TallyStatistic
 
 if TYPE_CHECKING:
     from counton.jobs import Definition, Job, Outcome
-    from counton.jobs.definition import Continued
+    from counton.jobs.definition import Continuation
     from counton.mechanisms.discovery import Discovery
 
 
@@ -255,7 +255,7 @@ def _discovered(definition: Definition, discovery: Discovery) -> str:
     )
 
 
-def _succession(definition: Definition, before: Continued) -> list[tuple[str, str]]:
+def _succession(definition: Definition, before: Continuation) -> list[tuple[str, str]]:
     """Which stream this one goes on from, and what both together cost."""
     totals = (
         "totals go on from its last release, and contain its noise too"

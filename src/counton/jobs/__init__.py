@@ -19,11 +19,11 @@ must not vanish. Everything that can be wrong is found before the state is touch
 ...     until="2024-03-03", epsilon=1, unit="visit",
 ... )
 >>> with run(request) as outcome:
-...     table = outcome.released().table()
+...     table = outcome.read().table()
 >>> table.select("step", "group").rows()
 [(1, 'home'), (1, 'shop'), (2, 'home'), (2, 'shop')]
 >>> with run(request) as outcome:  # again: nothing new, and the same numbers from the journal
-...     outcome.after - outcome.before, outcome.released().table().equals(table)
+...     outcome.after - outcome.before, outcome.read().table().equals(table)
 (0, True)
 >>> folder.cleanup()
 """
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from counton.jobs.inspecting import inspect as inspect
     from counton.jobs.job import Job as Job
     from counton.jobs.progress import Progress as Progress
-    from counton.jobs.publishing import Published as Published
+    from counton.jobs.publishing import Publication as Publication
     from counton.jobs.reading import read as read
-    from counton.jobs.recalling import recalled as recalled
+    from counton.jobs.recalling import recall as recall
     from counton.jobs.runs import Outcome as Outcome
     from counton.jobs.runs import run as run
     from counton.results.inspection import Inspection as Inspection
@@ -59,7 +59,7 @@ _HOME = {
     "Definition": "counton.jobs.definition",
     "Outcome": "counton.jobs.runs",
     "Progress": "counton.jobs.progress",
-    "Published": "counton.jobs.publishing",
+    "Publication": "counton.jobs.publishing",
     "Release": "counton.results.release",
     "Job": "counton.jobs.job",
     "Shown": "counton.results.shown",
@@ -69,7 +69,7 @@ _HOME = {
     "inspect": "counton.jobs.inspecting",
     "methods": "counton.jobs.exports",
     "publish": "counton.jobs.exports",
-    "recalled": "counton.jobs.recalling",
+    "recall": "counton.jobs.recalling",
     "release": "counton.jobs.counting",
     "run": "counton.jobs.runs",
 }
@@ -80,7 +80,7 @@ __all__ = [
     "Job",
     "Outcome",
     "Progress",
-    "Published",
+    "Publication",
     "Release",
     "Shown",
     "export",
@@ -89,7 +89,7 @@ __all__ = [
     "methods",
     "publish",
     "read",
-    "recalled",
+    "recall",
     "release",
     "run",
 ]

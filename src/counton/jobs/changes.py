@@ -21,7 +21,7 @@ from counton.events.sources import Source
 from counton.events.tally import Tally
 from counton.jobs import clock
 from counton.jobs.again import KnownBy, Sums, refuse_late
-from counton.jobs.clock import Seen
+from counton.jobs.clock import ClockFacts
 from counton.jobs.definition import Definition
 from counton.jobs.intake import Intake, Observed, compare, other_rows, refuse_known
 from counton.jobs.job import Job
@@ -33,8 +33,8 @@ from counton.store.writer import Addition
 from counton.windows import microseconds
 
 if TYPE_CHECKING:
-    from counton.jobs.discovery import Found
-    from counton.jobs.people import Chosen
+    from counton.jobs.discovery import FoundLabels
+    from counton.jobs.people import ChosenRows
     from counton.store.marks import Change
 
 #: Cells released in one transaction.
@@ -79,7 +79,7 @@ def for_operator(private: Private[Counts]) -> Counts:
     return open_private(private)
 
 
-class Counted(NamedTuple):
+class CountedRows(NamedTuple):
     """What of a run's rows counts, closed.
 
     Attributes:
@@ -90,17 +90,17 @@ class Counted(NamedTuple):
         over: how many were left out, where all rows were chosen again.
     """
 
-    labels: Private[Found] | None
+    labels: Private[FoundLabels] | None
     found: Private[Tally]
-    chosen: Private[Chosen] | None
+    chosen: Private[ChosenRows] | None
     empty: bool = False
     over: Private[int] | None = None
 
 
-def seen(found: Private[Tally], source: Source, released: int | None) -> Seen:
+def clock_facts(found: Private[Tally], source: Source, released: int | None) -> ClockFacts:
     """By what the clock of a run may go: the newest time, if the job says so."""
     tally = open_private(found)
-    return Seen(source.name, tally.newest, tally.beyond > 0, released)
+    return ClockFacts(source.name, tally.newest, tally.beyond > 0, released)
 
 
 def ended_windows(
@@ -115,10 +115,10 @@ def ended_windows(
     if definition.once:
         return None, 1
     begin = microseconds(definition.windows.start)
-    told = seen(found, source, released)
+    told = clock_facts(found, source, released)
     if source.live and (told.newest is None or told.newest < begin):
         return begin, 0
-    return clock.ended(
+    return clock.windows_ended(
         job.until,
         definition.windows,
         told,
@@ -134,8 +134,8 @@ def sums_of(found: Private[Tally]) -> Sums:
 
 
 def only_counted(
-    rows: Counted, *, again: bool = False, whole: Private[Chosen] | None = None
-) -> Counted:
+    rows: CountedRows, *, again: bool = False, whole: Private[ChosenRows] | None = None
+) -> CountedRows:
     """Cells for those labels alone that are counted: a unit's other rows bring no group.
 
     Args:
@@ -154,27 +154,27 @@ def only_counted(
         return rows._replace(found=Private(found), empty=empty)
     chosen = None if rows.chosen is None else open_private(rows.chosen)
     cells = found.cells if chosen is None else chosen.cells
-    labels, places = open_private(rows.labels).counted(cells)
+    labels, places = open_private(rows.labels).keep_counted(cells)
 
-    def placed(frame: pl.DataFrame) -> pl.DataFrame:
+    def with_places(frame: pl.DataFrame) -> pl.DataFrame:
         cells = pl.Series("group", places[frame["group"].to_numpy()], dtype=pl.Int64)
         return frame.with_columns(cells)
 
     if chosen is None:
-        found = replace(found, cells=placed(found.cells))
+        found = replace(found, cells=with_places(found.cells))
         return rows._replace(labels=Private(labels), found=Private(found), empty=empty)
     users = [
         part._replace(facts=(part.facts[0], places[part.facts[1]], *part.facts[2:]))
         for part in chosen.users
     ]
-    chosen = replace(chosen, cells=placed(chosen.cells), users=users)
-    return Counted(Private(labels), Private(found), Private(chosen), empty, rows.over)
+    chosen = replace(chosen, cells=with_places(chosen.cells), users=users)
+    return CountedRows(Private(labels), Private(found), Private(chosen), empty, rows.over)
 
 
-def compared(
+def compare_changes(
     stream: Stream | None,
     definition: Definition,
-    rows: Counted,
+    rows: CountedRows,
     *,
     ended: int,
     append: bool,
@@ -311,7 +311,7 @@ def additions(
     *,
     sources: Private[tuple[str, ...]],
     append: bool,
-    labels: Private[Found] | None,
+    labels: Private[FoundLabels] | None,
     remembered: Private[Change] | None,
     empty: bool,
 ) -> Iterator[Step]:
@@ -340,10 +340,10 @@ def additions(
     new = intake.target - intake.released
     steps = range(intake.released + 1, intake.target + 1)
     for some in [steps] if append or change is not None else _chunks(steps, intake.groups):
-        observed = intake.observed(some)
+        observed = intake.observations(some)
         if some.stop > intake.target:
             observed |= intake.beyond()
-        sums = definition.measured(intake.inputs(some))
+        sums = definition.measure(intake.inputs(some))
         inputs = definition.contribution.exact_from_grid(sums)
         # The file is known from the first transaction on: part of it is counted then.
         first = some.start == steps.start
@@ -361,7 +361,7 @@ def _chunks(steps: range, groups: int) -> Iterator[range]:
 
 def counts(
     definition: Definition,
-    rows: Counted,
+    rows: CountedRows,
     intake: Private[Intake],
     *,
     append: bool,

@@ -35,7 +35,7 @@ class Activity:
         without: rows without a user, or without a time that can be read where periods are asked.
 
     >>> activity = Activity(np.array([1, 4]), np.array([6, 1]), 0)
-    >>> activity.events, activity.dropped(2), activity.above(2)
+    >>> activity.events, activity.dropped_events(2), activity.above(2)
     (10, 2, 1)
     """
 
@@ -56,7 +56,7 @@ class Activity:
         """Most events that one of them has."""
         return int(self.sizes.max(initial=0))
 
-    def dropped(self, most: int) -> int:
+    def dropped_events(self, most: int) -> int:
         """Events that do not count where at most ``most`` of each do."""
         return int(np.maximum(self.sizes - most, 0) @ self.units)
 
@@ -70,7 +70,7 @@ class Activity:
         return [*(step for step in steps if step < self.largest), max(1, self.largest)]
 
 
-class Bound(NamedTuple):
+class BoundCost(NamedTuple):
     """What a bound on the events of a user costs.
 
     Attributes:
@@ -155,7 +155,7 @@ def activity(
 
 def weigh(
     found: Activity, steps: int | None = None, guarantee: Guarantee | None = None
-) -> list[Bound]:
+) -> list[BoundCost]:
     """What each bound drops, and with a guarantee the error of its noise.
 
     Args:
@@ -192,7 +192,7 @@ def weigh(
         ]  # fmt: skip
     made = []
     for most, std in zip(bounds, stds, strict=True):
-        missing = found.dropped(most)
+        missing = found.dropped_events(most)
         error = None if std is None else float(np.hypot(std, missing))
-        made.append(Bound(most, missing / found.events, found.above(most), std, error))
+        made.append(BoundCost(most, missing / found.events, found.above(most), std, error))
     return made

@@ -24,7 +24,7 @@ _PAST = timedelta(days=31)
 _LATEST = datetime(9999, 12, 31, tzinfo=UTC)
 
 
-class Seen(NamedTuple):
+class ClockFacts(NamedTuple):
     """What a job knows of its events when it asks.
 
     Attributes:
@@ -40,10 +40,10 @@ class Seen(NamedTuple):
     released: int | None
 
 
-def ended(
+def windows_ended(
     until: str | datetime | None,
     windows: Windows,
-    seen: Seen,
+    seen: ClockFacts,
     *,
     confirmed: bool,
     watermark: str | None = None,
@@ -95,9 +95,9 @@ def ended(
         )
     if us > whole:
         raise HorizonExceeded(
-            f"{given} is beyond the end of step {windows.steps:,}, {_told(end, watermark)}; give "
-            f"{field('until', end)} for the rest of this stream and start another one for what "
-            f"follows"
+            f"{given} is beyond the end of step {windows.steps:,}, "
+            f"{_end_in_words(end, watermark)}; give {field('until', end)} for the rest of "
+            f"this stream and start another one for what follows"
         )
     begin = microseconds(windows.start)
     if us - late <= begin and (us > begin or (until == NOW and (late or confirmed))):
@@ -114,7 +114,7 @@ def ended(
     return us, count
 
 
-def _told(end: str, watermark: str | None) -> str:
+def _end_in_words(end: str, watermark: str | None) -> str:
     return end if watermark is None else f"{end} with its watermark of {watermark}"
 
 
@@ -143,7 +143,9 @@ def is_stated(until: str | datetime | None) -> bool:
     return (_UNSTATED if until is None else until) != NEWEST
 
 
-def _refuse_quiet(given: str, count: int, windows: Windows, seen: Seen, *, stated: bool) -> None:
+def _refuse_quiet(
+    given: str, count: int, windows: Windows, seen: ClockFacts, *, stated: bool
+) -> None:
     """Refuse to release many windows in which nothing is known to have happened."""
     newest = 0 if seen.newest is None else windows.ended_by(seen.newest)
     quiet = count - max(newest, seen.released or 0)
@@ -158,7 +160,7 @@ def _refuse_quiet(given: str, count: int, windows: Windows, seen: Seen, *, state
     )
 
 
-def _newest(windows: Windows, seen: Seen, end: str, now: datetime) -> int:
+def _newest(windows: Windows, seen: ClockFacts, end: str, now: datetime) -> int:
     """Until when the newest event says that windows have ended."""
     if seen.newest is None:
         raise InvalidInput(

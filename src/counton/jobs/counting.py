@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from counton.errors import InvalidInput, field
 from counton.exact import quoted
-from counton.jobs.job import Events, Job, checked
+from counton.jobs.job import Events, Job, check_types
 from counton.jobs.keywords import JobFields
 from counton.jobs.progress import Progress, silent
-from counton.jobs.recalling import recalled
+from counton.jobs.recalling import recall
 from counton.jobs.runs import run
 from counton.jobs.statements import all_options, own_options
 from counton.jobs.writing import Outputs
@@ -105,11 +105,11 @@ def release(
             meant = f"did you mean {near[0]}?" if near else "counton.jobs.Job lists all there are"
             raise InvalidInput(f"release takes no argument {name!r}: {meant}")
     named = cast("dict[str, Any]", more)
-    request = recalled(checked(Job(what, events, state, **(named | _numbers(guarantee, named)))))
+    request = recall(check_types(Job(what, events, state, **(named | _numbers(guarantee, named)))))
     outputs = Outputs.of(request)
     with run(request, progress, approve=outputs.approve) as outcome:
         written = outputs.write(outcome, progress)
-        found = written.released or outcome.released(outputs.level, outputs.shown)
+        found = written.released or outcome.read(outputs.level, outputs.shown)
         return found.at_hand()
 
 

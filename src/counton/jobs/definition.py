@@ -26,10 +26,10 @@ from counton.jobs.job import (
     NEWEST,
     NOW,
     Job,
-    checked,
+    check_types,
     guarantee_from,
     metric_from,
-    stated,
+    require_guarantee,
 )
 from counton.jobs.own_strategies import OWN, is_file_of, own_strategy
 from counton.mechanisms import StreamTerms
@@ -73,7 +73,7 @@ _SUMS = ("Binary", "KAry", "SmoothBinary")
 _MOST_SPARE = 1_000_000
 
 
-class Continued(NamedTuple):
+class Continuation(NamedTuple):
     """The stream that another one goes on from.
 
     Attributes:
@@ -122,7 +122,7 @@ class Definition(Description):
     named: tuple[tuple[str, int], ...] = ()
     spare: int = 0
     renamed: tuple[tuple[str, str, int], ...] = ()
-    continues: Continued | None = None
+    continues: Continuation | None = None
     ended: int | None = None
     parts: OwnColumns = attribute(default_factory=OwnColumns)
     stated: Mapping[str, Any] = attribute(default_factory=dict)
@@ -147,7 +147,7 @@ class Definition(Description):
         """What is kept of each place: how many rows, and what they add up to if that is more."""
         return ("rows",) if self.adds is None or self.adds.counts_rows else ("rows", "total")
 
-    def measured(self, sums: Integers) -> Integers:
+    def measure(self, sums: Integers) -> Integers:
         """What is released of sums by place, shape ``(steps, groups * places)``, in grid units."""
         if self.statistic.additive:
             return sums.reshape(len(sums), *(self.shape if self.discovery is None else (-1,)))
@@ -171,7 +171,7 @@ class Definition(Description):
         return self.groups.plus([f"(spare {number + 1})" for number in range(self.spare)])
 
     @property
-    def declared(self) -> GroupNames:
+    def declared_groups(self) -> GroupNames:
         """The groups that were declared when the stream was created."""
         return self.groups[: len(self.groups) - len(self.named) - (self.other is not None)]
 
@@ -180,7 +180,7 @@ class Definition(Description):
         """From which step on groups count by themselves that were part of ``other`` before."""
         return {} if self.other is None else dict(self.named)
 
-    def called(self, column: str | None) -> str | None:
+    def current_name(self, column: str | None) -> str | None:
         """What a column is called now that was called so once."""
         for old, new, _ in self.renamed:
             column = new if column == old else column
@@ -195,7 +195,7 @@ class Definition(Description):
     @property
     def reads(self) -> tuple[str, ...]:
         """All columns, as they are called now."""
-        parts = (self.called(name) or name for name in self.parts.names)
+        parts = (self.current_name(name) or name for name in self.parts.names)
         return tuple(dict.fromkeys((*self.columns.names, *parts)))
 
     @cached_property
@@ -286,7 +286,7 @@ class Definition(Description):
             named=tuple((group, step) for group, step in details.get("named", ())),
             spare=details.get("spare", 0),
             renamed=tuple((old, new, step) for old, new, step in details.get("renamed", ())),
-            continues=Continued(**details["continues"]) if details.get("continues") else None,
+            continues=Continuation(**details["continues"]) if details.get("continues") else None,
             ended=details.get("ended"),
             discovery=None if found is None else Discovery(**found),
             parts=OwnColumns(**{name: tuple(part) for name, part in details["parts"].items()}),
@@ -336,7 +336,7 @@ def ask(request: Job, saved: Definition | None = None) -> RequestValues:
     Raises:
         InvalidInput: a value is outside what is allowed, or two do not go together.
     """
-    request = checked(request)
+    request = check_types(request)
     once = statements.is_once(request) if saved is None else saved.once
     if once and (saved is None or statements.name_of(request.what) == saved.what):
         refuse_of_tables(request, known=saved is not None)
@@ -434,7 +434,7 @@ def _lacking(request: Job) -> list[str]:
         needed.remove("steps")
     lacking = [field(name) for name in needed if getattr(request, name) is None]
     computed = (
-        once and request.given("target") is not None
+        once and request.option("target") is not None
     )  # the guarantee is what the targets cost
     computed = computed or request.within is not None
     if request.epsilon is None and request.rho is None and not computed:
@@ -466,7 +466,7 @@ def _check_within(request: Job) -> None:
         "target": "says itself how accurate a table is",
     }
     for name, why in reasons.items():
-        value = request.given(name) if name == "target" else getattr(request, name)
+        value = request.option(name) if name == "target" else getattr(request, name)
         if value not in (None, False):
             raise InvalidInput(
                 f"{field('within', request.within)} does not go with {field(name, value)}, which "
@@ -517,13 +517,13 @@ def _enough(asked: RequestValues) -> Guarantee:
 
     def factor(guarantee: Guarantee) -> float:
         made = define(asked._replace(request=plain, guarantee=guarantee))
-        return _reached(made, request).factor
+        return _reached_halfwidths(made, request).factor
 
     least = cast("Literal['epsilon', 'rho']", request.least or "epsilon")
     return least_guarantee(factor, 1.0, least, request.delta)
 
 
-def _reached(definition: Definition, request: Job) -> Reached:
+def _reached_halfwidths(definition: Definition, request: Job) -> Reached:
     """The half-widths that a job wants, beside those of a stream."""
     from counton.jobs.accuracy import halfwidths_at, last_step
     from counton.plans.least import bounds_of, compared
@@ -549,7 +549,10 @@ def _check_reached(definition: Definition, request: Job) -> None:
     Raises:
         StateError: it is not as accurate as is wanted.
     """
-    if request.within is not None and (reached := _reached(definition, request)).factor > 1:
+    if (
+        request.within is not None
+        and (reached := _reached_halfwidths(definition, request)).factor > 1
+    ):
         raise StateError(
             f"{field('within', request.within)} is wanted, but stream {request.name!r} was created "
             f"with {definition.guarantee}: {reached}; leave it out to continue the stream, or "
@@ -639,7 +642,7 @@ def _statistic(
     """What rows become, with what the stream keeps of it where the request leaves that out."""
     name = statements.name_of(request.what)
     if saved is None:
-        return statements.settled(request)
+        return statements.settle_statistic(request)
     if name != saved.what or saved.discovery is not None:
         return None, None  # is refused later, or has no parameters
     if isinstance(request.what, str):
@@ -649,7 +652,7 @@ def _statistic(
         known: dict[str, Any] = {
             given: value for given, value in stated.items() if given not in request.options
         }
-        says_nothing = set(known) == set(stated) and not statements.stated(request)
+        says_nothing = set(known) == set(stated) and not statements.stated_options(request)
         of_domain = request.domain is not None and "domain" in named.reads
         if says_nothing and not of_domain:
             return None, None
@@ -666,7 +669,7 @@ def _statistic(
         request = request.having(**known)
     elif not request.options and saved.parts.names:
         request = request.having(columns=list(saved.parts.names))
-    return statements.settled(_as_created(request, saved))
+    return statements.settle_statistic(_as_created(request, saved))
 
 
 def _bound_of(saved: Definition) -> tuple[int | None, bool]:
@@ -685,11 +688,11 @@ def _as_created(request: Job, saved: Definition) -> Job:
     def once(name: Any) -> Any:
         return saved.called_once(name.strip()) if isinstance(name, str) else name
 
-    def listed(given: Any) -> Any:
+    def names_in(given: Any) -> Any:
         names = given.split(",") if isinstance(given, str) else given
         return None if names is None else [once(name) for name in names]
 
-    def keyed(given: Any, between: str) -> Any:
+    def by_name(given: Any, between: str) -> Any:
         """The same of names before values: a mapping, or a text of such pairs."""
         if isinstance(given, Mapping):
             return {once(name): value for name, value in given.items()}
@@ -700,12 +703,12 @@ def _as_created(request: Job, saved: Definition) -> Job:
 
     changed: dict[str, Any] = {name: once(getattr(request, name)) for name in ("user", "by")}
     for option in statements.own_options(request.what):
-        given = request.given(option.name)
+        given = request.option(option.name)
         if option.column and given is not None:
-            changed[option.name] = listed(given) if option.several else once(given)
+            changed[option.name] = names_in(given) if option.several else once(given)
         elif option.by_name and given is not None:
-            changed[option.name] = keyed(given, ",")
-    return request.having(**changed, domain=keyed(request.domain, ";"))
+            changed[option.name] = by_name(given, ",")
+    return request.having(**changed, domain=by_name(request.domain, ";"))
 
 
 def _said_by(saved: Definition, takes: tuple[str, ...]) -> dict[str, Any]:
@@ -853,7 +856,7 @@ def define(asked: RequestValues) -> Definition:
             wanted = _enough(asked)
         elif wanted is None:
             statistic, wanted = _as_wanted(statistic, asked)
-        guarantee = stated(wanted)
+        guarantee = require_guarantee(wanted)
         discovering, promised = request.unknown == "discover", guarantee
         if discovering:
             from counton.mechanisms.discovery import ROOM, counters_of
@@ -864,7 +867,7 @@ def define(asked: RequestValues) -> Definition:
         if asked.once:
             steps = 1
         elif request.around is None:
-            steps = cut.steps if cut is not None else _needed(request.steps, "steps")
+            steps = cut.steps if cut is not None else _require(request.steps, "steps")
         statistic = statistic.for_people(1 if people is None else people.most)
         statistic = statistic.settle(promised, steps)
         contribution = replace(
@@ -896,7 +899,7 @@ def define(asked: RequestValues) -> Definition:
         if discovering and cut is not None
         else None,
         parts=asked.parts,
-        stated=statements.stated(request) if isinstance(request.what, str) else {},
+        stated=statements.stated_options(request) if isinstance(request.what, str) else {},
         once=asked.once,
     )
 
@@ -935,7 +938,7 @@ def _cut(asked: RequestValues) -> Windows | None:
     request = asked.request
     if request.time is None:
         if statements.kind_of(request.what).windowed:
-            _needed(request.time, "time")
+            _require(request.time, "time")
         for name in ("every", "start", "until", "timezone"):
             if getattr(request, name) is not None:
                 then = "all rows are released once" if asked.once else "each row is a step"
@@ -946,13 +949,13 @@ def _cut(asked: RequestValues) -> Windows | None:
                 )
         return None
     timezone = request.timezone or "UTC"
-    start, every = _needed(asked.start, "start"), _needed(request.every, "every")
+    start, every = _require(asked.start, "start"), _require(request.every, "every")
     if request.around is not None:
         _refuse_beside_around(request)
         return Windows.endless(start, every, timezone)
     if asked.endless is not None and request.steps is None:
         return Windows.endless(start, every, timezone)
-    return Windows(start, every, _needed(request.steps, "steps"), timezone)
+    return Windows(start, every, _require(request.steps, "steps"), timezone)
 
 
 def _refuse_beside_around(request: Job) -> None:
@@ -1218,7 +1221,7 @@ def amend(definition: Definition, request: Job, released: int) -> Definition:
         InvalidInput: a column that the stream does not use, or no spare group is left.
     """
     if request.rename is not None:
-        definition = _renamed(definition, request.rename, released + 1)
+        definition = _rename(definition, request.rename, released + 1)
     if request.also is None:
         return definition
     if definition.domain is None:
@@ -1270,7 +1273,7 @@ def _unread(definition: Definition, released: int) -> int:
     return int(windows.step_of(np.array([due - 1], np.int64))[0]) + 1
 
 
-def _renamed(definition: Definition, rename: str, step: int) -> Definition:
+def _rename(definition: Definition, rename: str, step: int) -> Definition:
     for pair in rename.split(","):
         old, equals, new = (part.strip() for part in pair.partition("="))
         if not (old and equals and new):
@@ -1301,7 +1304,7 @@ def _renamed(definition: Definition, rename: str, step: int) -> Definition:
     return definition
 
 
-def _needed(value: _Given | None, name: str) -> _Given:
+def _require(value: _Given | None, name: str) -> _Given:
     if value is None:
         raise InvalidInput(
             f"a new stream needs {field(name)}; give it, or correct {field('state')} and "
@@ -1436,18 +1439,18 @@ def check(definition: Definition, asked: RequestValues) -> None:
     continues = None if definition.continues is None else definition.continues.name
     for name, given, kept in (
         (field("continues"), request.continues, continues),
-        (field("time"), definition.called(request.time), columns.time or None),
-        (field("by"), definition.called(request.by), columns.group),
-        (field("value"), definition.called(request.given("value")), _value_of(definition)),
+        (field("time"), definition.current_name(request.time), columns.time or None),
+        (field("by"), definition.current_name(request.by), columns.group),
+        (field("value"), definition.current_name(request.option("value")), _value_of(definition)),
         (field("every"), request.every, windows and windows.every),
         (field("steps"), request.steps, _steps_of(definition)),
         (field("start"), start, windows and windows.local(windows.start)),
         (field("timezone"), request.timezone, windows and windows.timezone),
-        (field("domain"), _undeclared(definition, asked.domain), definition.declared),
+        (field("domain"), _new_groups(definition, asked.domain), definition.declared_groups),
         (field("other"), request.other, definition.other),
         (field("spare"), request.spare, definition.spare + len(definition.named)),
-        (field("user"), definition.called(request.user), columns.user),
-        (field("id"), definition.called(request.id), columns.id),
+        (field("user"), definition.current_name(request.user), columns.user),
+        (field("id"), definition.current_name(request.id), columns.id),
         (field("most"), request.most, _bound_of(definition)[0]),
         (field("per"), request.per, people and people.per),
         (field("distinct"), request.distinct or None, people and people.distinct),
@@ -1462,9 +1465,9 @@ def check(definition: Definition, asked: RequestValues) -> None:
         ("the guarantee", guarantee, definition.guarantee),
     ):
         if given is not None and given != kept:
-            created = "without it" if kept is None else f"with {_shown(kept)}"
+            created = "without it" if kept is None else f"with {_in_words(kept)}"
             raise StateError(
-                f"{name} is {_shown(given)}, but stream {request.name!r} was created {created}; "
+                f"{name} is {_in_words(given)}, but stream {request.name!r} was created {created}; "
                 f"leave it out to continue the stream, or start another one with another "
                 f"{field('name')}"
             )
@@ -1476,7 +1479,7 @@ def _steps_of(definition: Definition) -> int | None:
 
 def _value_of(definition: Definition) -> str | None:
     kept = definition.columns.value or definition.stated.get("value")
-    return definition.called(kept) or (
+    return definition.current_name(kept) or (
         definition.parts.names[0] if definition.parts.names else None
     )
 
@@ -1496,9 +1499,9 @@ def _check_statistic(definition: Definition, asked: RequestValues) -> None:
             f"created with, or start another one with another {field('name')}"
         )
     parts = definition.parts
-    named = tuple(definition.called(name) or name for name in parts.names)
+    named = tuple(definition.current_name(name) or name for name in parts.names)
     if asked.parts is not None and asked.parts.names and asked.parts.names != parts.names:
-        given_names = (definition.called(name) or name for name in asked.parts.names)
+        given_names = (definition.current_name(name) or name for name in asked.parts.names)
         raise StateError(
             f"the columns are {', '.join(given_names)}, but stream {asked.request.name!r} "
             f"was created with {', '.join(named)}; leave them out to continue the stream, or start "
@@ -1506,21 +1509,21 @@ def _check_statistic(definition: Definition, asked: RequestValues) -> None:
         )
 
 
-def _undeclared(definition: Definition, domain: GroupNames | None) -> GroupNames | None:
+def _new_groups(definition: Definition, domain: GroupNames | None) -> GroupNames | None:
     """Groups that a later run declares, if they are others than those of the stream.
 
     Those that were named later may be among them.
     """
-    if domain is None or domain == definition.groups or domain == definition.declared:
+    if domain is None or domain == definition.groups or domain == definition.declared_groups:
         return None
-    later = definition.declared.plus([group for group, _ in definition.named])
+    later = definition.declared_groups.plus([group for group, _ in definition.named])
     ranks = definition.statistic.declares is not None
-    if ranks and set(domain) == set(definition.declared):
+    if ranks and set(domain) == set(definition.declared_groups):
         return None  # the order of groups that are ranked says nothing
     return None if domain == later else domain
 
 
-def _shown(value: object) -> str:
+def _in_words(value: object) -> str:
     if isinstance(value, GroupNames):
         return f"{len(value):,} groups ({', '.join(value[:4])}{', ...' if len(value) > 4 else ''})"
     return value.isoformat() if isinstance(value, datetime) else str(value)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def labels_in(
     source: Source, reading: RowReading, known: Private[tuple[str, ...]]
-) -> Private[Found]:
+) -> Private[FoundLabels]:
     """Labels of rows within the windows, known ones and others by first window and name."""
     before = open_private(known)
     if isinstance(source, Spread):
@@ -36,15 +36,15 @@ def labels_in(
         found = collected(source, rows.group_by("group").agg(pl.col("step").min()))
     there = set(before)
     new = [row for row in found.select("step", "group").rows() if row[1] not in there]
-    return Private(Found(before, tuple(name for _, name in sorted(new))))
+    return Private(FoundLabels(before, tuple(name for _, name in sorted(new))))
 
 
-def counted_by(definition: Definition, labels: Private[Found]) -> Definition:
+def counted_by(definition: Definition, labels: Private[FoundLabels]) -> Definition:
     """By which cells the rows of a run are added up; what a stream keeps names none of them."""
     return replace(definition, domain=GroupNames(open_private(labels).all))
 
 
-def refuse_others(stream: Stream, labels: Private[Found]) -> None:
+def refuse_others(stream: Stream, labels: Private[FoundLabels]) -> None:
     """Refuse to go on where the state has other labels than those a run began with.
 
     Raises:
@@ -57,7 +57,7 @@ def refuse_others(stream: Stream, labels: Private[Found]) -> None:
         )
 
 
-class Found(NamedTuple):
+class FoundLabels(NamedTuple):
     """Labels of the rows of a run. Secret.
 
     Attributes:
@@ -76,11 +76,11 @@ class Found(NamedTuple):
         """Both."""
         return (*self.known, *self.new)
 
-    def counted(self, cells: pl.DataFrame) -> tuple[Found, NDArray[np.int64]]:
+    def keep_counted(self, cells: pl.DataFrame) -> tuple[FoundLabels, NDArray[np.int64]]:
         """Only those that are counted, and which cell each of all then has."""
         first = len(self.known)
         used = np.unique(cells["group"].to_numpy())
         used = used[used >= first]
         places = np.concatenate([np.arange(first), np.full(len(self.new), -1)]).astype(np.int64)
         places[used] = first + np.arange(len(used))
-        return Found(self.known, tuple(self.new[place - first] for place in used)), places
+        return FoundLabels(self.known, tuple(self.new[place - first] for place in used)), places

@@ -142,7 +142,7 @@ class EachUser(EventFrame):
 
     @cached_property
     def _made_rows(self) -> pl.DataFrame:
-        asked, held = self._asked_for, _Held()
+        asked, held = self._asked_for, _MarkedRowHolder()
         tally(self._source, asked.reading, bound=held)
         rows = pl.concat(held.rows).filter(pl.col("step") >= NO_MOMENT)
         if asked.per is not None:
@@ -158,7 +158,7 @@ class EachUser(EventFrame):
         return made.rename({"user": asked.user}).sort(asked.user, asked.named)
 
 
-class _Held:
+class _MarkedRowHolder:
     """Marked rows, held: what `tally` is ``bound`` by."""
 
     def __init__(self) -> None:

@@ -23,7 +23,7 @@ from counton.jobs.outputs import (
     write_table,
 )
 from counton.jobs.parts import check_text
-from counton.jobs.publishing import Published, publish_new
+from counton.jobs.publishing import Publication, publish_new
 from counton.jobs.released import (
     read_released,
     refuse_other_fit,
@@ -174,9 +174,15 @@ def export_all(
 
         jobs = [job for job in load(state).values() if name in (None, job.name)]
         named = dict.fromkeys((str(job.state), job.name) for job in jobs)
-        places = [place for place in named if place[1] in _started(place[0], of_jobs=True)]
+        places = [
+            place for place in named if place[1] in _streams_with_releases(place[0], of_jobs=True)
+        ]
     else:
-        places = [(os.fspath(state), each) for each in _started(state) if name in (None, each)]
+        places = [
+            (os.fspath(state), each)
+            for each in _streams_with_releases(state)
+            if name in (None, each)
+        ]
     if not places:
         raise StateError(f"{os.fspath(state)} has released nothing yet: release first")
     files: dict[tuple[str, str], Path] = {}
@@ -202,7 +208,7 @@ def export_all(
     return {f"{each} of {of}" if several else each: one for (of, each), one in found.items()}
 
 
-def _started(state: str | os.PathLike[str], *, of_jobs: bool = False) -> list[str]:
+def _streams_with_releases(state: str | os.PathLike[str], *, of_jobs: bool = False) -> list[str]:
     """What has been released in a state, by name; nothing where it is still to be made."""
     file = state_file(state)
     if of_jobs and file is not None and not file.exists():
@@ -446,7 +452,7 @@ def publish(
     level: float | None = None,
     remove: bool = False,
     key: Kept = None,
-) -> Published:
+) -> Publication:
     """Write what a stream has released into plain tables, and a view over them for SQL.
 
     What is there already stays, and what is new is added, so it is run after each release. Within
@@ -501,7 +507,7 @@ def publish(
                         f"no stream {chosen!r} is published in {place.label}: correct "
                         f"{field('name')} or {field('to')}; nothing was removed"
                     )
-                return Published(chosen, place.label, known.step, 0)
+                return Publication(chosen, place.label, known.step, 0)
             if (doubt := reader.doubt(key)) is not None:
                 raise StateError(f"nothing was published: {doubt}")
             return publish_new(reader, place, level)

@@ -39,7 +39,7 @@ class FieldWords(NamedTuple):
     argument: bool = False
 
 
-def asked(
+def option(
     default: Any,
     help: str,
     called: str | None = None,
@@ -61,11 +61,11 @@ def asked(
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)
     ... class Asked:
-    ...     start: str | None = asked(None, "beginning of the first window", "from")
+    ...     start: str | None = option(None, "beginning of the first window", "from")
     >>> options_of(Asked)["start"].help
     'beginning of the first window'
     """
-    told = {"asked": FieldWords(help, called, group, argument)}
+    told = {"option": FieldWords(help, called, group, argument)}
     if default is ...:
         return field(metadata=told, repr=repr)
     return field(default=default, metadata=told, repr=repr)
@@ -73,12 +73,12 @@ def asked(
 
 def options_of(kind: type) -> dict[str, Option]:
     """What may be stated of a dataclass, by the names of its fields; arguments first."""
-    found = [_option(item) for item in fields(kind) if "asked" in item.metadata]
+    found = [_option(item) for item in fields(kind) if "option" in item.metadata]
     return {option.name: option for option in sorted(found, key=lambda one: not one.argument)}
 
 
 def _option(item: Field[Any]) -> Option:
-    said: FieldWords = item.metadata["asked"]
+    said: FieldWords = item.metadata["option"]
     type_ = str(item.type).removeprefix("typing.")
     return Option(
         item.name,

@@ -37,7 +37,7 @@ from counton.store.inbox import holds_rows
 from counton.store.keyfile import Kept
 
 
-class Forgotten(NamedTuple):
+class Forgetting(NamedTuple):
     """What was done for one stream.
 
     Attributes:
@@ -60,7 +60,7 @@ def forget(
     name: str | None = None,
     key: Kept = None,
     now: datetime | None = None,
-) -> list[Forgotten]:
+) -> list[Forgetting]:
     """Delete what a state keeps of a person, in all of its streams or in one.
 
     What was released stays released, and what was added to sums stays in them. Nobody may write the
@@ -84,9 +84,11 @@ def forget(
     done = []
     for one, definition in _streams(state, name).items():
         if definition is None or definition.people is None:
-            done.append(Forgotten(one, "sums", Private(0)))
+            done.append(Forgetting(one, "sums", Private(0)))
             continue
-        done.append(Forgotten(one, "digests", _forgotten(state, one, person, key, definition, now)))
+        done.append(
+            Forgetting(one, "digests", _forget_person(state, one, person, key, definition, now))
+        )
     compact(state)
     return done
 
@@ -98,7 +100,7 @@ def forget_older(
     name: str | None = None,
     key: Kept = None,
     now: datetime | None = None,
-) -> list[Forgotten]:
+) -> list[Forgetting]:
     """Delete what a state keeps of people in periods that ended long ago, in all streams or in one.
 
     Rows of these periods do not count from then on, so nobody counts twice. Nobody may write the
@@ -124,10 +126,10 @@ def forget_older(
     done = []
     for one, definition in streams.items():
         if definition is None or definition.people is None:
-            done.append(Forgotten(one, "sums", Private(0)))
+            done.append(Forgetting(one, "sums", Private(0)))
             continue
-        gone = _closed(state, one, _period(definition, moment) - 1, key)
-        done.append(Forgotten(one, "digests", gone, moment))
+        gone = _forget_periods(state, one, _period(definition, moment) - 1, key)
+        done.append(Forgetting(one, "digests", gone, moment))
     compact(state)
     return done
 
@@ -169,7 +171,7 @@ def _period(definition: Definition, moment: datetime) -> int:
     return int(clock.select(period).item())
 
 
-def _closed(state: str | os.PathLike[str], name: str, last: int, key: Kept) -> Private[int]:
+def _forget_periods(state: str | os.PathLike[str], name: str, last: int, key: Kept) -> Private[int]:
     """Forget everybody in all periods up to the last, in which nobody counts any more."""
     with Store(state) as store:
         known = store.secret(name, key)
@@ -213,7 +215,7 @@ def _refuse_waiting(store: Store, name: str) -> None:
         )
 
 
-def _forgotten(
+def _forget_person(
     state: str | os.PathLike[str],
     name: str,
     person: str,
@@ -262,4 +264,4 @@ def _without(parts: Sequence[marks.MarkSet], period: int, digest: np.uint64) -> 
     )
 
 
-__all__ = ["BUCKETS", "Forgotten", "forget", "forget_older"]
+__all__ = ["BUCKETS", "Forgetting", "forget", "forget_older"]

@@ -86,7 +86,7 @@ class Intake:
         np.add.at(dense, place, due["due"].to_numpy())
         return dense
 
-    def observed(self, steps: range) -> dict[int, NDArray[np.int64]]:
+    def observations(self, steps: range) -> dict[int, NDArray[np.int64]]:
         """What to keep of changed windows once ``steps`` are released.
 
         Each has shape ``(2, measures, groups)``: seen, counted. With the first new step come the

@@ -14,7 +14,7 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, Unpack, cast
 
 from counton.errors import InvalidInput, field
-from counton.jobs.fields import asked
+from counton.jobs.fields import option
 from counton.jobs.guards import check_delta
 from counton.jobs.parts import (
     Arrangement,
@@ -83,7 +83,7 @@ class Job(Showing, OutputFiles, RowPolicies, Users, Arrangement, Promise, Groups
     elsewhere = ("what", "events", "options")
 
     what: str | Statistic = ""
-    events: Events = asked(
+    events: Events = option(
         ...,
         "files of events: CSV, Parquet or JSON lines; a folder of them; - for standard input",
         group="",
@@ -115,10 +115,10 @@ class Job(Showing, OutputFiles, RowPolicies, Users, Arrangement, Promise, Groups
         self._put_in_words()
         self._call_stream()
 
-    def given(self, name: str) -> Any:
+    def option(self, name: str) -> Any:
         """What is stated by a field, or by an option of the statistic; None where nothing is.
 
-        >>> Job("average", "visits.csv", "visits.db", lower=0).given("lower")
+        >>> Job("average", "visits.csv", "visits.db", lower=0).option("lower")
         0
         """
         return getattr(self, name) if name in _NAMES else self.options.get(name)
@@ -189,13 +189,13 @@ def length_in_words(name: str, length: timedelta) -> str:
     return f"{int(seconds)}s"
 
 
-def checked(request: Job) -> Job:
+def check_types(request: Job) -> Job:
     """A request whose fields have the types they say, with whole numbers as Python's.
 
     Raises:
         InvalidInput: a field of another type, or a text that no file can hold.
 
-    >>> checked(Job("count", "visits.csv", "visits.db", steps="30"))
+    >>> check_types(Job("count", "visits.csv", "visits.db", steps="30"))
     Traceback (most recent call last):
     counton.errors.InvalidInput: steps is '30', of type str; give a whole number, as in steps=30
     """
@@ -268,10 +268,10 @@ def needed_guarantee(epsilon: Number | None, delta: Number | None, rho: Number |
     Raises:
         InvalidInput: none is.
     """
-    return stated(guarantee_from(epsilon, delta, rho))
+    return require_guarantee(guarantee_from(epsilon, delta, rho))
 
 
-def stated(guarantee: _Given | None) -> _Given:
+def require_guarantee(guarantee: _Given | None) -> _Given:
     """A guarantee that may be missing, which must not.
 
     Raises:

@@ -236,7 +236,7 @@ def _value(item: Option, value: Any, where: str, folder: Path) -> Any:
     """A value as the option takes it; paths as seen from the folder of the file."""
     kind, key, several = item.kind, item.key, item.several
     if item.nested and isinstance(value, dict):
-        return {name: _nested(name, one, where, folder) for name, one in value.items()}
+        return {name: _nested_options(name, one, where, folder) for name, one in value.items()}
     if item.by_name and isinstance(value, dict):
         return _mapping(item, value, where)
     fits = isinstance(value, _TYPES[kind]) or (several and isinstance(value, list))
@@ -256,7 +256,7 @@ def _value(item: Option, value: Any, where: str, folder: Path) -> Any:
     return _seen_from(item.name, value, folder) if isinstance(value, str) else value
 
 
-def _nested(name: str, own: Any, where: str, folder: Path) -> dict[str, Any]:
+def _nested_options(name: str, own: Any, where: str, folder: Path) -> dict[str, Any]:
     """What is said of one statistic of several; it reads its own options."""
     if not isinstance(own, dict):
         raise InvalidInput(f"{where}: {name!r} is {own!r}; it must be a table of options")
@@ -331,7 +331,7 @@ def save(job: Job, path: str | os.PathLike[str]) -> None:
         raise InvalidInput(f"job file {str(file)!r} is no TOML: {error}; correct it") from error
     jobs = document.setdefault("jobs", tomlkit.table(is_super_table=True))
     written = tomlkit.table()
-    stated = said(job, file.parent)
+    stated = job_entries(job, file.parent)
     known = _keys(own_options(job.what))
     shared = [key for key in document.get("defaults", {}) if key not in stated and key in known]
     if shared:
@@ -346,7 +346,7 @@ def save(job: Job, path: str | os.PathLike[str]) -> None:
     replace_file(file, lambda new: Path(new).write_text(tomlkit.dumps(document), "utf-8"))
 
 
-def said(job: Job, folder: Path | None = None) -> dict[str, Any]:
+def job_entries(job: Job, folder: Path | None = None) -> dict[str, Any]:
     """What a job says, as keys and values of a job file; what has its default is left out.
 
     Args:
@@ -357,12 +357,12 @@ def said(job: Job, folder: Path | None = None) -> dict[str, Any]:
         InvalidInput: events that are a frame.
 
     >>> job = Job("count", "visits.csv", "visits.db", start="2024-03-01")
-    >>> said(job)["from"], list(said(job))
+    >>> job_entries(job)["from"], list(job_entries(job))
     ('2024-03-01', ['statistic', 'events', 'state', 'from'])
     """
     found: dict[str, Any] = {STATISTIC: job.what}
     for key, item in _keys(own_options(job.what)).items():
-        value = job.given(item.name)
+        value = job.option(item.name)
         same = item.name not in ("name", "events") and value == item.default
         if item.name == "name" or value is None or same:
             continue
@@ -492,7 +492,7 @@ def schema_text() -> str:
     return json.dumps(schema(), indent=2)
 
 
-def chosen(jobs: Mapping[str, Job], only: Sequence[str]) -> dict[str, Job]:
+def select_jobs(jobs: Mapping[str, Job], only: Sequence[str]) -> dict[str, Job]:
     """Some of the jobs of a file, in its order; all of them where none is named.
 
     Raises:

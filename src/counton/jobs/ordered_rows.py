@@ -30,7 +30,7 @@ from counton.jobs.changes import Counts, counts_of, ended_windows
 from counton.jobs.definition import Definition, refuse_of_ordered
 from counton.jobs.job import Job
 from counton.jobs.progress import Progress
-from counton.jobs.settling import Settled
+from counton.jobs.settling import SettledJob
 from counton.private import Private, open_private
 from counton.statistics import Exact, Statistic
 from counton.store import Stream
@@ -82,9 +82,9 @@ def read_rows(
         only = {parts.names[-1]: list(statistic.declares)}
     return ordered_rows(
         source,
-        [definition.called(name) or name for name in parts.names],
-        [definition.called(name) or name for name in parts.numbers],
-        [definition.called(name) or name for name in parts.flags],
+        [definition.current_name(name) or name for name in parts.names],
+        [definition.current_name(name) or name for name in parts.numbers],
+        [definition.current_name(name) or name for name in parts.flags],
         only=only,
         time=definition.columns.time or None,
         windows=definition.cut,
@@ -97,7 +97,7 @@ def read_rows(
 
 def columns_of(definition: Definition) -> list[str]:
     """All columns that are read."""
-    parts = [definition.called(name) or name for name in definition.parts.names]
+    parts = [definition.current_name(name) or name for name in definition.parts.names]
     time = definition.columns.time
     return list(dict.fromkeys([*([time] if time else []), *parts]))
 
@@ -266,7 +266,7 @@ def _of(events: OrderedEvents, steps: range) -> tuple[Any, NDArray[np.int64]]:
     return events.events[begin : begin + int(stops[-1])], stops
 
 
-def rows_in_order(settled: Settled, now: datetime | None) -> OrderedRows:
+def rows_in_order(settled: SettledJob, now: datetime | None) -> OrderedRows:
     """Read the rows, or letters, of a job in their order.
 
     Raises:
@@ -288,8 +288,10 @@ def rows_in_order(settled: Settled, now: datetime | None) -> OrderedRows:
             raise changed(part)
         if len(source.parts) > 1:
             marks_of_all(source, job, definition, numbers_of_rows(source, definition))
-    fitted = fitting(rows, definition, settled.released)
+    fitted = fitting(rows, definition, settled.steps_released)
     until, ended = None, fitted.steps
     if source is not None and definition.cut is not None:
-        until, ended = ended_windows(job, definition, source, fitted.found, settled.released, now)
+        until, ended = ended_windows(
+            job, definition, source, fitted.found, settled.steps_released, now
+        )
     return OrderedRows(definition, fitted.events, fitted.counts, until, ended, job.late)

@@ -17,7 +17,7 @@ from numbers import Number as AnyNumber
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from counton.errors import InvalidInput, field, is_one, is_text
-from counton.jobs.fields import asked
+from counton.jobs.fields import option
 from counton.jobs.own_strategies import own_strategy
 
 if TYPE_CHECKING:
@@ -180,26 +180,26 @@ class Keeping(JobPart):
     True
     """
 
-    state: str | os.PathLike[str] = asked(
+    state: str | os.PathLike[str] = option(
         ..., "SQLite file or database URL that keeps the stream; secret", group="State"
     )
-    continues: str | None = asked(
+    continues: str | None = option(
         None,
         "end this stream of the state, and go on where it ends, with its options",
         group="State",
     )
-    name: str = asked(
+    name: str = option(
         "",
         'name of the stream within the state; default: "events" for counts and sums, "statistic" '
         "for other statistics, and the statistic's own name for tables",
         group="State",
     )
-    key: Kept = asked(
+    key: Kept = option(
         None,
         "file of the key, env:NAME or command:...; default: STATE.key, made for a new state",
         group="State",
     )
-    ledger: str | os.PathLike[str] | None = asked(
+    ledger: str | os.PathLike[str] | None = option(
         None,
         "state (file or URL) whose limit this state shares with others; it is remembered",
         group="State",
@@ -225,31 +225,31 @@ class Times(JobPart):
     True
     """
 
-    time: str | None = asked(None, "column of the events' times", group="Time")
-    every: str | None = asked(None, "length of a window: 15m, 1h, 1d, 1w, 1mo", group="Time")
-    steps: int | None = asked(None, "how many windows the stream will ever have", group="Time")
-    around: int | None = asked(
+    time: str | None = option(None, "column of the events' times", group="Time")
+    every: str | None = option(None, "length of a window: 15m, 1h, 1d, 1w, 1mo", group="Time")
+    steps: int | None = option(None, "how many windows the stream will ever have", group="Time")
+    around: int | None = option(
         None,
         "instead of steps: about how many windows you expect of a stream without an end",
         group="Time",
     )
-    start: str | datetime | None = asked(
+    start: str | datetime | None = option(
         None, "beginning of the first window", "from", group="Time"
     )
-    until: str | datetime | None = asked(
+    until: str | datetime | None = option(
         None,
         "release windows that ended by then; default: now; newest: the time of the newest event",
         group="Time",
     )
-    watermark: str | None = asked(
+    watermark: str | None = option(
         None,
         "wait this long after a window's end before it is released, as in 6h, for late rows",
         group="Time",
     )
-    confirmed: bool = asked(
+    confirmed: bool = option(
         False, "release windows even long after the newest event", "yes", group="Time"
     )
-    timezone: str | None = asked(
+    timezone: str | None = option(
         None, "zone of local times and calendar windows; default: UTC", group="Time"
     )
 
@@ -275,22 +275,22 @@ class Groups(JobPart):
     'refuse'
     """
 
-    by: str | None = asked(None, "column of the events' groups, or several: A,B", group="Groups")
-    domain: str | os.PathLike[str] | Sequence[Any] | Mapping[str, Sequence[Any]] | None = asked(
+    by: str | None = option(None, "column of the events' groups, or several: A,B", group="Groups")
+    domain: str | os.PathLike[str] | Sequence[Any] | Mapping[str, Sequence[Any]] | None = option(
         None,
         "the declared groups, public: a file (one per line, or a table) or a list A,B,C",
         group="Groups",
     )
-    other: str | None = asked(
+    other: str | None = option(
         None, "name of one more group, for rows of groups that are not declared", group="Groups"
     )
-    spare: int | None = asked(
+    spare: int | None = option(
         None, "how many more groups to keep free, to be named later", group="Groups"
     )
-    also: str | Sequence[Any] | None = asked(
+    also: str | Sequence[Any] | None = option(
         None, "names for spare groups, A,B; they count from the next window on", group="Groups"
     )
-    unknown: str = asked(
+    unknown: str = option(
         "refuse",
         "rows of undeclared groups: refuse or drop; discover: find the groups privately",
         group="Groups",
@@ -320,39 +320,39 @@ class Promise(JobPart):
     False
     """
 
-    epsilon: Number | None = asked(
+    epsilon: Number | None = option(
         None, "privacy loss of one row, or of one user: smaller hides more", group="Guarantee"
     )
-    delta: Number | None = asked(None, "with epsilon: approximate privacy", group="Guarantee")
-    rho: Number | None = asked(
+    delta: Number | None = option(None, "with epsilon: approximate privacy", group="Guarantee")
+    rho: Number | None = option(
         None, "zero-concentrated privacy instead of epsilon", group="Guarantee"
     )
-    within: Number | None = asked(
+    within: Number | None = option(
         None,
         "instead of epsilon: the smallest epsilon so that an interval at the last step reaches "
         "at most this far to either side, 20 or 2% of size",
         group="Guarantee",
     )
-    least: str | None = asked(
+    least: str | None = option(
         None, "with within: find the smallest epsilon or rho; default: epsilon", group="Guarantee"
     )
-    size: int | None = asked(
+    size: int | None = option(
         None,
         "with within: how many rows there will be by the last step, which must be public",
         group="Guarantee",
     )
-    expire: bool = asked(
+    expire: bool = option(
         False,
         "a stream without an end, whose protection fades with age: see plan expire",
         group="Guarantee",
     )
-    growth: Number | None = asked(
+    growth: Number | None = option(
         None, "with expire: the loss grows like log(age)^GROWTH; default: 1", group="Guarantee"
     )
-    delay: int | None = asked(
+    delay: int | None = option(
         None, "with expire: count events this many windows late", group="Guarantee"
     )
-    unit: str | None = asked(
+    unit: str | None = option(
         None,
         "what one row, or one user, is called; the ledger has a total for each name",
         group="Guarantee",
@@ -377,19 +377,19 @@ class Arrangement(JobPart):
     False
     """
 
-    release: str | None = asked(
+    release: str | None = option(
         None,
         "totals so far, windows (each one's own number), or both; default: totals",
         group="Noise",
     )
-    strategy: str | StreamStrategy | None = asked(
+    strategy: str | StreamStrategy | None = option(
         None,
         "auto, solved, look-ahead, kary, smooth, honaker, binary, sqrt or normalised-sqrt; or a "
         "file with one of your own, mine.json",
         group="Noise",
     )
-    metric: str | None = asked(None, "the error to minimise: mean or max", group="Noise")
-    simple: bool = asked(False, "only strategies that release integers, no search", group="Noise")
+    metric: str | None = option(None, "the error to minimise: mean or max", group="Noise")
+    simple: bool = option(False, "only strategies that release integers, no search", group="Noise")
 
     def choices(self) -> Choices:
         """See `JobPart.choices`."""
@@ -412,21 +412,21 @@ class Users(JobPart):
     False
     """
 
-    user: str | None = asked(
+    user: str | None = option(
         None,
         "column that names the user of each event: protect users, not events; needs most",
         group="People",
     )
-    most: int | None = asked(
+    most: int | None = option(
         None, "how many events of a user count; further ones are dropped", group="People"
     )
-    per: str | None = asked(
+    per: str | None = option(
         None,
         "with most: how many in each period, as in 1d; protects one period of a user",
         group="People",
     )
-    distinct: bool = asked(False, "count a user once in each window and group", group="People")
-    first: bool = asked(False, "count a user once for ever: distinct users so far", group="People")
+    distinct: bool = option(False, "count a user once in each window and group", group="People")
+    first: bool = option(False, "count a user once for ever: distinct users so far", group="People")
 
 
 @dataclass(frozen=True)
@@ -450,47 +450,47 @@ class RowPolicies(JobPart):
     'refuse'
     """
 
-    rename: str | None = asked(
+    rename: str | None = option(
         None, "columns that have other names from now on: OLD=NEW,...", group="Rows"
     )
-    id: str | None = asked(
+    id: str | None = option(
         None, "column of ids: a row counts once, in whatever file it comes", group="Rows"
     )
-    query: str | None = asked(
+    query: str | None = option(
         None,
         "which rows of a database (duckdb:///FILE, postgresql://...): one SELECT",
         group="Rows",
     )
-    file_format: str | None = asked(
+    file_format: str | None = option(
         None, "csv, parquet or jsonl, if the file's name does not say", "format", group="Rows"
     )
-    time_format: str | None = asked(
+    time_format: str | None = option(
         None,
         "epoch, epoch_ms, epoch_us, epoch_ns or a strftime format; default: ISO 8601",
         group="Rows",
     )
-    clock_change: str = asked(
+    clock_change: str = option(
         "raise",
         "local times that occur twice when clocks go back: raise, earliest or latest",
         group="Rows",
     )
-    bad_rows: str = asked(
+    bad_rows: str = option(
         "refuse",
         "rows that cannot be read: refuse, or quarantine:FILE, written anew in each run",
         group="Rows",
     )
-    bad_rows_most: int = asked(
+    bad_rows_most: int = option(
         1000, "with quarantine: how many rows may be set aside", group="Rows"
     )
-    missing: str = asked(
+    missing: str = option(
         "refuse", "rows without a time, group, value, user or id: refuse or skip", group="Rows"
     )
-    late: str = asked(
+    late: str = option(
         "refuse",
         "rows of released windows, where rows count in order: refuse, or drop them",
         group="Rows",
     )
-    append: bool = asked(False, "the file holds new events only, not all since from", group="Rows")
+    append: bool = option(False, "the file holds new events only, not all since from", group="Rows")
 
     def choices(self) -> Choices:
         """See `JobPart.choices`."""
@@ -509,27 +509,27 @@ class OutputFiles(JobPart):
     True
     """
 
-    out: str | os.PathLike[str] | None = asked(
+    out: str | os.PathLike[str] | None = option(
         None,
         "write all released steps: .parquet, .csv, .json, .jsonl, .arrow or .xlsx",
         group="Output",
     )
-    plot: str | os.PathLike[str] | None = asked(
+    plot: str | os.PathLike[str] | None = option(
         None, "draw all released steps: .png, .svg or .pdf", group="Output"
     )
-    sums: str | None = asked(
+    sums: str | None = option(
         None,
         "also write what happened in each 1d,1w,1mo, into OUT with the period before its ending",
         group="Output",
     )
-    title: str | None = asked(
+    title: str | None = option(
         None, "title of the chart, instead of the statistic's own", group="Output"
     )
-    axis: str | None = asked(None, "what the chart's axis shows", group="Output")
-    source: str | None = asked(
+    axis: str | None = option(None, "what the chart's axis shows", group="Output")
+    source: str | None = option(
         None, "where the numbers come from, a line below the chart", group="Output"
     )
-    width: float | None = asked(
+    width: float | None = option(
         None, "width of the chart in inches, as in 4 for a telephone; default: 7.5", group="Output"
     )
 
@@ -548,31 +548,33 @@ class Showing(JobPart):
     0.95
     """
 
-    over: int | None = asked(
+    over: int | None = option(
         None, "show what came in the last steps, this many, not in all so far", group="Output"
     )
-    shares: str | Sequence[float] | None = asked(
+    shares: str | Sequence[float] | None = option(
         None, "which quantiles to show, as in 0.25,0.5,0.75; 0.5 is the median", group="Output"
     )
-    ask: str | Sequence[str] | None = asked(
+    ask: str | Sequence[str] | None = option(
         None,
         "show only these words, after every step: ACG,TT; default: all words, now",
         group="Output",
     )
-    cut: str | None = asked(
+    cut: str | None = option(
         None,
         "show the weight between each set of nodes and all other nodes: A,B;C",
         group="Output",
     )
-    integers: bool = asked(False, "for tables: whole numbers that add up", group="Output")
-    nonnegative: bool = asked(
+    integers: bool = option(False, "for tables: whole numbers that add up", group="Output")
+    nonnegative: bool = option(
         False,
         "for tables: no number below 0; this biases small counts upwards",
         group="Output",
     )
-    known: str | os.PathLike[str] | Mapping[Any, int] | Sequence[Any] | None = asked(
+    known: str | os.PathLike[str] | Mapping[Any, int] | Sequence[Any] | None = option(
         None,
         "for hierarchies: keep these public totals, a table with level columns and 'total'",
         group="Output",
     )
-    level: float = asked(0.95, "probability that an interval holds the true number", group="Output")
+    level: float = option(
+        0.95, "probability that an interval holds the true number", group="Output"
+    )

@@ -62,7 +62,7 @@ BUCKETS = 1024
 _FEW = 3
 
 
-class Held:
+class DigestHolder:
     """Rows held in memory until it is known which of them count: what `tally` is ``bound`` by.
 
     Args:
@@ -139,7 +139,7 @@ def _digests(secret: marks.Secret, purpose: int, texts: pl.Series) -> pl.Series:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ChosenRows:
     """Rows that count. Exact data: secret.
 
     Attributes:
@@ -218,7 +218,7 @@ class Bounding:
         self._memory: Stream | None = None
         self._last_closed: int | None = None  # period; of a stream that has been asked to forget
         self._kept: list[marks.MarkSet] = []
-        self.held = Held(definition, self._secret, self._thinned if self._thins else None)
+        self.held = DigestHolder(definition, self._secret, self._thin if self._thins else None)
 
     @property
     def _thins(self) -> bool:
@@ -233,7 +233,7 @@ class Bounding:
         """Whether no row is one that was counted, whatever it looks like."""
         return self._append and self._confirmed
 
-    def choose(self, memory: Stream | None, released: int) -> Private[Chosen]:
+    def choose(self, memory: Stream | None, released: int) -> Private[ChosenRows]:
         """Of the rows held, those that are new and count.
 
         Args:
@@ -255,8 +255,8 @@ class Bounding:
                 "released: run again"
             )
         self._released = released
-        found = _Found(self._left_out, self._closed)
-        cells = added_up(self._chosen(before, found), self._groups, self._definition.adds)
+        found = _Findings(self._left_out, self._closed)
+        cells = added_up(self._choose(before, found), self._groups, self._definition.adds)
         if self._people is not None and not self._by_id:
             if not self._append:
                 _refuse_missing(
@@ -264,13 +264,13 @@ class Bounding:
                 )
             elif not self._confirmed:
                 _refuse_known(found, before.users.values())
-        users = [_joined("user", period, parts) for period, parts in found.users.items()]
+        users = [_join("user", period, parts) for period, parts in found.users.items()]
         nothing = marks.MarkSet("id", 0, np.zeros(0, np.uint64), (np.zeros(0, np.int64),))
-        ids = _joined("id", 0, [nothing, *found.ids])
+        ids = _join("id", 0, [nothing, *found.ids])
         known = 0 if self._append and not self._by_id else found.known
-        return Private(Chosen(cells, ids, users, found.over, known, found.closed))
+        return Private(ChosenRows(cells, ids, users, found.over, known, found.closed))
 
-    def _chosen(self, before: _Before, found: _Found) -> Iterator[pl.DataFrame]:
+    def _choose(self, before: _Before, found: _Findings) -> Iterator[pl.DataFrame]:
         """Some at a time the rows that count; what else is found of them is added up beside."""
         for rows in self.held.by_keys():
             rows, period, closed = self._open(rows)
@@ -278,7 +278,7 @@ class Bounding:
             if self._by_id and len(rows):
                 rows, period = self._without_known_ids(rows, period, before, found)
             if self._people is not None and len(rows):
-                rows, period = self._bounded(rows, period, before, found)
+                rows, period = self._apply_bounds(rows, period, before, found)
                 for number, places in _by_number(period):
                     some = rows.at(places)
                     facts = tuple(getattr(some, name) for name in _CELL)
@@ -289,7 +289,7 @@ class Bounding:
                 found.ids.append(marks.MarkSet("id", 0, rows.id, (rows.step,)))
             yield pl.DataFrame({name: getattr(rows, name).astype(np.int64) for name in _CELL})
 
-    def _thinned(self, rows: HeldRows) -> HeldRows:
+    def _thin(self, rows: HeldRows) -> HeldRows:
         """Of all rows of some users so far, those that may still count."""
         assert self._people is not None
         rows, period, closed = self._open(rows)
@@ -300,7 +300,7 @@ class Bounding:
         self._left_out += len(kept) - int(kept.sum())
         return rows.at(kept)
 
-    def change(self, private: Private[Chosen], target: int) -> Private[marks.Change]:
+    def change(self, private: Private[ChosenRows], target: int) -> Private[marks.Change]:
         """What the stream has to remember of chosen rows once ``target`` steps are released."""
         chosen = open_private(private)
         added, forgotten = list[marks.MarkSet](), list[tuple[str, int]]()
@@ -387,7 +387,7 @@ class Bounding:
         return parts
 
     def _without_known_ids(
-        self, rows: HeldRows, period: Integers, before: _Before, found: _Found
+        self, rows: HeldRows, period: Integers, before: _Before, found: _Findings
     ) -> tuple[HeldRows, Integers]:
         """One row of each id, the first in order, and none whose id was counted before."""
         # Each id with its unit: what one unit writes says nothing of another's rows.
@@ -411,8 +411,8 @@ class Bounding:
         found.known += len(rows) - int(kept.sum())
         return rows.at(kept), period[kept]
 
-    def _bounded(
-        self, rows: HeldRows, period: Integers, before: _Before, found: _Found
+    def _apply_bounds(
+        self, rows: HeldRows, period: Integers, before: _Before, found: _Findings
     ) -> tuple[HeldRows, Integers]:
         """The rows that count, of some users."""
         assert self._people is not None
@@ -439,8 +439,8 @@ class Bounding:
             room[here] -= ends - np.searchsorted(part.digests, users[begins])
             if once:
                 cells = dict(zip(_CELL, part.facts, strict=True))
-                there = _mixed([part.digests, *(cells[name] for name in once)])
-                cell = _mixed([users, *(getattr(rows, name)[places] for name in once)])
+                there = _mix([part.digests, *(cells[name] for name in once)])
+                cell = _mix([users, *(getattr(rows, name)[places] for name in once)])
                 taken[places] = np.isin(cell, there)
         found.known += int(known.sum())
         new = np.ones(len(rows), np.bool_) if self._append else ~known
@@ -464,14 +464,14 @@ class Bounding:
         total = rows.total.astype(np.int64)
         more = np.zeros(len(rows), np.int64)
         for one in firsts:
-            cell = _mixed([rows.key, rows.group, total // one.unit % one.size, period])
+            cell = _mix([rows.key, rows.group, total // one.unit % one.size, period])
             seen = np.zeros(len(rows), np.bool_)
             for number, places in _by_number(period) if before.users else ():
                 if (part := before.users.get(number)) is not None:
                     part = _between(part, rows.key[places][0], rows.key[places][-1])
                     _, group, said = part.facts
                     same = np.full(len(group), number)
-                    there = _mixed([part.digests, group, said // one.unit % one.size, same])
+                    there = _mix([part.digests, group, said // one.unit % one.size, same])
                     seen[places] = np.isin(cell[places], there)
             new = np.flatnonzero(~seen)
             new = new[by_key(cell[new])]
@@ -525,7 +525,7 @@ class _Before(NamedTuple):
 
 
 @dataclass
-class _Found:
+class _Findings:
     """What is found of rows beside their cells, user by user."""
 
     over: int
@@ -547,7 +547,7 @@ def known_rows_of(
         before: of groups that were named later, the one in which their rows were counted until
             then: a row of a window that was open may be known by that.
     """
-    kinds, times = np.unique(_mixed([part.digests, *part.facts]), return_counts=True)
+    kinds, times = np.unique(_mix([part.digests, *part.facts]), return_counts=True)
     known = _among(rows, rows.group, kinds, times)
     if before is not None:
         was = before[rows.group]
@@ -561,7 +561,7 @@ def _among(
     rows: HeldRows, group: NDArray[Any], kinds: NDArray[np.uint64], times: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
     """Which rows are among those of each kind, which are then fewer."""
-    mine = _mixed([rows.key, rows.step, group, rows.total])
+    mine = _mix([rows.key, rows.step, group, rows.total])
     kind = np.searchsorted(kinds, mine)
     kind[kind == len(kinds)] = 0
     known = kinds[kind] == mine if len(kinds) else np.zeros(len(rows), np.bool_)
@@ -576,7 +576,7 @@ def _among(
     return np.asarray(known)
 
 
-def _mixed(columns: Sequence[NDArray[Any]]) -> NDArray[np.uint64]:
+def _mix(columns: Sequence[NDArray[Any]]) -> NDArray[np.uint64]:
     """One word for each row, for comparisons in memory: rows that differ have others.
 
     Not by chance in 2^64, and nobody can try: digests are secret.
@@ -609,7 +609,7 @@ def _between(part: marks.MarkSet, first: Any, last: Any) -> marks.MarkSet:
     return marks.MarkSet(part.kind, part.period, part.digests[begin:end], facts)
 
 
-def _joined(kind: str, period: int, parts: Sequence[marks.MarkSet]) -> marks.MarkSet:
+def _join(kind: str, period: int, parts: Sequence[marks.MarkSet]) -> marks.MarkSet:
     """Parts whose digests ascend from one to the next, as one."""
     facts = zip(*(part.facts for part in parts), strict=True)
     digests = np.concatenate([part.digests for part in parts])
@@ -641,7 +641,7 @@ def _by_number(numbers: NDArray[np.int64]) -> Iterator[tuple[int, Any]]:
         yield int(ordered[begin]), order[begin:end]
 
 
-def _refuse_known(found: _Found, before: Iterable[marks.MarkSet]) -> None:
+def _refuse_known(found: _Findings, before: Iterable[marks.MarkSet]) -> None:
     """Refuse new rows among which nearly all are that were counted in the same windows."""
     if found.known < _FEW:
         return

@@ -61,7 +61,7 @@ def names_of(given: str | Sequence[str], name: str) -> list[str]:
     return names
 
 
-def numbered(job: Job) -> Job:
+def number_rows(job: Job) -> Job:
     """A line of rows without names, each of them a cell: with a column of their numbers.
 
     How many rows there are is published.
@@ -75,7 +75,7 @@ def numbered(job: Job) -> Job:
             f"{field('domain', job.domain if isinstance(job.domain, str) else None)} names cells, "
             f"but there is no {field('label')}, the column with their names; give it"
         )
-    value = job.given("value")
+    value = job.option("value")
     if value is None:
         raise InvalidInput(f"a line of rows without names needs {field('value')}; give it")
     if is_database(job.events):

@@ -34,7 +34,7 @@ _CHUNK = 2**18
 
 
 @dataclass(frozen=True)
-class Published:
+class Publication:
     """What `publish` did.
 
     Attributes:
@@ -42,7 +42,7 @@ class Published:
         place: the database, without a password.
         before, after: steps published before and now; after is 0 if the stream was removed.
 
-    >>> Published("visits", "dashboards.db", 24, 48).after
+    >>> Publication("visits", "dashboards.db", 24, 48).after
     48
     """
 
@@ -54,7 +54,7 @@ class Published:
 
 def publish_new(
     source: JournalReader | Stream, place: published.Place, level: float | None
-) -> Published:
+) -> Publication:
     """Add what is not published yet.
 
     Args:
@@ -103,7 +103,7 @@ def publish_new(
         _publish_readings(source, definition, place, begun, shown.level, readings)
     elif source.step > begun[1]:
         _publish_cells(read_cells(source, definition, shown.level), place, begun)
-    return Published(terms.name, place.label, begun[1], source.step)
+    return Publication(terms.name, place.label, begun[1], source.step)
 
 
 def _refuse_unpublished(name: str, definition: Definition) -> None:

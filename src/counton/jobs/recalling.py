@@ -45,13 +45,13 @@ def look(request: Job) -> tuple[Store | None, StoredStream | None]:
         raise
 
 
-def recalled(job: Job) -> Job:
+def recall(job: Job) -> Job:
     """A job with what the stream remembers of earlier ones, where it says nothing else.
 
     Raises:
         StateError: the state cannot be read.
 
-    >>> recalled(Job("count", "visits.csv", "a-state-that-is-new.db")).watermark is None
+    >>> recall(Job("count", "visits.csv", "a-state-that-is-new.db")).watermark is None
     True
     """
     job = with_totals(job)
@@ -77,7 +77,7 @@ def with_totals(job: Job) -> Job:
             f"{field('known', os.fspath(job.known))} is the file of the private rows; known totals "
             f"are kept as they are, so they must be public"
         )
-    levels = job.given("levels")
+    levels = job.option("levels")
     named = None if levels is None else listed(levels)
     from counton.jobs.public_tables import totals_of
 
@@ -86,14 +86,14 @@ def with_totals(job: Job) -> Job:
 
 
 def as_before(job: Job, saved: StoredStream) -> Job:
-    """See `recalled`."""
+    """See `recall`."""
     kept = saved.details.get("remembered", {})
     defaults = {item.name: item.default for item in fields(Job)}
-    own = any(job.given(name) != defaults.get(name) for name in OUTPUTS)
+    own = any(job.option(name) != defaults.get(name) for name in OUTPUTS)
     told = {
         name: value
         for name, value in kept.items()
-        if job.given(name) == defaults.get(name) and not (own and name in OUTPUTS)
+        if job.option(name) == defaults.get(name) and not (own and name in OUTPUTS)
     }
     if "file_format" in told and names_tell_format(job.events):
         del told["file_format"]  # of files whose names say nothing
@@ -113,7 +113,7 @@ def remembered_of(job: Job, before: Mapping[str, Any]) -> dict[str, Any]:
     if job.file_format is None and "file_format" in before:
         found["file_format"] = before["file_format"]  # for nights whose files need it again
     for name in (*POLICIES, *SHOWN, *(OUTPUTS if writes else ())):
-        value = job.given(name)
+        value = job.option(name)
         if value == defaults.get(name) or (name == "unknown" and value == "discover"):
             continue
         if name == "known":

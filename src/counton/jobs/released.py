@@ -76,7 +76,7 @@ def shown_by(job: Job) -> Shown:
     Raises:
         InvalidInput: a share that is none.
     """
-    return shown_of({name: job.given(name) for name in SHOWN})
+    return shown_of({name: job.option(name) for name in SHOWN})
 
 
 def shown_of(told: Mapping[str, Any]) -> Shown:
@@ -88,7 +88,7 @@ def shown_of(told: Mapping[str, Any]) -> Shown:
     from counton.results.shown import Shown
 
     over, top, room = told.get("over") or None, told.get("top"), told.get("room")
-    return Shown(_asked(told), over, top, fit_of(told), room)
+    return Shown(_parse_question(told), over, top, fit_of(told), room)
 
 
 def fit_of(told: Mapping[str, Any]) -> Fit | None:
@@ -147,7 +147,7 @@ def known_totals(given: Any) -> tuple[tuple[tuple[str, ...], int], ...]:
     return tuple(sorted(found.items(), key=lambda one: tuple(map(str, one[0]))))
 
 
-def _asked(told: Mapping[str, Any]) -> tuple[Any, ...] | None:
+def _parse_question(told: Mapping[str, Any]) -> tuple[Any, ...] | None:
     """What is asked of a statistic's readings: shares, words, or sets of nodes."""
     if (given := told.get("shares")) is not None:
         shares = _shares(given)
@@ -190,7 +190,7 @@ def read_cells(
 ) -> ReleasedCells:
     """All counts or sums in the journal, with intervals of confidence ``level``."""
     if definition.discovery is not None:
-        return _found(stream, definition, definition.discovery, level)
+        return _found_cells(stream, definition, definition.discovery, level)
     releases = stream.releases()
     cells = np.asarray(releases.values).reshape(len(releases.steps), len(definition.cells))
     values = cells[:, : len(definition.groups)]  # what has no name yet is not shown
@@ -205,7 +205,7 @@ def read_cells(
     return ReleasedCells.of(definition, stream.terms, values, level, carried=carried)
 
 
-def _found(
+def _found_cells(
     stream: Stream | JournalReader, definition: Definition, discovery: Discovery, level: float
 ) -> ReleasedCells:
     """The groups that are shown, by the step since when and then by name."""

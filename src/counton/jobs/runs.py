@@ -17,11 +17,11 @@ from counton.errors import CountonError, StateError, StreamConflict, WrongKey
 from counton.jobs import clock
 from counton.jobs.changes import Counts, for_operator
 from counton.jobs.definition import Definition
-from counton.jobs.job import Job, checked
+from counton.jobs.job import Job, check_types
 from counton.jobs.progress import Progress, silent
 from counton.jobs.recalling import look
 from counton.jobs.released import read_released
-from counton.jobs.settling import Settled, settle
+from counton.jobs.settling import SettledJob, settle
 from counton.jobs.tallied_rows import tallied_rows
 from counton.privacy import Guarantee
 from counton.private import Private
@@ -86,7 +86,7 @@ class Outcome(Closing):
         """Exact numbers of rows, for whoever may see the events: not for what is published."""
         return for_operator(self.counts)
 
-    def released(self, level: float | None = None, shown: Shown | None = None) -> Release:
+    def read(self, level: float | None = None, shown: Shown | None = None) -> Release:
         """Everything released so far, from the journal, with intervals of confidence ``level``.
 
         Args:
@@ -109,7 +109,7 @@ class Outcome(Closing):
         ...     epsilon=1
         ... )
         >>> with run(request) as outcome:
-        ...     outcome.released(level=0.9).table().select("step", "window_end").rows()[0]
+        ...     outcome.read(level=0.9).table().select("step", "window_end").rows()[0]
         (1, datetime.datetime(2024, 3, 2, 0, 0, tzinfo=zoneinfo.ZoneInfo(key='UTC')))
         >>> folder.cleanup()
         """
@@ -158,7 +158,7 @@ def run(
     ...     epsilon=1
     ... )
     >>> with run(request) as outcome:
-    ...     outcome.before, outcome.after, outcome.released().own.estimates.shape
+    ...     outcome.before, outcome.after, outcome.read().own.estimates.shape
     (0, 2, (2, 1))
     >>> with run(Job("count", events, state, until="2024-03-04")) as outcome:
     ...     outcome.before, outcome.after, outcome.for_operator().late
@@ -166,14 +166,14 @@ def run(
     >>> folder.cleanup()
     """
     progress("choosing a strategy", 0.05)
-    settled = settle(checked(request), approve)
+    settled = settle(check_types(request), approve)
     try:
         refuse_beyond(settled)
         progress("reading events", 0.25)
         rows = rows_of(settled, progress, now)
         # What a new stream cannot take is refused before there is one.
-        new = rows.beside(None) if settled.kept is None else None
-        stream = opened(settled)
+        new = rows.beside(None) if settled.store_entry is None else None
+        stream = open_stream(settled)
     except BaseException:
         settled.close()
         raise
@@ -193,21 +193,21 @@ def run(
     return Outcome(definition, stream, *steps, rows.until, stated, changes.counts, changes.again)
 
 
-def refuse_beyond(settled: Settled) -> None:
+def refuse_beyond(settled: SettledJob) -> None:
     """Refuse a new stream that goes beyond the limit of its state, before a row is read.
 
     Raises:
         BudgetExceeded: naming the stream, what it asks, what is left and what would fit.
     """
     store, definition = settled.store, settled.definition
-    if store is None or settled.kept is not None or definition.ordered:
+    if store is None or settled.store_entry is not None or definition.ordered:
         return  # whose unit is called as the state says when the stream is entered
     store.refuse_beyond(
         settled.job.name, definition.guarantee, definition.contribution, _followed(definition)
     )
 
 
-def rows_of(settled: Settled, progress: Progress, now: datetime | None) -> ReadRows:
+def rows_of(settled: SettledJob, progress: Progress, now: datetime | None) -> ReadRows:
     """The rows of a settled job, read: added up, or in their order."""
     if not settled.definition.ordered:
         return tallied_rows(settled, progress, now)
@@ -216,24 +216,24 @@ def rows_of(settled: Settled, progress: Progress, now: datetime | None) -> ReadR
     return rows_in_order(settled, now)
 
 
-def opened(settled: Settled) -> Stream:
+def open_stream(settled: SettledJob) -> Stream:
     """The stream, as its writer; made where there is none. What it continues is ended.
 
     Raises:
         StreamConflict: another process made it in the meantime.
     """
     job = settled.job
-    if settled.kept is None:
+    if settled.store_entry is None:
         settled.close()
         stream = _create(job, settled.definition)
         _end_before(settled, job.state)
         return stream
-    store, _ = settled.kept
+    store, _ = settled.store_entry
     _end_before(settled, store)  # a run may have been killed before it did so
     return Stream.open(store, job.name, key=job.key, ledger=job.ledger)
 
 
-def _end_before(settled: Settled, state: Any) -> None:
+def _end_before(settled: SettledJob, state: Any) -> None:
     """End the stream that a job's stream continues, if there is one."""
     continues = settled.definition.continues
     if continues is not None:
@@ -291,7 +291,7 @@ def _create(request: Job, definition: Definition) -> Stream:
         StreamConflict: another process made it in the meantime.
     """
     try:
-        return _created(request, definition)
+        return _create_stream(request, definition)
     except (StateError, WrongKey) as error:
         try:
             with Store(request.state) as store:
@@ -306,7 +306,7 @@ def _create(request: Job, definition: Definition) -> Stream:
         ) from error
 
 
-def _created(request: Job, definition: Definition) -> Stream:
+def _create_stream(request: Job, definition: Definition) -> Stream:
     return Stream.create(
         request.state,
         request.name,

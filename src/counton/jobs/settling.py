@@ -45,7 +45,7 @@ from counton.store.units import SpentUnit, unit_word
 
 
 @dataclass(frozen=True)
-class Settled:
+class SettledJob:
     """A job together with what its stream remembers.
 
     Attributes:
@@ -69,12 +69,12 @@ class Settled:
     dropped: int = 0
 
     @property
-    def released(self) -> int | None:
+    def steps_released(self) -> int | None:
         """Steps that are released; None of a new stream."""
         return None if self.saved is None else self.saved.step
 
     @property
-    def kept(self) -> tuple[Store, StoredStream] | None:
+    def store_entry(self) -> tuple[Store, StoredStream] | None:
         """The state and what it says of the stream; None of a new stream."""
         return None if self.store is None or self.saved is None else (self.store, self.saved)
 
@@ -84,7 +84,7 @@ class Settled:
             self.store.close()
 
 
-def settle(job: Job, approve: Callable[[Definition], None] | None = None) -> Settled:
+def settle(job: Job, approve: Callable[[Definition], None] | None = None) -> SettledJob:
     """What is asked and what is remembered, as one; nothing is written.
 
     Args:
@@ -98,7 +98,7 @@ def settle(job: Job, approve: Callable[[Definition], None] | None = None) -> Set
     job = with_totals(job)
     store, saved = look(job)
     try:
-        settled = _settled(job if saved is None else as_before(job, saved), store, saved)
+        settled = _settle(job if saved is None else as_before(job, saved), store, saved)
         if approve is not None:
             approve(settled.definition)
         return settled
@@ -108,7 +108,7 @@ def settle(job: Job, approve: Callable[[Definition], None] | None = None) -> Set
         raise
 
 
-def _settled(job: Job, store: Store | None, saved: StoredStream | None) -> Settled:
+def _settle(job: Job, store: Store | None, saved: StoredStream | None) -> SettledJob:
     before, dropped = None, 0
     in_ledger = known_units(None if store is None else store.database, job.ledger)
     if saved is not None:
@@ -125,10 +125,10 @@ def _settled(job: Job, store: Store | None, saved: StoredStream | None) -> Settl
         _check_quarantine(policies.quarantine, job)
     source = None
     if _reads_domain(job):  # whose cells are read from the domain
-        source = _opened(job, before)
+        source = _open_source(job, before)
     asked = ask(job, before)
     if source is None and not _is_text(asked, before):
-        source = _opened(job, before)
+        source = _open_source(job, before)
     if before is not None:
         check(before, asked)
         definition = before
@@ -142,7 +142,9 @@ def _settled(job: Job, store: Store | None, saved: StoredStream | None) -> Settl
             )
         definition = define(asked)
         if job.continues is not None:
-            definition = succession.continued(definition, job.continues, predecessor, end.step)
+            definition = succession.as_continuation(
+                definition, job.continues, predecessor, end.step
+            )
     if source is not None:
         _refuse_no_order(definition, source)
         source = joined(source if saved is None else source.settled(), definition.columns.group)
@@ -163,7 +165,7 @@ def _settled(job: Job, store: Store | None, saved: StoredStream | None) -> Settl
             succession.refuse_other_times(definition, kept)
         definition = replace(definition, remembered=kept)
     rows = None if source is None else Private(source)
-    return Settled(job, asked, definition, rows, policies, store, saved, dropped)
+    return SettledJob(job, asked, definition, rows, policies, store, saved, dropped)
 
 
 def _as_kept(job: Job, saved: StoredStream) -> Definition:
@@ -181,13 +183,13 @@ def _with_numbered_rows(job: Job, before: Definition | None) -> Job:
     its_rows = before is not None and named_so and before.stated.get("label") == ROWS
     if not (its_rows or (before is None and is_numbered(job))):
         return job
-    from counton.jobs.public_tables import numbered
+    from counton.jobs.public_tables import number_rows
 
     value = None if before is None else before.stated.get("value")
-    return numbered(job.having(value=job.given("value") or value))
+    return number_rows(job.having(value=job.option("value") or value))
 
 
-def _opened(job: Job, before: Definition | None) -> Source:
+def _open_source(job: Job, before: Definition | None) -> Source:
     if is_database(job.events):
         from counton.events.databases import open_question
 
@@ -258,9 +260,9 @@ def _refuse_events_as_domain(request: Job, definition: Definition | None, source
 
     columns: Any = request if definition is None else definition.columns
     by = request.by if definition is None else columns.group
-    named = {*listed(by or ()), request.given("value"), *label_columns(request)}
+    named = {*listed(by or ()), request.option("value"), *label_columns(request)}
     if definition is not None:
-        named |= {*map(definition.called, definition.parts.names)}
+        named |= {*map(definition.current_name, definition.parts.names)}
     people = [name for name in (columns.user, columns.id) if name is not None]
     refuse_events_as_domain(
         request.domain,

@@ -77,7 +77,7 @@ def refuse_shared(jobs: Mapping[str, Job]) -> None:
                 f"another name, or leave it out"
             )
         streams[stream] = name
-    writes = [use for name, job in jobs.items() for use in _written(name, job)]
+    writes = [use for name, job in jobs.items() for use in _writes(name, job)]
     written: dict[object, _Use] = {}
     for use in writes:
         for place in use.places:
@@ -85,7 +85,7 @@ def refuse_shared(jobs: Mapping[str, Job]) -> None:
                 raise _both(use, written[place], "writes too")
             written[place] = use
     for name, job in jobs.items():
-        for use in _needed(name, job):
+        for use in _reads(name, job):
             for place in use.places:
                 if place in written:
                     raise _both(written[place], use, "reads or keeps")
@@ -137,7 +137,7 @@ def _state(job: Job) -> str:
     return os.fspath(job.state)
 
 
-def _written(name: str, job: Job) -> Iterator[_Use]:
+def _writes(name: str, job: Job) -> Iterator[_Use]:
     """What a job writes."""
     if job.out is not None:
         out = Path(job.out)
@@ -158,7 +158,7 @@ def _written(name: str, job: Job) -> Iterator[_Use]:
             yield _Use(name, "bad-rows", aside)
 
 
-def _needed(name: str, job: Job) -> Iterator[_Use]:
+def _reads(name: str, job: Job) -> Iterator[_Use]:
     """What a job reads, and what keeps its state and key."""
     with suppress(CountonError):
         for path in state_files(job.state, job.key):

@@ -116,10 +116,10 @@ def hint(name: object) -> str:
     return "" if found is None else f"; did you mean {found!r}?"
 
 
-def stated(job: Job) -> dict[str, Any]:
+def stated_options(job: Job) -> dict[str, Any]:
     """What a job says of its statistic, as JSON values: kept, so that later runs may leave it out.
 
-    >>> stated(Job("average", "visits.csv", "visits.db", value="paid", lower=0, upper="9"))
+    >>> stated_options(Job("average", "visits.csv", "visits.db", value="paid", lower=0, upper="9"))
     {'value': 'paid', 'lower': '0', 'upper': '9'}
     """
     found: dict[str, Any] = {}
@@ -172,7 +172,7 @@ def is_once(job: Job) -> bool:
 
 def is_numbered(job: Job) -> bool:
     """Whether the cells of a new line have no names: its rows are they, one after the other."""
-    unnamed = job.given("label") is None and job.given("value") is not None
+    unnamed = job.option("label") is None and job.option("value") is not None
     options = kind_of(job.what).options if isinstance(job.what, str) else ()
     return "label" in {one.name for one in options} and is_once(job) and unnamed
 
@@ -183,11 +183,11 @@ def label_columns(job: Job) -> tuple[str, ...]:
     >>> label_columns(Job("hierarchy", "visits.csv", "visits.db", levels="region,city"))
     ('region', 'city')
     """
-    named = [job.given(one.name) for one in own_options(job.what) if one.column == "label"]
+    named = [job.option(one.name) for one in own_options(job.what) if one.column == "label"]
     return tuple(column for given in named if given is not None for column in listed(given))
 
 
-def settled(job: Job) -> tuple[Statistic, OwnColumns]:
+def settle_statistic(job: Job) -> tuple[Statistic, OwnColumns]:
     """The statistic that a job asks for, and its columns besides time, group and user.
 
     Raises:

@@ -25,7 +25,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, StateError, field
-from counton.jobs.definition import STRATEGIES, Continued, Definition
+from counton.jobs.definition import STRATEGIES, Continuation, Definition
 from counton.jobs.job import EXPIRING, Job
 from counton.laws import Law
 from counton.privacy import Spend
@@ -198,7 +198,7 @@ def _taken_over(before: Definition, step: int, request: Job) -> dict[str, Any]:
     if request.what == before.what:
         taken |= before.stated
     if before.domain is not None and request.domain is None:
-        taken |= {"domain": list(before.declared), "other": before.other}
+        taken |= {"domain": list(before.declared_groups), "other": before.other}
         taken["spare"] = before.spare + len(before.named)
     stated = (request.epsilon, request.delta, request.rho, request.within)
     if stated == (None, None, None, None):
@@ -292,9 +292,11 @@ def refuse_other_times(definition: Definition, kept: Mapping[str, Any]) -> None:
             )
 
 
-def continued(definition: Definition, name: str, before: Definition, step: int) -> Definition:
+def as_continuation(definition: Definition, name: str, before: Definition, step: int) -> Definition:
     """A new stream's definition, as it goes on from another one of that name."""
-    inherited = definition.declared == before.declared and definition.other == before.other
+    inherited = (
+        definition.declared_groups == before.declared_groups and definition.other == before.other
+    )
     inherited &= definition.shape == before.shape
     if inherited:
         named = tuple((group, 1) for group, _ in before.named)
@@ -308,7 +310,7 @@ def continued(definition: Definition, name: str, before: Definition, step: int) 
         and definition.contribution.resolution == before.contribution.resolution
         and definition.statistic.additive  # readings of a statistic begin anew
     )
-    return replace(definition, continues=Continued(name, step, totals))
+    return replace(definition, continues=Continuation(name, step, totals))
 
 
 def counted_once(definition: Definition, before: Definition, name: str, store: Store) -> Definition:

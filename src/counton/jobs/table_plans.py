@@ -13,7 +13,7 @@ from counton.errors import InvalidInput
 from counton.jobs import statements
 from counton.jobs.definition import Definition, ask, define
 from counton.jobs.job import Job
-from counton.jobs.public_tables import numbered
+from counton.jobs.public_tables import number_rows
 from counton.statistics.fitted import TableStatistic
 
 
@@ -47,7 +47,7 @@ def planned_table(job: Job) -> TablePlan:
     >>> [(row["margin"], round(row["std"], 2)) for row in planned_table(job).rows]
     [('total', 1.58), ('sex', 1.3), ('smokes', 1.3), ('sex, smokes', 1.08)]
     """
-    definition = define(ask(numbered(job) if statements.is_numbered(job) else job))
+    definition = define(ask(number_rows(job) if statements.is_numbered(job) else job))
     statistic = definition.statistic
     if not isinstance(statistic, TableStatistic):
         raise InvalidInput(f"{job.what!r} is no table; ask the planner of streams")

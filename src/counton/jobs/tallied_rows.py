@@ -22,10 +22,10 @@ from counton.jobs.again import (
     without_counted,
 )
 from counton.jobs.changes import (
-    Counted,
+    CountedRows,
     Counts,
     additions,
-    compared,
+    compare_changes,
     counts,
     ended_windows,
     only_counted,
@@ -35,7 +35,7 @@ from counton.jobs.definition import Definition, RequestValues
 from counton.jobs.intake import Intake
 from counton.jobs.job import Job
 from counton.jobs.progress import Progress, silent
-from counton.jobs.settling import Settled
+from counton.jobs.settling import SettledJob
 from counton.private import Private, open_private
 from counton.store import Stream
 from counton.store.database import Within
@@ -58,8 +58,8 @@ class TalliedRows:
         ended: how many windows have ended by then.
     """
 
-    settled: Settled
-    rows: Counted
+    settled: SettledJob
+    rows: CountedRows
     bounding: Bounding | None
     files: Private[KnownBy]
     until: int | None
@@ -92,7 +92,7 @@ class TalliedRows:
         chosen = None if bounding is None else bounding.choose(stream, before)
         suspect = stream is not None and once and not again and not job.confirmed
         rows = only_counted(rows._replace(chosen=chosen), again=again, whole=whole)
-        intake = compared(
+        intake = compare_changes(
             stream,
             definition,
             rows,
@@ -125,8 +125,8 @@ class TalliedChanges:
         again: they have been counted by an earlier run, and add nothing.
     """
 
-    settled: Settled
-    rows: Counted
+    settled: SettledJob
+    rows: CountedRows
     intake: Private[Intake]
     sources: Private[tuple[str, ...]]
     remembered: Private[Change] | None
@@ -155,7 +155,7 @@ class TalliedChanges:
             stream.take(addition, also=commit)
 
 
-def tallied_rows(settled: Settled, progress: Progress, now: datetime | None) -> TalliedRows:
+def tallied_rows(settled: SettledJob, progress: Progress, now: datetime | None) -> TalliedRows:
     """Read the rows and add them up.
 
     Raises:
@@ -164,8 +164,8 @@ def tallied_rows(settled: Settled, progress: Progress, now: datetime | None) -> 
     job, definition = settled.job, settled.definition
     assert settled.source is not None
     source = open_private(settled.source)
-    if settled.kept is not None and job.append:
-        store, _ = settled.kept
+    if settled.store_entry is not None and job.append:
+        store, _ = settled.store_entry
         source = without_counted(source, definition, partial(store.has_source, job.name))
     try:
         rows, bounding = _read(settled, source, progress)
@@ -178,12 +178,14 @@ def tallied_rows(settled: Settled, progress: Progress, now: datetime | None) -> 
         sums = ()
     if (part := source.changed()) is not None:
         raise changed(part)
-    until, ended = ended_windows(job, definition, source, rows.found, settled.released, now)
+    until, ended = ended_windows(job, definition, source, rows.found, settled.steps_released, now)
     files = Private(KnownBy(source, marks, sums))
     return TalliedRows(settled, rows, bounding, files, until, ended)
 
 
-def _read(settled: Settled, source: Source, progress: Progress) -> tuple[Counted, Bounding | None]:
+def _read(
+    settled: SettledJob, source: Source, progress: Progress
+) -> tuple[CountedRows, Bounding | None]:
     """Sums of all rows, and the choice of those that count."""
     job, definition = settled.job, settled.definition
     reading = reading_of(job, settled.asked, definition, settled.policies)
@@ -192,26 +194,28 @@ def _read(settled: Settled, source: Source, progress: Progress) -> tuple[Counted
     if definition.discovery is not None:
         from counton.jobs import discovery
 
-        known = Private(()) if settled.kept is None else settled.kept[0].labels(job.name)
+        known = (
+            Private(()) if settled.store_entry is None else settled.store_entry[0].labels(job.name)
+        )
         labels = discovery.labels_in(source, reading, known)
         by = discovery.counted_by(definition, labels)
     bounding = _bounding(settled, by)
     held = None if bounding is None else bounding.held
-    watch = None if progress is silent else _Counted(progress)
+    watch = None if progress is silent else _RowMeter(progress)
     found = tally(source, reading, by.domain, bound=held, watch=watch)
-    return Counted(labels, found, None), bounding
+    return CountedRows(labels, found, None), bounding
 
 
-def _bounding(settled: Settled, definition: Definition) -> Bounding | None:
+def _bounding(settled: SettledJob, definition: Definition) -> Bounding | None:
     """The choice of rows, where users are bounded or rows have ids."""
     if definition.people is None and definition.columns.id is None:
         return None
     from counton.jobs.people import Bounding
 
     job, secret = settled.job, None
-    if settled.kept is not None:
-        secret = settled.kept[0].secret(job.name, job.key)
-    return Bounding(definition, secret, job.append, job.confirmed, settled.released or 0)
+    if settled.store_entry is not None:
+        secret = settled.store_entry[0].secret(job.name, job.key)
+    return Bounding(definition, secret, job.append, job.confirmed, settled.steps_released or 0)
 
 
 def _nothing(_digest: str) -> bool:
@@ -244,7 +248,7 @@ def reading_of(
     )
 
 
-class _Counted:
+class _RowMeter:
     """Says how many rows have been read, and how fast, a few times a second."""
 
     def __init__(self, progress: Progress) -> None:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenOutputs:
     """What was released so far, and what was written of it.
 
     Attributes:
@@ -122,7 +122,7 @@ class Outputs:
         progress: Progress = silent,
         *,
         warn: Callable[[str], object] = _warn,
-    ) -> Written:
+    ) -> WrittenOutputs:
         """Write the files, from the journal.
 
         Args:
@@ -133,17 +133,17 @@ class Outputs:
         Raises:
             OSError: a table could not be written; the old one, if any, is as it was.
         """
-        written = self._written(outcome, progress)
+        written = self._write(outcome, progress)
         if written.not_drawn is not None:
             warn(written.not_drawn)
         return written
 
-    def _written(self, outcome: Outcome, progress: Progress) -> Written:
+    def _write(self, outcome: Outcome, progress: Progress) -> WrittenOutputs:
         if not outcome.after:
-            return Written(None, drawn=False)
+            return WrittenOutputs(None, drawn=False)
         progress("reading the journal", 0.7)
         definition = outcome.definition
-        released = outcome.released(self.level, self.shown)
+        released = outcome.read(self.level, self.shown)
         facts = facts_of(released)
         if self.out is not None:
             progress("writing the table", 0.75)
@@ -156,7 +156,7 @@ class Outputs:
         if self.plot is not None and drawn:
             progress("drawing", 0.85)
             failed = write_charts(lambda: self._charts(released), self.plot)
-        return Written(released, drawn and failed is None, failed)
+        return WrittenOutputs(released, drawn and failed is None, failed)
 
     def _charts(self, released: Release) -> dict[Path, Figure]:
         """The charts that are asked for, by their files."""

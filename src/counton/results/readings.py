@@ -120,7 +120,7 @@ class ReleasedReadings(Release):
     ...     every="1d", start="2024-03-01", steps=365, until="2024-03-03", epsilon=1,
     ... )
     >>> with run(job) as outcome:
-    ...     outcome.released().table()["step"].unique().to_list()
+    ...     outcome.read().table()["step"].unique().to_list()
     [1, 2]
     >>> folder.cleanup()
     """

@@ -19,8 +19,8 @@ from counton.events.sources import Rows, Source
 from counton.jobs import clock
 from counton.jobs.definition import Definition, ask
 from counton.jobs.job import NEWEST, Job
-from counton.jobs.jobfile import chosen, for_all, load
-from counton.jobs.recalling import recalled
+from counton.jobs.jobfile import for_all, load, select_jobs
+from counton.jobs.recalling import recall
 from counton.jobs.runs import run
 from counton.jobs.sharing import keep_within, refuse_shared
 from counton.jobs.statements import words_of_files
@@ -140,7 +140,7 @@ def prepare(path: str | Path, only: Sequence[str] = ()) -> ServedJobs:
         CountonError: its limit is not that of a state.
     """
     nothing: Any = Source((no_rows(("time",)),), "the inbox")
-    jobs = chosen(load(path, nothing), only)
+    jobs = select_jobs(load(path, nothing), only)
     found, failed = dict[str, Served](), dict[str, CountonError]()
     names: set[str] = set()
     for name, job in jobs.items():
@@ -189,9 +189,9 @@ def served(job: Job) -> Served:
         )
     if job.watermark is not None:
         clock.length_of(job.watermark)
-    job = recalled(job)
+    job = recall(job)
     job = replace(job, out=None, plot=None, sums=None)
-    named = (job.time, job.by, job.given("value"), job.user, job.id)
+    named = (job.time, job.by, job.option("value"), job.user, job.id)
     columns = tuple(name for name in named if name is not None)
     source: Any = Source((no_rows(columns or ("time",)),), "the inbox")
     job = replace(job, events=source, append=True, confirmed=True)

@@ -67,7 +67,7 @@ def run(
         >>> job = Job("count", "-", "visits.db", time="at", every="1d",  # doctest: +SKIP
         ...           start="2024-03-01", steps=365, until="newest", epsilon=1)
         >>> with run(job, spark.table("visits")) as outcome:             # doctest: +SKIP
-        ...     outcome.released().table()
+        ...     outcome.read().table()
         >>> query = run(job, spark.readStream.table("visits"),           # doctest: +SKIP
         ...             checkpoint="visits.checkpoint")
     """

@@ -27,7 +27,7 @@ from counton.errors import (
 )
 from counton.events.sources import joined
 from counton.jobs.job import NEWEST, Job
-from counton.jobs.recalling import recalled
+from counton.jobs.recalling import recall
 from counton.jobs.runs import run
 from counton.jobs.writing import Outputs
 from counton.spark.source import MicroBatch, SparkSource
@@ -169,7 +169,7 @@ class Batches:
 
     def _aside(self, number: int) -> str:
         """A file of its own for the rows of each batch that are set aside."""
-        policy = recalled(self.job).bad_rows
+        policy = recall(self.job).bad_rows
         if not policy.startswith(_QUARANTINE):
             return policy
         file = Path(policy.removeprefix(_QUARANTINE))
