@@ -203,7 +203,7 @@ def refuse_beyond(settled: SettledJob) -> None:
     if store is None or settled.store_entry is not None or definition.ordered:
         return  # whose unit is called as the state says when the stream is entered
     store.refuse_beyond(
-        settled.job.name, definition.guarantee, definition.contribution, _followed(definition)
+        settled.job.name, definition.guarantee, definition.contribution, _predecessor(definition)
     )
 
 
@@ -320,11 +320,11 @@ def _create_stream(request: Job, definition: Definition) -> Stream:
         statistic=definition.statistic if definition.statistic.in_terms else None,
         batched=not definition.each_row,
         ledger=request.ledger,
-        follows=_followed(definition),
+        follows=_predecessor(definition),
     )
 
 
-def _followed(definition: Definition) -> str | None:
+def _predecessor(definition: Definition) -> str | None:
     """The stream of which no unit counts in this one, if it goes on from such a one."""
     before = definition.continues
     return before.name if before is not None and before.apart else None

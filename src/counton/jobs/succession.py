@@ -173,7 +173,7 @@ def succeed(request: Job, store: Store | None) -> tuple[Job, Definition, End]:
     filled = {
         name: value
         for name, value in _taken_over(before, step, request).items()
-        if request.given(name) is None or request.given(name) is False
+        if request.option(name) is None or request.option(name) is False
     }
     return replace(request, **filled), before, End(step, dropped)
 
