@@ -142,7 +142,7 @@ def test_groups_that_nobody_declared_are_ranked_once_they_are_large(place: Any) 
     )
     out = place.folder / "t.csv"
     done = place(*words, "--unknown", "discover", "--out", str(out), "--top", "1")
-    assert "for all of up to 1,000,000 groups at once" in done.out
+    assert "for all that are shown at once, chosen from up to 1,000,000 groups" in done.out
     assert set(pl.read_csv(out)["group"]) == {"a"}
     assert "rare" not in done.out + out.read_text()
     done = place("verify", *place.again)

@@ -261,8 +261,13 @@ def test_exported_and_published_groups_are_those_of_the_run(what: str, tmp_path:
             assert found.table().equals(own)
             assert found.described() == released.described()
     assert (released.described() or {})["since"] == {"home": 1, "shop": 1, "=aa": 6}
-    only = export(tmp_path / "visits.db", groups="=aa").table()
-    assert only["estimate"].equals(own.filter(group="=aa")["estimate"])
+    only, among = export(tmp_path / "visits.db", groups="=aa").table(), own.filter(group="=aa")
+    assert only["estimate"].equals(among["estimate"])
+    assert export(tmp_path / "visits.db", tmp_path / "o.csv", groups="=aa").table().equals(only)
+    assert read(tmp_path / "o.csv").table().equals(only)
+    if what == "top-k":  # a reader may have chosen it for its noise
+        assert (only["upper"] > among["upper"]).all()
+        assert only["lower"].equals(among["lower"])
 
 
 def test_a_ranking_says_at_every_door_how_many_it_ranks_and_among_how_many(tmp_path: Path) -> None:
@@ -283,7 +288,8 @@ def test_a_ranking_says_at_every_door_how_many_it_ranks_and_among_how_many(tmp_p
         wide = outcome.read().table()
     assert export(state).table().equals(wide)
     assert wide["estimate"].equals(own["estimate"])
-    assert (wide["upper"] > own["upper"]).all()
+    assert (wide["lower"] < own["lower"]).all()
+    assert wide["upper"].equals(own["upper"])  # of the one that is shown, of how many ever
     for room in (0, -1):
         with pytest.raises(InvalidInput, match="room is"):
             Outputs.of(job.having(room=room)).approve(outcome.definition)

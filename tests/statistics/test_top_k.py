@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -11,11 +12,13 @@ import pytest
 from brute_force import changes_of, check_exact, check_scores, check_sensitivity, scores, simulated
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from counton import ExpiringDP, Key, PureDP
 from counton.errors import InvalidInput
 from counton.privacy import ZCDP
 from counton.statistics import Cuts, Substrings, TopK, rank_largest
+from counton.statistics.ranking import ranking_levels
 from counton.strategies import Binary, Expiring, SqrtToeplitz
 
 HORIZON = 4
@@ -118,6 +121,65 @@ def test_rankings_claim_no_more_than_they_must() -> None:
         true = values + half
         true[place] -= 2 * half
         assert ((true > true[place]).sum() < k) == sure
+
+
+#: A law of noise, and all that three groups can have of it.
+DRAWS = np.arange(-4, 5)
+MASS = np.exp(-np.abs(DRAWS) / 1.5)
+MASS /= MASS.sum()
+THREE = np.array(list(itertools.product(DRAWS, repeat=3)))
+CHANCES = np.array([math.prod(each) for each in itertools.product(MASS, repeat=3)])
+
+
+def holds(truth: NDArray[Any], k: int, down: int, up: int, hidden: int | None = None) -> float:
+    """How likely all is true that a ranking says, by trying all noise there is.
+
+    It is wherever no noise is above ``down``, and that of the largest none below ``-up``. Where
+    some are hidden, those whose estimate is below, unless they were seen before: the first.
+    """
+    largest = set(np.argsort(-truth, kind="stable")[:k].tolist())
+    belong = set(np.flatnonzero((truth[None] > truth[:, None]).sum(axis=1) < k).tolist())
+    held = np.zeros(len(THREE), bool)
+    for place, noise in enumerate(THREE):
+        values, there = truth + noise, [0, 1, 2]
+        if hidden is not None:
+            there = [one for one in there if one == 0 or values[one] >= hidden]
+        found = rank_largest(there, values[there], down, k, upward=up, hidden=hidden)
+        own = truth[list(found.names)]
+        sure = {name for name, is_sure in zip(found.names, found.sure, strict=True) if is_sure}
+        held[place] = (
+            ((found.lower <= own) & (own <= found.upper)).all()
+            and sure <= belong
+            and (largest & {*there}) <= {*found.names, *found.others}
+        )
+    as_stated = (down >= THREE).all(axis=1) & (THREE[:, list(largest)] >= -up).all(axis=1)
+    assert held[as_stated].all()
+    return float(CHANCES @ held)
+
+
+@pytest.mark.parametrize(("k", "down", "up"), [(1, 3, 1), (1, 2, 0), (2, 3, 2)])
+def test_upper_ends_need_to_allow_for_the_largest_alone(k: int, down: int, up: int) -> None:
+    """Whatever the truth is, also where groups are hidden, by all noise there is."""
+    too_high, too_low = MASS[down < DRAWS].sum(), MASS[-up > DRAWS].sum()
+    stated = (1 - too_high - too_low) ** k * (1 - too_high) ** (3 - k)
+    truths = [(0, 0, 0), (3, 0, 0), (0, 3, 3), (7, 8, 8), (2, 9, 9), (0, 6, 12), (0, 20, 20)]
+    found = [holds(np.array(truth), k, down, up) for truth in truths]
+    assert min(found) >= stated - 1e-12
+    assert min(found) <= stated + 0.1
+    assert min(holds(np.array(truth), k, down, up, 8) for truth in truths) >= stated - 1e-12
+
+
+def test_lower_ends_allow_for_all_groups_and_upper_ends_for_those_shown() -> None:
+    """With the half-widths of one group as good as all would fail."""
+    once = MASS[DRAWS > 2].sum()
+    assert holds(np.array([0, 0, 0]), 1, 2, 3) < 1 - 2 * once
+    assert holds(np.array([0, 20, 20]), 2, 4, 2) < 1 - 1.9 * once
+    for groups, k, level in ((40, 3, 0.9), (10**6, 10, 0.95), (5, 1, 0.5)):
+        down, up = ((1 - one) / 2 for one in ranking_levels(groups, k, level))
+        assert down < up
+        held = k * math.log1p(-down - up) + (groups - k) * math.log1p(-down)
+        assert math.exp(held) == pytest.approx(level, abs=1e-8)
+    assert ranking_levels(7, 9, 0.9) == (0.9 ** (1 / 7),) * 2
 
 
 def test_intervals_hold_for_all_groups_at_once() -> None:

@@ -28,7 +28,7 @@ from counton.results.release import Release
 from counton.results.screen import Screen, largest_rows
 from counton.results.shown import Look, Shown
 from counton.statistics.known import statistic_named
-from counton.statistics.ranking import rank_largest
+from counton.statistics.ranking import rank_largest, ranking_levels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -52,7 +52,9 @@ class ReleasedRanking(Release):
         released: by a stream whose groups nobody declared.
         k: how many are shown.
         room: how many groups there can be, known to the public: showing some has chosen among all,
-            so intervals hold for all of them at once.
+            so lower ends allow for the largest noise of all of them, and upper ends for that of k.
+        among: groups that a reader chose, perhaps for what is released of them: then upper ends
+            allow for the noise of all groups too. None: the largest of all are shown.
         there: of a file from which rows were left out, what tells apart those that are there; None:
             all are.
     """
@@ -64,6 +66,7 @@ class ReleasedRanking(Release):
     released: ReleasedCells
     k: int
     room: int
+    among: tuple[str, ...] | None = None
     there: pl.DataFrame | None = None
     notes: tuple[str, ...] = ()
 
@@ -72,7 +75,7 @@ class ReleasedRanking(Release):
         """The largest of what was released, as many as are shown."""
         k, room = TOP if shown.top is None else shown.top, shown.room or ROOM
         own = released.definition, released.terms, released.steps, released.level
-        return cls(*own, released, k, room)
+        return cls(*own, released, k, room, shown.ask)
 
     @property
     def groups(self) -> Sequence[str]:
@@ -88,8 +91,11 @@ class ReleasedRanking(Release):
         self, steps: range | None = None, groups: Sequence[str] | None = None
     ) -> ReleasedRanking:
         """See `Release.only`."""
-        released = self.released.only(steps, groups)
-        return replace(self, steps=released.steps, released=released)
+        released = self.released.only(steps)
+        fewer = released.only(groups=groups)
+        all_of_them = self.among is None and fewer is released
+        among = None if all_of_them else tuple(fewer.groups)
+        return replace(self, steps=fewer.steps, released=fewer, among=among)
 
     def most_of_hidden(self, *, groups: int = 1) -> Answer:
         """See `Release.most_of_hidden`: of a group that is not even among those found."""
@@ -111,18 +117,25 @@ class ReleasedRanking(Release):
         # What is not shown was always below.
         hidden = discovery.thresholds(terms, released.steps)
         since = np.array([(released.since or {}).get(group, 1) for group in groups], np.int64)
-        half = halfwidths(terms.strategy, terms.law, released.steps, level ** (1 / room))
+        shown = self.k if self.among is None else room
+        down, up = (
+            halfwidths(terms.strategy, terms.law, released.steps, each)
+            for each in ranking_levels(room, shown, level)
+        )
         rows: list[tuple[Any, ...]] = []
         for step in released.shown_steps:
             there = np.flatnonzero(since <= step)
             values = released.own.estimates[step - 1, there]
             names = [groups[int(place)] for place in there]
-            best = rank_largest(names, values, float(half[step - 1]), self.k, level=level)
+            upward = None if self.among is not None else float(up[step - 1])
+            best = rank_largest(
+                *(names, values, float(down[step - 1]), self.k),
+                upward=upward, hidden=int(hidden[step - 1]), level=level,
+            )  # fmt: skip
             std = float(released.own.std[step - 1])
-            sure = best.sure & (best.lower - float(half[step - 1]) >= hidden[step - 1])
             found = zip(
                 *(best.names, best.values.tolist(), best.lower.tolist(), best.upper.tolist()),
-                sure.tolist(),
+                best.sure.tolist(),
                 strict=True,
             )
             rows += [(step, rank, *one[:2], std, *one[2:]) for rank, one in enumerate(found, 1)]
@@ -161,7 +174,9 @@ class ReleasedRanking(Release):
         after, rows = self.steps[-1], self.last_rows()
         std = float(self.terms.std(range(after, after + 1))[0])
         words = [("noise", f"standard deviation up to {figures(std)} at step {after:,}")]
-        heading = heading_of(self, None, f" for all of up to {self.room:,} groups at once")
+        heading = heading_of(
+            self, None, f" for all that are shown at once, chosen from up to {self.room:,} groups"
+        )
         if not rows.height:
             return Screen(words, heading, notes=["no group is large enough to be shown yet"])
         table, left_out = largest_rows(rows.drop(WHEN))
@@ -196,7 +211,7 @@ class ReleasedRanking(Release):
         """See `Release.described`: also all groups that are shown, unless they are too many."""
         found = self.released.described()
         found["since"] = {group: found["since"][group] for group in self.groups}
-        found["shown"] = Shown(top=self.k, room=self.room).to_dict()
+        found["shown"] = Shown(self.among, top=self.k, room=self.room).to_dict()
         if (cells := self.cells()) is not None:
             found["cells"] = packed(cells)
         return found

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from counton.statistics.ranges import Ranges as Ranges
     from counton.statistics.ranking import Ranking as Ranking
     from counton.statistics.ranking import rank_largest as rank_largest
+    from counton.statistics.ranking import ranking_levels as ranking_levels
     from counton.statistics.report import Report as Report
     from counton.statistics.running import Running as Running
     from counton.statistics.stars import Stars as Stars
@@ -42,6 +43,7 @@ _HOME = {
     **KNOWN,
     "Line": "counton.statistics.moments",
     "rank_largest": "counton.statistics.ranking",
+    "ranking_levels": "counton.statistics.ranking",
     "Ranking": "counton.statistics.ranking",
     "Running": "counton.statistics.running",
     "Part": "counton.statistics.tallied",
@@ -80,6 +82,7 @@ __all__ = [
     "TopK",
     "Triangles",
     "rank_largest",
+    "ranking_levels",
 ]
 
 __getattr__ = loader(__name__, _HOME)

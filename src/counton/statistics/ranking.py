@@ -1,7 +1,20 @@
-"""The largest of some estimates, and who may be among them too: a function of what is released."""
+"""The largest of some estimates, and who may be among them too: a function of what is released.
+
+Estimates of n groups are off by independent noise N. The k groups whose estimates are the largest
+are shown, and noise has helped them, so lower ends have to allow for the largest noise of all n.
+Upper ends need not: it is enough that the truly k largest groups are no more than ``upward`` above
+their estimates. For let i be shown and not among these. Then one of them, j, is not shown, so
+
+    truth of i <= truth of j <= estimate of j + upward <= estimate of i + upward.
+
+So with probability ``level`` all is true that a `Ranking` says, if
+
+    P(N > halfwidth) = p,  P(N < -upward) = q,  (1 - p - q)^k (1 - p)^(n - k) >= level.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +24,7 @@ from numpy.typing import NDArray
 
 from counton.errors import InvalidInput
 from counton.exact import check_integer
+from counton.mechanisms.intervals import check_level
 
 #: Values are compared in blocks of so many to find a bound on the largest ones.
 _BLOCK = 128
@@ -20,9 +34,10 @@ _BLOCK = 128
 class Ranking:
     """The largest of some estimates, and how sure that is. Made by `rank_largest`.
 
-    With probability ``level`` all of this is true at once: every true value lies between its
-    ``lower`` and ``upper``; those that are ``sure`` belong to the k largest; and nobody belongs to
-    them who is neither shown nor among ``others``. (Belonging means: fewer than k are larger.)
+    With probability ``level`` all of this is true at once: the true value of each that is shown
+    lies between its ``lower`` and ``upper``; of those that are ``sure`` fewer than k groups are
+    larger; and the k largest, of equal ones those that come first in the given order, are shown or
+    among ``others``.
 
     Attributes:
         names: of those shown, largest estimate first; in the given order where estimates agree.
@@ -62,23 +77,27 @@ def rank_largest(
     halfwidth: float,
     k: int,
     *,
+    upward: float | None = None,
+    hidden: int | None = None,
     level: float = 0.95,
 ) -> Ranking:
     """The k largest of some estimates: a function of what is released, so it costs nothing.
 
-    With the half-width h holding for all at once: a group surely belongs to the k largest if no
-    more than k - 1 others have an estimate above its own less 2 h; it cannot if k have one
-    above its own plus 2 h.
+    A group surely belongs to the k largest if no more than k - 1 others have an estimate above its
+    own less both half-widths; it cannot if k have one above its own plus both.
 
     Args:
         names: of all groups that may be shown.
         values: an estimate for each.
-        halfwidth: such that with probability ``level`` all true values lie within it, at once: of
-            n groups with independent noise the half-width for ``level ** (1 / n)`` each. Where
-            groups nobody declared are shown once they are large, n is how many there can be, not
-            how many are shown: showing them has chosen among all.
+        halfwidth: by how much an estimate is above the truth, at most, for all groups at once.
+            `ranking_levels` says of which level it has to be. Where groups nobody declared are
+            shown once they are large, these are all that there can be, not those that are shown:
+            showing them has chosen among all.
         k: how many are shown; fewer if there are fewer.
-        level: what ``halfwidth`` holds with.
+        upward: by how much the truth is above the estimate, at most, for the truly k largest at
+            once; as ``halfwidth`` unless given.
+        hidden: groups without a value here have estimates below this; None: there are none.
+        level: with which both hold.
 
     Raises:
         InvalidInput: k below 1, or other lengths.
@@ -89,6 +108,7 @@ def rank_largest(
     """
     values = np.asarray(values)
     k = check_integer("k", k, 1)
+    up = halfwidth if upward is None else upward
     if values.ndim != 1 or len(names) != len(values):
         raise InvalidInput(
             f"values have shape {values.shape} and there are {len(names):,} names: give one value "
@@ -97,24 +117,65 @@ def rank_largest(
     best = _largest(values, k + 1)
     shown, beyond = best[:k], best[k:]
     top = values[shown]
-    whole = values.dtype.kind in "iu" and halfwidth == int(halfwidth)
-    half = int(halfwidth) if whole else halfwidth
-    sure = np.ones(len(shown), bool)
-    others = np.empty(0, np.int64)
+    if values.dtype.kind in "iu" and halfwidth == int(halfwidth) and up == int(up):
+        halfwidth, up = int(halfwidth), int(up)
+    least = top - halfwidth - up
+    sure, others = np.ones(len(shown), bool), np.empty(0, np.int64)
     if len(beyond):
-        sure = values[beyond[0]] <= top - 2 * half
-        may = np.flatnonzero(values >= top[-1] - 2 * half)
+        sure &= values[beyond[0]] <= least
+        may = np.flatnonzero(values >= least[-1])
         others = may[~np.isin(may, shown)]
+    highest = top
+    if hidden is not None:  # one of the k largest may be hidden
+        sure = sure & (least >= hidden)
+        highest = top if upward is None else np.maximum(top, hidden)
     return Ranking(
         tuple(names[place] for place in shown.tolist()),
         top,
-        top - half,
-        top + half,
+        top - halfwidth,
+        highest + up,
         sure,
         level,
         names,
         others,
     )
+
+
+def ranking_levels(groups: int, k: int, level: float) -> tuple[float, float]:
+    """Levels of the intervals of one group whose half-widths `rank_largest` needs: down, and up.
+
+    Both share of what may fail alike, which is best where tails fall exponentially; where all
+    groups are shown, both are ``level ** (1 / groups)``.
+
+    Args:
+        groups: how many may be shown, whose noise is independent, of one symmetric law.
+        k: how many are shown.
+        level: with which all is true at once.
+
+    Raises:
+        InvalidInput: fewer than one group, or a level outside (0, 1 - 1e-9].
+
+    >>> [round(one, 6) for one in ranking_levels(1000, 10, 0.95)]
+    [0.999949, 0.994877]
+    """
+    groups, level = check_integer("groups", groups, 1), check_level(level)
+    k = min(check_integer("k", k, 1), groups)
+    if k == groups:
+        both = level ** (1 / groups)
+        return both, both
+
+    def fails(share: float) -> tuple[float, float]:
+        kept = math.log1p(-share)
+        return -math.expm1(kept / groups), -math.expm1(kept / k)
+
+    low, high = (1 - level) / 2, 1 - level  # P(both hold) is (1 - share)^2, or more, and less
+    for _ in range(60):
+        middle = (low + high) / 2
+        down, up = fails(middle)
+        held = k * math.log1p(-min(down + up, 0.5)) + (groups - k) * math.log1p(-down)
+        low, high = (middle, high) if held >= math.log(level) else (low, middle)
+    down, up = fails(low)
+    return 1 - 2 * down, 1 - 2 * up
 
 
 def _largest(values: NDArray[Any], count: int) -> NDArray[np.int64]:

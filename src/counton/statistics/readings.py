@@ -22,7 +22,7 @@ from counton.mechanisms.intervals import (
     smooth_halfwidth,
     window_halfwidths,
 )
-from counton.statistics.ranking import Ranking, rank_largest
+from counton.statistics.ranking import Ranking, rank_largest, ranking_levels
 from counton.strategies import StreamStrategy
 
 if TYPE_CHECKING:
@@ -459,7 +459,7 @@ class OnDemandReading(Reading):
     def ranking(
         self, k: int = 10, among: Sequence[Any] | None = None, level: float = 0.95
     ) -> Ranking:
-        """The largest cells; see `ranked`. All intervals together hold with this probability.
+        """The largest cells; see `rank_largest`. All intervals together hold with this probability.
 
         Args:
             k: how many.
@@ -474,10 +474,11 @@ class OnDemandReading(Reading):
         cells = self._cells(among)
         if not len(cells):
             raise InvalidInput("among is empty: name the cells that may be shown")
-        half = self._half(check_level(level) ** (1 / len(cells)))
+        levels = ranking_levels(len(cells), k, check_level(level))
+        down, up = (self._half(each) for each in levels)
         names = [self.statistic.name_of(cell) for cell in cells.tolist()]
         values = self._machine.values(cells, self.step)
-        return rank_largest(names, values, half, k, level=level)
+        return rank_largest(names, values, down, k, upward=up, level=level)
 
     def _cells(self, names: Sequence[Any] | None) -> NDArray[np.int64]:
         if names is not None:

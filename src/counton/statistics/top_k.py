@@ -19,7 +19,7 @@ from counton.privacy import Contribution
 from counton.privacy.contribution import Once, Relation
 from counton.statistics.base import Drawing, Events, Exact, Statistic
 from counton.statistics.count import Count
-from counton.statistics.ranking import Ranking, rank_largest
+from counton.statistics.ranking import Ranking, rank_largest, ranking_levels
 from counton.statistics.readings import Reading, halfwidth
 from counton.statistics.tallied import Part, TallyStatistic, X
 from counton.statistics.users import DIGEST, digests_of, pair_of
@@ -32,7 +32,8 @@ class TopK(TallyStatistic):
     """The largest groups of a histogram.
 
     All groups are counted; which of them are the largest is read from what is released, and costs
-    nothing. The ranking chooses among all groups, so its intervals hold for all groups at once.
+    nothing. The ranking chooses among all groups, so its lower ends allow for the noise of
+    all groups, and its intervals hold at once.
 
     An event is the name of a group; with ``cells`` a list of up to so many different groups; with
     ``most`` a pair ``(user, group)``, of which only the first ``most`` of each user count (with
@@ -285,10 +286,10 @@ class TopKReading(Reading):
     statistic: TopK
 
     def ranking(self, k: int | None = None, level: float = 0.95) -> Ranking:
-        """The largest groups; see `ranked`.
+        """The largest groups; see `rank_largest`.
 
-        All intervals together hold with probability ``level``: the noise of groups is independent,
-        so each has the probability ``level ** (1 / groups)``.
+        All intervals together hold with probability ``level``. Lower ends allow for the largest
+        noise of all groups, whose noise is independent; upper ends only for that of k of them.
 
         Args:
             k: how many; those of the statistic unless given.
@@ -298,9 +299,10 @@ class TopKReading(Reading):
             InvalidInput: a level out of range, or so many groups that it cannot be computed.
         """
         groups, level = self.statistic.groups, check_level(level)
-        half = halfwidth(self.release, level ** (1 / len(groups)))
         k = self.statistic.k if k is None else k
-        return rank_largest(groups, np.asarray(self.release.value), half, k, level=level)
+        levels = ranking_levels(len(groups), k, level)
+        down, up = (halfwidth(self.release, each) for each in levels)
+        return rank_largest(groups, np.asarray(self.release.value), down, k, upward=up, level=level)
 
     def whole(self) -> Asked:
         """See `Reading.whole`: all groups."""
