@@ -5,15 +5,17 @@ Prints tables in Markdown, at 95%; `docs/research.md` has them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from counton import ZCDP, Key, PureDP
 from counton.laws import DiscreteGaussian, DiscreteLaplace, Law
-from counton.mechanisms import interval_halfwidth
-from counton.statistics import rank_largest, ranking_levels
+from counton.mechanisms import StepRelease, interval_halfwidth
+from counton.statistics import Moments, rank_largest, ranking_levels
 
 LEVEL = 0.95
 LAWS: dict[str, Law] = {
@@ -22,6 +24,7 @@ LAWS: dict[str, Law] = {
 }
 #: Releases of one number of noise that are simulated for each row.
 RUNS = 2_000
+_FEWER = 400
 
 
 class Row(NamedTuple):
@@ -31,7 +34,7 @@ class Row(NamedTuple):
         what: is asked, of how many.
         law: of the noise.
         held: shares of intervals that held, before and now.
-        width: mean widths, before and now, in standard deviations.
+        width: mean widths, before and now: of rankings in standard deviations.
     """
 
     what: str
@@ -77,8 +80,49 @@ def _held(law: Law, groups: int, k: int, down: int, up: int) -> float:
     return min(held)
 
 
+def moments() -> list[Row]:
+    """Numbers of two columns, by the delta method, widened, and as they are read now."""
+    statistic, rows = Moments({"price": (0, 16), "sold": (0, 8)}, grid=64), []
+    for count in (60, 200, 1_000, 5_000):
+        rng = np.random.default_rng(count)
+        price = rng.integers(0, 65, count) / 4
+        sold = np.clip(np.rint((6 - price / 4 + rng.normal(0, 1, count)) * 8) / 8, 0, 8)
+        spread = np.cov(price, sold, bias=True)
+        true = {
+            ("mean", "price"): price.mean(),
+            ("variance", "price"): spread[0, 0],
+            ("covariance", "price", "sold"): spread[0, 1],
+            ("slope", "sold", "price"): spread[0, 1] / spread[0, 0],
+            ("slope", "price", "sold"): spread[0, 1] / spread[1, 1],
+        }
+        a, b = price / 8 - 1, sold / 4 - 1
+        sums = np.array([count, *(x.sum() for x in (a, b, 1 - a**2, 1 - b**2, a * b))])
+        for law, guarantee in {"Laplace": PureDP("1/2"), "Gaussian": ZCDP("1/50")}.items():
+            counter = statistic.counter(1, guarantee, key=Key.generate(), name="s", batched=True)
+            std = float(counter.terms.std(range(1, 2))[0])
+            draws = np.random.default_rng(27)
+            held = {name: np.zeros(2) for name in true}
+            width = {name: np.zeros(2) for name in true}
+            for _ in range(_FEWER):
+                noise = draws.laplace(0, std / math.sqrt(2), 6)
+                noise = noise if law == "Laplace" else draws.normal(0, std, 6)
+                released = np.rint(sums * statistic.grid**2 + noise)
+                reading: Any = statistic.read(StepRelease(1, released, std, counter.terms))
+                for name, value in true.items():
+                    delta = reading._interval(reading._function(name), LEVEL)
+                    ends = np.array([delta, reading.interval(name, LEVEL)])
+                    held[name] += (ends[:, 0] <= value + 1e-9) & (value - 1e-9 <= ends[:, 1])
+                    width[name] += ends[:, 1] - ends[:, 0]
+            for name in true:
+                before, now = held[name] / _FEWER
+                wide = width[name] / _FEWER
+                what = f"{' '.join(name)}, {count:,} rows"
+                rows.append(Row(what, law, (before, now), (wide[0], wide[1])))
+    return rows
+
+
 #: By what is on the command line.
-TABLES: dict[str, Callable[[], list[Row]]] = {"rankings": rankings}
+TABLES: dict[str, Callable[[], list[Row]]] = {"rankings": rankings, "moments": moments}
 
 
 def main() -> None:
@@ -90,7 +134,7 @@ def main() -> None:
         for row in rows():
             held = ("" if one != one else f"{one:.3f}" for one in row.held)
             before, now = row.width
-            cells = [row.what, row.law, *held, f"{before:.2f}", f"{now:.2f}"]
+            cells = [row.what, row.law, *held, f"{before:.3g}", f"{now:.3g}"]
             print(f"| {' | '.join(cells)} | {100 * (1 - now / before):.1f}% |")  # noqa: T201
         print()  # noqa: T201
 

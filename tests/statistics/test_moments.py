@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 from brute_force import changes_of, check_scores, check_sensitivity, scores, simulated
+from numpy.typing import NDArray
 
 from counton import Key, PureDP
 from counton.errors import InvalidInput, SumOverflow
+from counton.mechanisms import StepRelease
 from counton.privacy import ZCDP
 from counton.statistics import Moments
 from counton.statistics.known import statistic_from_dict
@@ -172,13 +174,110 @@ def test_little_is_said_where_little_is_known() -> None:
     assert reading.interval(("mean", "x")) == (-1, 3)
     assert reading.interval(("variance", "y")) == (0, 16)
     assert reading.interval(("covariance", "x", "y")) == (-8, 8)
-    assert reading.interval(("slope", "x", "y")) == (-math.inf, math.inf)
+    assert reading.interval(("slope", "x", "y")) == (-4, 4)  # from (-1, 0) to (3, 1)
+    assert reading.interval(("slope", "y", "x"), 1 - 1e-9) == (-16, 16)
     table = reading.table_columns()
     assert len(table["name"]) == 1 + 2 + 2 + 1 + 2
     assert -1 <= reading["mean", "x"] <= 3
     assert reading.std(("mean", "x")) > 0
     line = reading.line("y", on="x")
-    assert line.interval(0) == (-math.inf, math.inf)
+    assert line.interval(0) == (4 - (4 + 16 * 3), 4 + (4 + 16 * 3))
+
+
+def test_what_may_fail_is_shared_by_all_that_is_used() -> None:
+    terms = TWO.counter(1, ZCDP(1), key=Key.generate(), name="s", batched=True).terms
+    released = np.array([50, 1, 2, 30, 20, 4.0]) * TWO.grid**2
+    std = 0.05 * TWO.grid**2  # 1,000 of them are 50 rows
+    for name, lines in {
+        ("mean", "x"): 0, ("variance", "x"): 1, ("covariance", "x", "y"): 2, ("slope", "x", "y"): 2,
+    }.items():  # fmt: skip
+        reading: Any = TWO.read(StepRelease(1, released, std, terms))
+        asked = list[float]()
+        reading._one = lambda fails, asked=asked: asked.append(fails) or 0.1
+        reading.interval(name, 0.9)
+        if not lines:
+            assert pytest.approx(max(asked)) == 0.1
+            continue
+        number, means, own = asked
+        assert number + lines * means + own == pytest.approx(0.1)
+    sharp, wide = (TWO.read(StepRelease(1, released, std, terms)) for _ in range(2))
+    assert wide._one(1e-11) >= wide._one(3e-9) > sharp._one(1e-3)
+
+
+def weights_where_zero(name: Any, means: dict[str, float], value: float) -> NDArray[Any]:
+    """Weights of the sum of cells that is 0 where a number has this value, in units of a row."""
+    x, y = means["x"], means["y"]
+    own = {"x": (x, 1, 3), "y": (y, 2, 4)}
+    found = np.zeros(6)
+    if name[0] == "mean":
+        found[[0, own[name[1]][1]]] = -value, 1
+    elif name[0] == "variance":
+        mean, line, square = own[name[1]]
+        found[[0, line, square]] = 1 + mean**2 - value, -2 * mean, -1
+    elif name[0] == "covariance":
+        found[:] = x * y - value, -y, -x, 0, 0, 1
+    else:
+        (of, of_line, _), (on, on_line, on_square) = own[name[1]], own[name[2]]
+        found[[0, 5]] = of * on - value * (1 + on**2), 1
+        found[[on_line, of_line, on_square]] = 2 * value * on - of, -on, value
+    return found
+
+
+def test_intervals_hold_wherever_noise_is_as_stated() -> None:
+    """Noise that is as large as it may be in each sum that matters, of all signs, to the end."""
+    rng, level, nearest = np.random.default_rng(3), 0.9, dict[str, float]()
+    terms = TWO.counter(1, ZCDP(1), key=Key.generate(), name="s", batched=True).terms
+    numbers: tuple[Any, ...] = (
+        *(("mean", "x"), ("variance", "x"), ("variance", "y"), ("covariance", "x", "y")),
+        *(("slope", "y", "x"), ("slope", "x", "y")),
+    )
+    for number in range(60):
+        count = int(rng.integers(2, 40))
+        places = np.stack(
+            [rng.permutation(9)[rng.integers(0, 2 + number % 7, count)] for _ in "xy"]
+        )
+        a = places / 4 - 1  # from -1 to 1
+        if (a.std(axis=1) == 0).any():
+            continue
+        sums = np.array([count, *a.sum(axis=1), *(1 - a**2).sum(axis=1), (a[0] * a[1]).sum()])
+        means = dict(zip("xy", a.mean(axis=1).tolist(), strict=True))
+        spread = np.cov(a, bias=True)
+        true: dict[Any, float] = {
+            ("mean", "x"): means["x"], ("variance", "x"): spread[0, 0],
+            ("variance", "y"): spread[1, 1], ("covariance", "x", "y"): spread[0, 1],
+            ("slope", "y", "x"): spread[0, 1] / spread[0, 0],
+            ("slope", "x", "y"): spread[0, 1] / spread[1, 1],
+        }  # fmt: skip
+        off = count * rng.choice([0.001, 0.05, 0.2])
+        far = off * rng.choice([1.0, 1.5, 3.0])
+        half = {"x": 2.0, "y": 4.0}
+        for name in numbers:
+            rows = [weights_where_zero(name, means, true[name])]
+            lines = [weights_where_zero(("mean", one), means, means[one]) for one in "xy"]
+            if name[0] == "covariance":
+                lines = [lines[0] + lines[1], lines[0] - lines[1]]
+            rows += lines
+            norms = np.linalg.norm(rows, axis=1)
+            scale = math.prod(half[one] for one in name[1:])
+            if name[0] == "slope":
+                scale = half[name[1]] / half[name[2]]
+            if name[0] == "variance":
+                scale *= scale
+            value = true[name] * scale + (1.0 if name[0] == "mean" else 0.0)
+            for signs in itertools.product((-1, 1), repeat=3):
+                wanted = np.array([off, far, far]) * norms * signs * (1 - 1e-9)
+                if name[0] == "mean":
+                    noise = np.array(rows[0]) * signs[0] * off * (1 - 1e-9) / norms[0]
+                else:
+                    noise = np.linalg.lstsq(np.array(rows), wanted, rcond=None)[0]
+                released = (sums + noise) * TWO.grid**2
+                reading: Any = TWO.read(StepRelease(1, released, 1.0, terms))
+                reading._one = lambda fails, o=off, f=far: float(f if fails < 0.03 else o)
+                low, high = reading.interval(name, level)
+                assert low - 1e-9 <= value <= high + 1e-9, (name, signs, low, value, high)
+                gap = min(value - low, high - value) / max(high - low, 1e-300)
+                nearest[name[0]] = min(gap, nearest.get(name[0], 1.0))
+    assert max(nearest.values()) < 1e-2, nearest
 
 
 def test_windows_are_differences() -> None:

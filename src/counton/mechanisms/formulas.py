@@ -244,7 +244,9 @@ class Ratio(Asked):
     def value(self) -> float:
         """See `Asked.value`; NaN where the divisor is 0."""
         x, y = self.above.value, self.below.value
-        return self.scale * (x / y) + self.moved if y else math.nan
+        if not y:
+            return math.nan
+        return min(max(self.scale * (x / y) + self.moved, self.least), self.most)
 
     @property
     def std(self) -> float:

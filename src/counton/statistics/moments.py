@@ -15,14 +15,12 @@ and so largest where every s_j is 0 or 1, at r ones 1 + d + r (r - 1) / 2: all t
 attained where all values are bounds, while squares themselves would cost d more. In the 1-norm the
 same number bounds it from d = 2 on, since |a_j a_k| <= (s_j + s_k) / 2; for one column it is 9/4.
 
-What is asked is a smooth function g of the released sums, and its interval is found by the delta
-method: the noise of g is to first order that of a linear function of the sums, whose tails are
-known. Three things make it hold where there are few rows too. Denominators are released sums, and
-for a ratio the linear function is exact: with m = S / n, released S' and n', S'/n' - m is
-(S' - m n') / n', so that only m in it is estimated. Half-widths are divided by 1 - (half-width of
-the denominator) / (denominator), which covers that; and by what products of errors of means can
-come to, variances and covariances are widened. Where a denominator may be 0, nothing is known: all
-that is possible is in the interval.
+Intervals of means, variances, covariances and slopes are proved (`counton.statistics.moment_ends`).
+That of the height of a line is found by the delta method: its noise is to first order that of a
+linear function of the sums, whose tails are known. Half-widths are divided by 1 - (half-width of
+the denominator) / (denominator), since denominators are released sums, and widened by what products
+of errors can come to. Where a denominator may be 0, all that is possible is in an interval: values
+lie on a grid between bounds, so slopes and heights have bounds too.
 """
 
 from __future__ import annotations
@@ -42,12 +40,20 @@ from counton.errors import InvalidInput, SumOverflow, field
 from counton.exact import Number, check_integer, exact, quoted, readable, text
 from counton.laws import Bounded
 from counton.mechanisms import StepRelease
-from counton.mechanisms.formulas import Asked, Formula, product, quotient, ratio_of
-from counton.mechanisms.intervals import check_level
+from counton.mechanisms.formulas import Asked, Formula, Ratio, product, quotient
+from counton.mechanisms.intervals import SMALLEST_TAIL, check_level
 from counton.options import TABLE_COLUMNS, Option, Statement, listed
 from counton.privacy import Contribution, value_grid
 from counton.privacy.contribution import checked_unit
 from counton.statistics.base import Drawing, ErrorOf, Events, Statistic
+from counton.statistics.moment_ends import (
+    NUMBER_FAILS,
+    MeanEnds,
+    covariance_ends,
+    means_fail,
+    slope_ends,
+    variance_ends,
+)
 from counton.statistics.readings import Reading, combined_halfwidths
 from counton.statistics.tallied import Part, TallyStatistic, X
 
@@ -55,6 +61,8 @@ _MOST_COLUMNS, _MOST_GRID = 8, 2**16
 #: Of columns: products of two, and their quotients, are floating-point numbers.
 _LARGEST_BOUND = 10**100
 _LARGEST_SUM, _LARGEST_ROW = 2**62, 2**62
+#: Divisors are larger than what they may be off by so much more than rounding.
+_SURELY = 1 + 1e-9
 _KINDS = ("sum", "mean", "variance", "covariance", "slope")
 
 
@@ -385,6 +393,7 @@ class MomentsReading(Reading):
     def __init__(self, statistic: Moments, release: StepRelease) -> None:
         super().__init__(statistic, release)
         self._overs: dict[float, float] = {}  # by level
+        self._ones: dict[float, float] = {}  # by what may fail
 
     def __getitem__(self, name: Any) -> float:
         """An estimate, in data units; between what is possible.
@@ -409,7 +418,7 @@ class MomentsReading(Reading):
         Raises:
             InvalidInput: another name, or a level outside (0, 1 - 1e-9].
         """
-        return self._interval(self._function(name), check_level(level))
+        return self._ends(name, check_level(level))
 
     def formula(self, name: str | None = None) -> Asked:
         """See `Reading.formula`: as the table calls them, as in "mean price"."""
@@ -447,7 +456,9 @@ class MomentsReading(Reading):
             return centred * half[0] + float(this.middle[places[0]])
         if kind == "slope":
             of, on = places
-            return ratio_of(moment(of, on), moment(on, on), half[0] / half[1])
+            most = this.grid * half[0] / half[1]
+            scale = half[0] / half[1]
+            return Ratio(moment(of, on), moment(on, on), scale, least=-most, most=most)
         return moment(places[0], places[-1]) * (half[0] * half[-1])
 
     @cached_property
@@ -477,7 +488,7 @@ class MomentsReading(Reading):
         """See `Reading.table_columns`; rows are all that has a name."""
         asked = self._all()
         found = [self._function(name) for name in asked]
-        ends = [self._interval(one, check_level(level)) for one in found]
+        ends = [self._ends(name, check_level(level)) for name in asked]
         return {
             "name": np.array([one if isinstance(one, str) else " ".join(one) for one in asked]),
             "estimate": np.array([self[name] for name in asked]),
@@ -588,10 +599,11 @@ class MomentsReading(Reading):
     def _slope(self, of: int, on: int) -> _Smooth:
         both, spread = self._moment(of, on), self._moment(on, on)
         half = self.statistic.half
-        factor = float(half[of] / half[on])
+        factor, most = float(half[of] / half[on]), float(self.statistic.grid)
         if spread.value <= 0 or not np.isfinite(spread.slopes).all():
             nothing = np.full(len(both.slopes), math.nan)
-            return _Smooth(0.0, nothing, _none, lambda _: math.inf, -math.inf, math.inf)
+            nowhere = _Smooth(0.0, nothing, _none, lambda _: math.inf, -most, most)
+            return self._scale(nowhere, factor)
         value = both.value / spread.value
         slopes = (both.slopes - value * spread.slopes) / spread.value
 
@@ -602,8 +614,7 @@ class MomentsReading(Reading):
             rest = 1 - self._reach(spread, level) / spread.value
             return self._over(level) / rest if rest > 0 else math.inf
 
-        found = _Smooth(value, slopes, beyond, over, -math.inf, math.inf)
-        return self._scale(found, factor)
+        return self._scale(_Smooth(value, slopes, beyond, over, -most, most), factor)
 
     def _height(self, of: int, on: int, at: float) -> _Smooth:
         """Of the line at a point."""
@@ -618,7 +629,12 @@ class MomentsReading(Reading):
                 means[1], level
             )
 
-        return _Smooth(value, slopes, beyond, slope.over, -math.inf, math.inf)
+        # No further from the mean than by the largest slope times the largest distance.
+        this = self.statistic
+        apart = abs(at - this.middle[on]) + this.half[on]
+        most = float(this.half[of] + slope.most * apart)
+        middle = float(this.middle[of])
+        return _Smooth(value, slopes, beyond, slope.over, middle - most, middle + most)
 
     @staticmethod
     def _scale(found: _Smooth, factor: float, added: float = 0.0) -> _Smooth:
@@ -645,6 +661,20 @@ class MomentsReading(Reading):
             return math.inf
         return float(combined_halfwidths(self.release, np.array(std), level))
 
+    def _one(self, fails: float) -> float:
+        """By how much a sum with weights of norm 1 is off, but for this probability.
+
+        Where that is below what laws are told apart at, twice as much as but for its root: their
+        tails fall at least exponentially.
+        """
+        if fails not in self._ones:
+            alone = self._unit(0)
+            if fails > 2 * SMALLEST_TAIL:
+                self._ones[fails] = self._half(alone, 1 - fails)
+            else:
+                self._ones[fails] = 2 * self._half(alone, 1 - math.sqrt(fails))
+        return self._ones[fails]
+
     def _reach(self, found: _Smooth, level: float) -> float:
         """By how much the estimate may be off."""
         over = found.over(level)
@@ -660,6 +690,61 @@ class MomentsReading(Reading):
             min(max(found.value - reach, found.least), found.most),
             max(min(found.value + reach, found.most), found.least),
         )
+
+    def _ends(self, name: Any, level: float) -> tuple[float, float]:
+        """Of the interval of what has this name."""
+        found = self._function(name)  # says what is wrong with the name
+        kind, *columns = (name,) if isinstance(name, str) else name
+        if kind in ("count", "sum"):
+            return self._interval(found, level)
+        number, fails = float(self._sums[0]), 1 - level
+        if kind == "mean":
+            known, place = self._one(fails), self.statistic.place(columns[0])
+            if not number > known * _SURELY:
+                return found.least, found.most
+            mean = MeanEnds.of(self._share(1 + place)[0], known / number)
+            half, middle = float(self.statistic.half[place]), float(self.statistic.middle[place])
+            return middle + half * mean.low, middle + half * mean.high
+        places = [self.statistic.place(one) for one in columns]
+        low = high = min(max(found.value, found.least), found.most)
+        # How what may fail is shared hangs on the true number of rows: on all that are possible.
+        off = self._one(fails * NUMBER_FAILS)
+        std = self._std(self._unit(0))
+        for part in means_fail((number - off) / std, (number + off) / std):
+            rest = fails * (1 - NUMBER_FAILS)
+            known = self._one(rest * part / len(places))
+            ratio = self._one(rest * (1 - part))
+            if not number > max(known, ratio) * _SURELY:
+                return found.least, found.most
+            ends = self._second(kind, places, known / number, ratio / number)
+            low, high = min(low, ends[0]), max(high, ends[1])
+        return low, high
+
+    def _second(
+        self, kind: str, places: Sequence[int], known: float, ratio: float
+    ) -> tuple[float, float]:
+        """Ends of a variance, a covariance or a slope.
+
+        Args:
+            kind: which of these.
+            places: of its columns.
+            known: half-width of one sum over the number of rows, with which means are known.
+            ratio: the same, of the number itself.
+        """
+        this, shares = self.statistic, [self._share(1 + place)[0] for place in places]
+        moment, half = self._moment(places[0], places[-1]).value, this.half[list(places)]
+        if kind == "variance":
+            ends = variance_ends(moment, MeanEnds.of(shares[0], known), ratio)
+            scale = float(half[0] ** 2)
+        elif kind == "covariance":
+            both, apart = (MeanEnds.of(shares[0] + sign * shares[1], known, 2) for sign in (1, -1))
+            ends, scale = covariance_ends(moment, both, apart, ratio), float(half[0] * half[1])
+        else:
+            of, on = (MeanEnds.of(share, known) for share in shares)
+            spread = self._moment(places[1], places[1]).value
+            ends = slope_ends(*(moment, spread), on=on, of=of, ratio=ratio, most=float(this.grid))
+            scale = float(half[0] / half[1])
+        return ends[0] * scale, ends[1] * scale
 
 
 class Line:
@@ -687,7 +772,9 @@ class Line:
         return self._reading["slope", self.of, self.on]
 
     def slope_interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Ends that hold the slope with probability ``level``; infinite where too little is known.
+        """Ends that hold the slope with probability ``level``, where there is one.
+
+        Where too little is known, these are all slopes that points of the grid can have.
 
         Raises:
             InvalidInput: a level outside (0, 1 - 1e-9].

@@ -1,0 +1,223 @@
+"""Ends of intervals of means, variances, covariances and slopes, from noisy sums, with a proof.
+
+Values lie between -1 and 1. Of n rows the sums of x, y, 1 - x^2, 1 - y^2 and x y are released, each
+with noise of one law: a sum with weights w of these is off by h |w| at most, |w| the 2-norm, with a
+stated probability, whatever w is. Below, c is the ratio h / n with the released n, and a share is a
+released sum over the released n.
+
+A mean m is a ratio: x - m n is 0, a sum with weights 1 and -m, so |share - m| <= c sqrt(1 + m^2):
+Fieller's set (1954). Around the true means (m, m') these are sums of cells too,
+
+    sum of (x - m)^2 - v n          which is 0 at the variance v,
+    sum of (x - m) (y - m') - k n   which is 0 at the covariance k,
+    sum of (x - m) (y - m' - b (x - m))    which is 0 at the slope b,
+
+so each value says, where the means are known, how far its released sum may be from 0. That the
+means are not known is paid for: of what may fail a part goes to the means, which then lie in
+intervals of half-widths r and r' around their shares, and the interval is the union over these
+(Berger and Boos 1994). A sum around m is one around the share of m, and n times a product of their
+differences: n (m - share)^2 for the variance, at most n r^2. So what is paid is of second order.
+How large a part the means get hangs on the true number of rows, where most is gained. That is not
+known either, so it lies in an interval of its own, and what is possible by one part or another is.
+The product of two differences d and d' is ((d + d')^2 - (d - d')^2) / 4, so for a covariance the
+sum and the difference of the means are taken, which halves what is paid.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+#: Of what may fail, the part of the number of rows, and of the rest that of the means: the more
+#: the fewer rows there are, in standard deviations of their number.
+NUMBER_FAILS = 1 / 100
+_MEANS_FAIL = ((30.0, 1 / 4), (120.0, 1 / 20), (math.inf, 1 / 50))
+#: Halvings in the search for the end of a slope, and how near it stops.
+_HALVINGS, _NEAR = 80, 2.0**-30
+
+
+def means_fail(least: float, most: float) -> list[float]:
+    """Parts that the means may get, for numbers of rows from ``least`` to ``most``.
+
+    >>> means_fail(25.0, 40.0), means_fail(1e3, 2e3)
+    ([0.25, 0.05], [0.02])
+    """
+    before, found = -math.inf, []
+    for number, part in _MEANS_FAIL:
+        if least < number and most >= before:
+            found.append(part)
+        before = number
+    return found
+
+
+def fieller_ends(share: float, square: float, ratio: float) -> tuple[float, float]:
+    """All u with |u - share| <= ratio sqrt(u^2 + square); infinite where ratio is 1 or more.
+
+    >>> fieller_ends(0.5, 1.0, 0.0), fieller_ends(0.0, 3.0, 0.5)
+    ((0.5, 0.5), (-1.0, 1.0))
+    """
+    rest = 1 - ratio**2
+    if not rest > 0:
+        return -math.inf, math.inf
+    wide = ratio * math.sqrt(share**2 + square * rest)
+    return (share - wide) / rest, (share + wide) / rest
+
+
+class MeanEnds(NamedTuple):
+    """Between which values the mean of a column lies, where its values are from -1 to 1.
+
+    Attributes:
+        share: its released sum over the released number of rows.
+        low, high: ends of its interval.
+    """
+
+    share: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, share: float, ratio: float, lines: int = 1) -> MeanEnds:
+        """From its share, and the half-width of one sum over the released number of rows.
+
+        Args:
+            share: as above.
+            ratio: as above.
+            lines: 2 of the sum or the difference of two means, from -2 to 2.
+
+        >>> MeanEnds.of(0.25, 0.0).high, MeanEnds.of(0.25, 2.0).low
+        (0.25, -1.0)
+        """
+        (low, high), most = fieller_ends(share, lines, ratio), float(lines)
+        return cls(share, min(max(low, -most), most), max(min(high, most), -most))
+
+    @property
+    def off(self) -> float:
+        """By how much the share may be off."""
+        return max(self.share - self.low, self.high - self.share)
+
+    @property
+    def squares(self) -> tuple[float, float]:
+        """The least and the largest square in the interval."""
+        ends = self.low**2, self.high**2
+        return 0.0 if self.low < 0 < self.high else min(ends), max(ends)
+
+    @property
+    def middle(self) -> float:
+        """Of the interval."""
+        return (self.low + self.high) / 2
+
+    @property
+    def half(self) -> float:
+        """Half of the interval's width."""
+        return (self.high - self.low) / 2
+
+
+def variance_ends(value: float, mean: MeanEnds, ratio: float) -> tuple[float, float]:
+    """Of the variance v, from the released one; weights are 1 + m^2 - v, 1 and 2 m.
+
+    >>> variance_ends(0.25, MeanEnds.of(0.0, 0.0), 0.0)
+    (0.25, 0.25)
+    """
+    largest = mean.squares[1]
+    moved, square = 1 + largest, 1 + 4 * largest
+    low = moved - fieller_ends(moved - value, square, ratio)[1]
+    high = moved - fieller_ends(moved - value - mean.off**2, square, ratio)[0]
+    return min(max(low, 0.0), 1.0), max(min(high, 1.0), 0.0)
+
+
+def covariance_ends(
+    value: float, both: MeanEnds, apart: MeanEnds, ratio: float
+) -> tuple[float, float]:
+    """Of the covariance k, from the released one; weights are 1, m, m' and m m' - k.
+
+    Args:
+        value: the released one.
+        both, apart: the sum m + m' of the means, and the difference m - m'.
+        ratio: half-width of one sum over the released number of rows.
+
+    >>> covariance_ends(0.25, MeanEnds.of(0.5, 0.0, 2), MeanEnds.of(0.5, 0.0, 2), 0.0)
+    (0.25, 0.25)
+    """
+    (least, most), (least_apart, most_apart) = both.squares, apart.squares
+    products = (least - most_apart) / 4, (most - least_apart) / 4
+    moved, aside = sum(products) / 2, ratio * (products[1] - products[0]) / 2
+    square = 1 + (most + most_apart) / 2
+    high = moved - value - both.off**2 / 4 - aside
+    low = moved - value + apart.off**2 / 4 + aside
+    found = (
+        moved - fieller_ends(low, square, ratio)[1],
+        moved - fieller_ends(high, square, ratio)[0],
+    )
+    return min(max(found[0], -1.0), 1.0), max(min(found[1], 1.0), -1.0)
+
+
+def slope_ends(
+    covariance: float, variance: float, *, on: MeanEnds, of: MeanEnds, ratio: float, most: float
+) -> tuple[float, float]:
+    """Of the slope b, from the released covariance and variance.
+
+    Args:
+        covariance, variance: as released.
+        on, of: means of the column on which the line runs, and of the other.
+        ratio: half-width of one sum over the released number of rows.
+        most: the largest slope that there can be.
+
+    >>> means = MeanEnds.of(0.0, 0.0)
+    >>> ends = slope_ends(0.1, 0.2, on=means, of=means, ratio=0.0, most=64)
+    >>> [round(end, 6) for end in ends]
+    [0.5, 0.5]
+    """
+    turned = MeanEnds(-of.share, -of.high, -of.low)
+    return (
+        -_slope_end(-covariance, variance, on, turned, ratio, most),
+        _slope_end(covariance, variance, on, of, ratio, most),
+    )
+
+
+def _slope_end(
+    covariance: float, variance: float, on: MeanEnds, of: MeanEnds, ratio: float, most: float
+) -> float:
+    """The largest slope that is possible.
+
+    What is left where a slope is tried is convex in it, so slopes with something left are those
+    below an end, and perhaps some beyond another one, which then count.
+    """
+
+    def left(slope: float) -> float:
+        return (
+            covariance
+            - slope * variance
+            + _second_order(slope, on.off, of.off)
+            + ratio * _norm(slope, on, of)
+        )
+
+    if left(most) >= 0:
+        return most
+    low, high = -most, most
+    if variance > 0:
+        low = min(max(covariance / variance, -most), most)
+    if left(low) < 0:  # not even there: only where what is released is impossible
+        return low
+    for _ in range(_HALVINGS):
+        if high - low <= _NEAR * max(abs(high), abs(low)):
+            break
+        middle = (low + high) / 2
+        low, high = (middle, high) if left(middle) >= 0 else (low, middle)
+    return high
+
+
+def _second_order(slope: float, on: float, of: float) -> float:
+    """The most of d (e - slope d) for d from -on to on and e from -of to of."""
+    d = on if slope <= 0 or of > 2 * slope * on else of / (2 * slope)
+    return d * (of - slope * d)
+
+
+def _norm(slope: float, on: MeanEnds, of: MeanEnds) -> float:
+    """The most of the norm of the weights 1, m, 2 b m - m', m m' - b (1 + m^2) and b.
+
+    That of their middles, and of what they can be off from these.
+    """
+    x, y, dx, dy, size = on.middle, of.middle, on.half, of.half, abs(slope)
+    middles = math.hypot(1.0, x, 2 * slope * x - y, x * y - slope * (1 + x * x), slope)
+    number = abs(x) * dy + abs(y) * dx + dx * dy + size * (2 * abs(x) * dx + dx * dx)
+    return middles + math.hypot(dx, 2 * size * dx + dy, number)
