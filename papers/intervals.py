@@ -34,7 +34,7 @@ class Row(NamedTuple):
         what: is asked, of how many.
         law: of the noise.
         held: shares of intervals that held, before and now.
-        width: mean widths, before and now: of rankings in standard deviations.
+        width: widths, before and now: of rankings in standard deviations, else medians.
     """
 
     what: str
@@ -102,7 +102,7 @@ def moments() -> list[Row]:
             std = float(counter.terms.std(range(1, 2))[0])
             draws = np.random.default_rng(27)
             held = {name: np.zeros(2) for name in true}
-            width = {name: np.zeros(2) for name in true}
+            width: dict[Any, list[Any]] = {name: [] for name in true}
             for _ in range(_FEWER):
                 noise = draws.laplace(0, std / math.sqrt(2), 6)
                 noise = noise if law == "Laplace" else draws.normal(0, std, 6)
@@ -112,10 +112,10 @@ def moments() -> list[Row]:
                     delta = reading._interval(reading._function(name), LEVEL)
                     ends = np.array([delta, reading.interval(name, LEVEL)])
                     held[name] += (ends[:, 0] <= value + 1e-9) & (value - 1e-9 <= ends[:, 1])
-                    width[name] += ends[:, 1] - ends[:, 0]
+                    width[name].append(ends[:, 1] - ends[:, 0])
             for name in true:
                 before, now = held[name] / _FEWER
-                wide = width[name] / _FEWER
+                wide = np.median(width[name], axis=0)
                 what = f"{' '.join(name)}, {count:,} rows"
                 rows.append(Row(what, law, (before, now), (wide[0], wide[1])))
     return rows

@@ -709,7 +709,7 @@ class MomentsReading(Reading):
         low = high = min(max(found.value, found.least), found.most)
         # How what may fail is shared hangs on the true number of rows: on all that are possible.
         off = self._one(fails * NUMBER_FAILS)
-        std = self._std(self._unit(0))
+        std = self._std(self._unit(0)) or 1.0  # of no noise: then off is 0 too
         for part in means_fail((number - off) / std, (number + off) / std):
             rest = fails * (1 - NUMBER_FAILS)
             known = self._one(rest * part / len(places))
