@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import httpx
 from patience import HANGS
@@ -80,7 +81,8 @@ def main(folder: Path, kills: int, seed: int, database: Server | None) -> dict[s
     chance, moments, again = (random.Random(f"{seed} {use}") for use in ("rows", "kills", "again"))
     state = "visits.db" if database is None else database.schema()
     aside = folder / "bad.csv"
-    file = job_file(folder, state=state, steps=MINUTES, **{"bad-rows": f"quarantine:{aside}"})
+    policy: dict[str, Any] = {"bad-rows": f"quarantine:{aside}"}
+    file = job_file(folder, state=state, steps=MINUTES, **policy)
     copy = copied(file)
     service = Running(file, tokens_for(file))
     service.start()
