@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
 from datetime import UTC, datetime
+from typing import Literal
 
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from counton.events.windows import UNREADABLE_TIME, _from_any_shape, moments
+from counton.events.frames import write_lines
+from counton.events.windows import UNREADABLE_TIME, _from_any_shape, as_text, moments
 from counton.windows import NO_MOMENT
 
 HOUR = 3_600_000_000
@@ -109,3 +112,41 @@ def test_all_shapes_of_a_moment_are_read_alike(rows: list[tuple[int, str]]) -> N
         moment = datetime.fromtimestamp(seconds, UTC)
         texts.append(moment.strftime("%Y-%m-%d") + shape[10] + moment.strftime("%H:%M:%S") + "Z")
     assert read(texts) == [seconds * 10**6 for seconds, _ in rows]
+
+
+@pytest.mark.parametrize("zone", [None, "UTC", "Asia/Kolkata"])
+@pytest.mark.parametrize(("unit", "second"), [("ms", 10**3), ("us", 10**6), ("ns", 10**9)])
+def test_texts_of_times_are_those_of_polars(
+    unit: Literal["ms", "us", "ns"], second: int, zone: str | None
+) -> None:
+    """Digests of rows are made of them, and states keep those."""
+    edges = [None, 0, -1, 1, second, -second, 86_400 * second - 1, 86_400 * second]
+    if unit != "ns":  # whose years end before
+        edges += [-62_135_596_800 * second, 253_402_300_799 * second + second - 1]
+    near = [second * (1_700_000_000 + 3601 * n) + 1 for n in range(2000)]
+    whole = [second * (1_700_000_000 + 7 * n) for n in range(2000)]
+    for stored in ([], [None], edges, near, whole):
+        times = pl.Series("t", stored, pl.Int64).cast(pl.Datetime(unit, zone))
+        found = times.to_frame().select(as_text(pl.col("t"), times.dtype))["t"]
+        assert found.to_list() == times.cast(pl.String).to_list()
+
+
+def test_lines_of_rows_are_those_of_their_texts() -> None:
+    frame = pl.DataFrame(
+        {
+            "t": pl.Series([0, 1, None, 10**15]).cast(pl.Datetime("us", "UTC")),
+            "d": pl.Series([0, 1, None, 10**4]).cast(pl.Date),
+            "small": pl.Series([-128, 127, 0, None], dtype=pl.Int8),
+            "large": pl.Series([2**64 - 1, 0, None, 7], dtype=pl.UInt64),
+            "wide": pl.Series([-(2**63), 2**63 - 1, None, 7], dtype=pl.Int64),
+            "text": ['a "word"', "a,b", "two\nlines", None],
+            "yes": [True, False, None, True],
+            "part": [0.1, 1e300, None, -0.0],
+            "list": [[1], [], None, [2]],
+        }
+    )
+    lines = io.BytesIO()
+    write_lines(frame.lazy(), lines)  # type: ignore[arg-type]
+    assert (
+        lines.getvalue() == frame.drop("list").select(pl.all().cast(pl.String)).write_csv().encode()
+    )

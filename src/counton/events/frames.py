@@ -103,8 +103,11 @@ def write_lines(frame: pl.LazyFrame, file: _Digests | LineSums) -> None:
     """Write rows as CSV, in parts, since they may be larger than memory; of flat columns."""
     types = frame.collect_schema()
     flat = [name for name, dtype in types.items() if not dtype.is_nested() and dtype != pl.Object]
-    texts = frame.select(as_text(pl.col(name), types[name]) for name in flat)
-    texts.sink_csv(cast(IO[bytes], file))
+    written = [
+        pl.col(name) if types[name].is_integer() else as_text(pl.col(name), types[name])
+        for name in flat
+    ]
+    frame.select(written).sink_csv(cast(IO[bytes], file))
 
 
 def _in_polars(frame: Any) -> pl.LazyFrame:
