@@ -75,9 +75,11 @@ def checked_batch(
     domain = definition.domain
     if definition.discovery is not None:
         domain = GroupNames(open_private(labels_in(source, reading, Private(()))).all)
-    bad = _bad_rows(source, served)
+    # All that a run reads of a row, so that none is accepted which a run could not read.
+    read = collected(source, marked(source, reading))
+    bad = _bad_rows(read["step"])
     aside: list[tuple[Any, ...]] = []
-    frame = part.frame().collect()
+    frame = _with_moments(part.frame().collect(), read["us"], served)
     whole = frame.height + len(body.no_rows)
     if bad.height and not quarantines:
         tally(source, reading, domain)  # refuses, unless such rows are skipped
@@ -85,7 +87,7 @@ def checked_batch(
         aside = _aside(served, id, body, bad)
     if bad.height:
         frame = frame.filter(~pl.int_range(pl.len()).is_in(bad["row"].to_list()))
-        source = Source((InboxRows(frame, part.name),), part.name)
+    source = Source((InboxRows(frame, part.name),), part.name)
     found = open_private(tally(source, reading, domain))
     sums = found.cells.group_by("group").agg(pl.col("total").cast(pl.Float64).abs().sum())
     totals: list[float] = sums["total"].to_list()
@@ -107,15 +109,20 @@ def checked_batch(
     return Batch(served.job.name, id, digest, now, answer, whole, packed(frame), Private(aside))
 
 
-def _bad_rows(source: Source, served: Served) -> pl.DataFrame:
-    """Numbers of rows that cannot be counted, from 0, and what is wrong with each.
-
-    All that a run reads of a row is read, so that none is accepted which a run could not read.
-    """
-    steps = collected(source, marked(source, served.reading))["step"]
+def _bad_rows(steps: pl.Series) -> pl.DataFrame:
+    """Numbers of rows that cannot be counted, from 0, and what is wrong with each."""
     rows = (steps < NO_MOMENT).arg_true()
     problem = NO_MOMENT - steps.gather(rows)
     return pl.DataFrame({"row": rows.cast(pl.Int64), "problem": problem})
+
+
+def _with_moments(frame: pl.DataFrame, us: pl.Series, served: Served) -> pl.DataFrame:
+    """Rows with their times as they were read: texts are read once, and not by each run again."""
+    columns = served.definition.columns
+    others = (columns.group, *columns.parts, columns.user, columns.id)
+    if not columns.time or columns.time in others:
+        return frame
+    return frame.with_columns(us.cast(pl.Datetime("us", "UTC")).alias(columns.time))
 
 
 _LACKING = [
