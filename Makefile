@@ -289,6 +289,14 @@ MANY ?= 100000,1000000
 bench-groups: $(READY) ## what nights of many declared groups cost, by MANY groups: a table
 	$(BIN)/python -m benchmarks.many_groups --groups $(MANY)
 
+# How long the service is under load, and with how many events a second.
+SECONDS ?= 120
+RATE ?= 20000
+
+.PHONY: bench-service
+bench-service: $(READY) ## a service under load, by SECONDS and RATE: what it acknowledges, its memory
+	$(BIN)/python -m benchmarks.service_load --seconds $(SECONDS) --rate $(RATE)
+
 .PHONY: lock
 lock: $(READY) ## choose versions anew and write requirements.lock (UPGRADE=--upgrade: the newest)
 	@cp requirements.lock requirements.tmp
