@@ -65,7 +65,7 @@ def option(
     >>> options_of(Asked)["start"].help
     'beginning of the first window'
     """
-    told = {"option": FieldWords(help, called, group, argument)}
+    told = {"job_option": FieldWords(help, called, group, argument)}
     if default is ...:
         return field(metadata=told, repr=repr)
     return field(default=default, metadata=told, repr=repr)
@@ -73,12 +73,12 @@ def option(
 
 def options_of(kind: type) -> dict[str, Option]:
     """What may be stated of a dataclass, by the names of its fields; arguments first."""
-    found = [_option(item) for item in fields(kind) if "option" in item.metadata]
+    found = [_option(item) for item in fields(kind) if "job_option" in item.metadata]
     return {option.name: option for option in sorted(found, key=lambda one: not one.argument)}
 
 
 def _option(item: Field[Any]) -> Option:
-    said: FieldWords = item.metadata["option"]
+    said: FieldWords = item.metadata["job_option"]
     type_ = str(item.type).removeprefix("typing.")
     return Option(
         item.name,
