@@ -127,9 +127,9 @@ DOOR = (
         ("tests/store/test_shared_ledger.py",),
     ),
     Room(
-        ("training/noise.py", "training/samplers.py", "training/accounting.py"),
+        ("training/noise.py", "training/samplers.py", "training/accounting.py", "training/bins.py"),
         "two sets of gradients never meet one noise; batches are those that the plan promises",
-        ("tests/training/test_training_runs.py",),
+        ("tests/training/test_training_runs.py", "tests/training/test_secret_places.py"),
     ),
 )  # fmt: skip
 #: Published numbers and descriptions alone: nothing here can hurt anybody.

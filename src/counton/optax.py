@@ -78,7 +78,8 @@ def private_aggregate(noise: TrainingNoise, *, batch_size: float, per_example: b
 
     Raises:
         MissingExtra: optax is not installed.
-        InvalidInput: a ``batch_size`` that is not above 0, or noise that another optimiser has.
+        InvalidInput: a ``batch_size`` that is not above 0, noise that another optimiser has, or a
+            `SecretPlaces` sampler.
 
     Example::
 
@@ -94,6 +95,11 @@ def private_aggregate(noise: TrainingNoise, *, batch_size: float, per_example: b
     if not batch_size > 0:
         raise InvalidInput(
             f"batch_size is {batch_size}; it must be above 0: the expected examples of a step"
+        )
+    if noise.sampler is not None and noise.sampler.secret_places is not None:
+        raise InvalidInput(
+            "the sampler's places are secret, and a state of JAX does not keep them for whoever "
+            "goes on with it: take PoissonBatches or FixedEpochs, or noise.add"
         )
     noise.take()
     strategy = noise.strategy

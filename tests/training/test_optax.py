@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from keys import chosen_key
 
-from counton import ZCDP, Key
+from counton import ZCDP, ApproxDP, Key
 from counton.errors import InvalidInput
 from counton.strategies.training import BufferedToeplitz, Echo, Octave, TrainingStrategy
-from counton.training import FixedEpochs, TrainingNoise
+from counton.training import FixedEpochs, SecretPlaces, TrainingNoise
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 optax = pytest.importorskip("optax", reason="optax is not installed: make test-training")
@@ -382,7 +382,7 @@ def test_a_program_that_reads_no_result_ends() -> None:
     program = """
 import time
 import jax, jax.numpy as jnp
-from counton import ZCDP, Key
+from counton import ZCDP, ApproxDP, Key
 from counton.optax import private_aggregate
 from counton.strategies.training import Octave
 from counton.training import TrainingNoise
@@ -412,3 +412,15 @@ main(True)
         [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout) == (0, "queued\nqueued\n"), done.stderr
+
+
+def test_secret_places_are_refused_as_a_state_of_jax_does_not_keep_them() -> None:
+    key = Key.generate()
+    sampler = SecretPlaces(60, 4, 2, key=key, name="run")
+    strategy = BufferedToeplitz(8, (0.4,), (0.1,), sampler.schedule)
+    noise = TrainingNoise(
+        strategy, key=key, name="run", guarantee=ApproxDP(1, 1e-5), sampler=sampler
+    )
+    with pytest.raises(InvalidInput, match="a state of JAX does not keep them"):
+        private_aggregate(noise, batch_size=15)
+    noise.add(1, {"w": np.zeros(4)})

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from counton.training.samplers import MinSeparation as MinSeparation
     from counton.training.samplers import PoissonBatches as PoissonBatches
     from counton.training.samplers import Sampler as Sampler
+    from counton.training.samplers import SecretPlaces as SecretPlaces
 
 #: Where each public name lives. The imports above say the same to type checkers.
 _HOME = {
@@ -38,6 +39,7 @@ _HOME = {
     "GivenBatches": "counton.training.samplers",
     "MinSeparation": "counton.training.samplers",
     "Sampler": "counton.training.samplers",
+    "SecretPlaces": "counton.training.samplers",
     "TrainingChoice": "counton.training.planning",
     "TrainingNoise": "counton.training.noise",
     "TrainingPlan": "counton.training.planning",
@@ -55,6 +57,7 @@ __all__ = [
     "MinSeparation",
     "PoissonBatches",
     "Sampler",
+    "SecretPlaces",
     "TrainingChoice",
     "TrainingNoise",
     "TrainingPlan",

@@ -111,7 +111,7 @@ def _outside(shift: float) -> float:
     return math.exp(-(radius**2) / 2) * math.expm1(shift * (radius - shift / 2))
 
 
-def _delta_left(guarantee: ApproxDP, steps: int, lost: float) -> float:
+def delta_left(guarantee: ApproxDP, steps: int, lost: float) -> float:
     """What noise that ends leaves of delta.
 
     Raises:
@@ -153,7 +153,7 @@ def noise_multiplier(guarantee: Guarantee, steps: int = 1) -> float:
 
         # noise for less than delta is wider, and then less is lost
         narrowest = analytic_gaussian_sigma(guarantee.epsilon, guarantee.delta)
-        left = _delta_left(
+        left = delta_left(
             guarantee, steps, beyond(narrowest, steps, float_above(guarantee.epsilon))
         )
         return analytic_gaussian_sigma(guarantee.epsilon, left)
@@ -188,10 +188,10 @@ def poisson_multiplier(guarantee: Guarantee, rate: float, steps: int) -> float:
     # not amplified, noise is wider: so far no curves need to be computed
     widest = math.sqrt(steps) * analytic_gaussian_sigma(guarantee.epsilon, guarantee.delta)
     above = float_above(guarantee.epsilon)
-    _delta_left(guarantee, steps, steps * beyond(widest, epsilon=above))
+    delta_left(guarantee, steps, steps * beyond(widest, epsilon=above))
     epsilon, delta = float_below(guarantee.epsilon), float_below(guarantee.delta)
     narrowest = _poisson(epsilon, delta, rate, steps)
-    left = _delta_left(guarantee, steps, steps * beyond(narrowest, epsilon=above))
+    left = delta_left(guarantee, steps, steps * beyond(narrowest, epsilon=above))
     return _poisson(epsilon, left, rate, steps)
 
 

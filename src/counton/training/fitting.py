@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from counton.errors import InvalidInput
 from counton.privacy import Guarantee
-from counton.strategies.training.banded import BandedInverseSquareRoot
+from counton.strategies.training.banded import is_independent
 from counton.strategies.training.base import TrainingStrategy
 from counton.training.accounting import noise_multiplier, poisson_multiplier
+from counton.training.bins import places_multiplier
 
 if TYPE_CHECKING:
     from counton.training.samplers import Sampler
@@ -64,33 +65,25 @@ def check_fit(strategy: TrainingStrategy, sampler: Sampler) -> None:
         )
 
 
-def is_independent(strategy: TrainingStrategy) -> bool:
-    """Whether the noise of every step is a normal of its own: that of DP-SGD.
-
-    >>> is_independent(BandedInverseSquareRoot(8, band=1))
-    True
-    """
-    return (
-        isinstance(strategy, BandedInverseSquareRoot)
-        and strategy.band == 1
-        and strategy.scaling == "none"
-    )
-
-
 def multiplier(
     guarantee: Guarantee, strategy: TrainingStrategy, sampler: Sampler | None = None
 ) -> float:
     """Standard deviation of a node for a guarantee, per unit of the strategy's sensitivity.
 
-    Sampling by chance counts for independent noise; its sensitivity is then that of one step.
+    Batches by chance count for independent noise, whose sensitivity is then that of one step;
+    secret places count for all strategies (`counton.training.bins`).
 
     Raises:
         InvalidInput: a guarantee that does not fit.
 
     >>> from counton.privacy import ZCDP
+    >>> from counton.strategies.training import BandedInverseSquareRoot
     >>> multiplier(ZCDP("1/2"), BandedInverseSquareRoot(8, band=1))
     1.0
     """
+    if sampler is not None and sampler.secret_places is not None:
+        check_fit(strategy, sampler)
+        return places_multiplier(guarantee, strategy, sampler.secret_places)
     if sampler is None or sampler.rate is None:
         return noise_multiplier(guarantee, strategy.steps)
     check_fit(strategy, sampler)

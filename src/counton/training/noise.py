@@ -106,7 +106,7 @@ class TrainingNoise:
         self._key = check_key(key)
         self.strategy, self.name, self.guarantee = strategy, name, guarantee
         self.clip, self.group = float(bound), check_integer("group", group, 1)
-        if sampler is not None and sampler.rate is not None and self.group > 1:
+        if sampler is not None and sampler.chance is not None and self.group > 1:
             raise InvalidInput(
                 f"group is {group} and examples are sampled by chance, which is accounted for "
                 f"single examples: leave group out, or sample otherwise"
@@ -121,7 +121,7 @@ class TrainingNoise:
             "guarantee": guarantee.to_dict(),
             "clip": repr(self.clip),
             "group": self.group,
-            "sampled": None if sampler is None else sampler.rate,
+            "sampled": None if sampler is None else sampler.chance,
         }
         self.sampler = sampler
         self._parameters: dict[tuple[str, int, int], _Parameter] = {}
@@ -154,16 +154,18 @@ class TrainingNoise:
         of_what = Sampler if self.sampler is None else self.sampler
         units = "people" if of_what.unit == "person" else f"{of_what.unit}s"
         unit = f"one {of_what.unit}" if self.group == 1 else f"any {self.group} {units}"
-        chance, change = self._terms["sampled"] is not None, of_what.neighbours
+        change = of_what.neighbours
         if self.group > 1:
             change = change.replace("its place", "their places")
-        if chance:
+        if of_what.rate is not None:
             when = "which each step takes by chance and in secret"
         else:
             when = f"which counts in {times} step{'s' * (times > 1)} at most"
             if times > 1:
                 order = "in the same place of each epoch" if fixed else f"{apart} or more apart"
                 when = f"{when}, {order}"
+            if of_what.secret_places is not None:
+                when = f"{when}, drawn by chance and in secret"
         again = ""
         if len(self._sessions) > 1 or self._sessions[0][1] != self._identity:
             again = ", if of steps taken again after a checkpoint one version is shown"
@@ -184,7 +186,13 @@ class TrainingNoise:
         >>> sorted(noise.run)
         ['identity', 'sessions']
         """
-        return {"identity": self._identity, "sessions": [list(each) for each in self._sessions]}
+        run: dict[str, Any] = {
+            "identity": self._identity,
+            "sessions": [list(each) for each in self._sessions],
+        }
+        if self.sampler is not None and self.sampler.secret_places is not None:
+            run["places"] = self.sampler.identity
+        return run
 
     def add(
         self,
@@ -393,6 +401,7 @@ class TrainingNoise:
             )
         if run is not None:
             identity, sessions = read_run(run, self.name)
+            self._keep_places(run)
             self._be(
                 identity, sessions if self.seeded else renew(sessions, step - 1, drawn_identity())
             )
@@ -414,7 +423,9 @@ class TrainingNoise:
         """
         if self._drawn:
             raise InvalidInput("join comes after noise was drawn; call it before the first step")
-        self._be(*read_run(run, self.name))
+        found = read_run(run, self.name)
+        self._keep_places(run)
+        self._be(*found)
         self.joined = True
         for (name, first, stop), parameter in self._parameters.items():
             parameter.take_over(self._make_parameter(name, parameter.field.size, first, stop))
@@ -515,6 +526,7 @@ class TrainingNoise:
                 f"the state of the noise cannot be read ({type(error).__name__}): load an earlier "
                 f"checkpoint, or use resume(step, run=...)"
             ) from error
+        self._keep_places(state["run"])
         self._be(identity, sessions)
         self._parameters, self._resumed, self._last, self._drawn = found, last, last, False
 
@@ -527,6 +539,28 @@ class TrainingNoise:
 
     def _be(self, identity: str, sessions: Sessions) -> None:
         self._identity, self._sessions = identity, sessions
+
+    def _keep_places(self, run: Mapping[str, Any]) -> None:
+        """Let the sampler's examples have the places that they had in a run, if those are secret.
+
+        Raises:
+            StateError: the run does not say which, or batches of others were taken.
+        """
+        if self.sampler is None or self.sampler.secret_places is None:
+            return
+        places = run.get("places")
+        if not isinstance(places, str):
+            raise StateError(
+                f"the run of {self.name!r} does not say which places its examples have, and others "
+                f"would count them twice in an epoch: give what noise.run said"
+            )
+        try:
+            self.sampler.join(places)
+        except InvalidInput as error:
+            raise StateError(
+                f"the examples of {self.name!r} have places of their own, and the sampler has "
+                f"given batches by others: load the checkpoint before the first batch is taken"
+            ) from error
 
     def begin(self, identity: str, session: str) -> None:
         """Refuse noise in a process that another one has copied, or for a name that was used.
@@ -545,7 +579,7 @@ class TrainingNoise:
                 f"would give the same noise: make it in the process that trains"
             )
         if self.sampler is not None:
-            self.sampler.serve(session)
+            self.sampler.serve(identity, session)
         if identity == self._remembered:
             return
         if identity_of(self._key, f"training: {self.name}", identity) != identity:

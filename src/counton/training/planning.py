@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from html import escape
 
 from counton.errors import InvalidInput
@@ -260,9 +260,23 @@ def plan(
             yield lambda: BandedOptimum.fit(steps, epochs, separation)
         if steps <= _MOST_FOR_OCTAVE:
             yield lambda: Octave.fit(*place, scaling="free" if free == "free" else "equal")
+        if sampler is not None and sampler.secret_places is not None:
+            yield from hidden_strategies(sampler.secret_places)
+
+    def hidden_strategies(places: int) -> Iterator[Callable[[], TrainingStrategy]]:
+        """Noise that is correlated over shorter times hides an example's place better."""
+        yield lambda: BandedInverseSquareRoot(steps, 1, schedule)
+        for reach in (places // 2, places, 2 * places):
+            if 4 <= reach < steps <= LARGEST_DENSE:
+                short = BufferedToeplitz.fit(reach, buffers=buffers)
+                yield partial(short.on, steps, schedule)
 
     found = [
         TrainingChoice(make(), promised, bound, dimension, sampler)
         for make in considered_strategies()
     ]
-    return TrainingPlan(tuple(sorted(found, key=lambda choice: choice.error)))
+    ranked = sorted(found, key=lambda choice: choice.error)
+    by_name = {choice.strategy.name: choice for choice in reversed(ranked)}  # the best of each
+    return TrainingPlan(
+        tuple(choice for choice in ranked if choice is by_name[choice.strategy.name])
+    )

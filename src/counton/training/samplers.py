@@ -50,6 +50,8 @@ class Sampler(ABC):
     seed: int
     #: Probability with which a step takes an example, where that is by chance and secret.
     rate: float | None = None
+    #: Places of an epoch, where every example draws one of them by chance and in secret.
+    secret_places: int | None = None
     #: Public, and what tells its batches from those of other runs, where they are secret.
     identity: str | None = None
 
@@ -85,11 +87,17 @@ class Sampler(ABC):
     def batch(self, step: int) -> Examples:
         """Numbers of the examples of a step, int64, in rising order of their places."""
 
-    def serve(self, session: str) -> None:
+    @property
+    def chance(self) -> Any:
+        """What is drawn by chance and in secret, as a JSON value; None if nothing is."""
+        return self.rate if self.secret_places is None else {"places": self.secret_places}
+
+    def serve(self, run: str, session: str) -> None:
         """Be the sampler of one run, as batches that are secret can be taken once.
 
         Args:
-            session: which part of which run takes them.
+            run: which takes them.
+            session: which part of it.
 
         Raises:
             InvalidInput: another one has taken batches by chance from here.
@@ -102,6 +110,8 @@ class Sampler(ABC):
         when = f"{times} times at most, {order}" if times > 1 else "once at most"
         if self.rate is not None:
             when = f"by chance in each with probability {self.rate:g}"
+        elif self.secret_places is not None:
+            when = f"{when}, drawn by chance and in secret"
         return (
             f"<{type(self).__name__}: {self.examples} examples, {self.steps} steps; one "
             f"{self.unit} {self.neighbours}, which counts {when}>"
@@ -244,7 +254,7 @@ class BallsInBins(Sampler):
     number, which changes when an earlier one is taken out: then the promise compares with its place
     left empty. (Chua, Ghazi, Harrison, Leeman, Kamath, Kumar, Manurangsi, Sinha and Zhang,
     "Balls-and-Bins Sampling for DP-SGD", 2025, who also gain by the places being secret; here
-    nothing is gained from that.)
+    nothing is gained from that: see `SecretPlaces`.)
 
     Args:
         examples: how many there are.
@@ -335,7 +345,47 @@ def _digest(seed: int, one: int | str) -> int:
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
 
 
-class PoissonBatches(Sampler):
+class _SecretSampler(Sampler):
+    """Batches that are drawn from a key, for one run."""
+
+    neighbours = "more or less"
+    _purpose: bytes
+
+    def __init__(self, key: Key, address: str) -> None:
+        self.seed = 0
+        self._address, self._key, self._taken = address, check_key(key), False
+        self._served: str | None = None
+        self._process = os.getpid()
+        self._be("" if isinstance(key, InsecureSeededKey) else drawn_identity())
+
+    def _be(self, identity: str) -> None:
+        address = f"{identity}/{self._address}".encode()
+        self.identity = identity
+        self._source = BlockSource(self._key.derive(self._purpose, address))
+
+    def join(self, identity: str) -> None:
+        """See `Sampler.join`."""
+        if identity != self.identity:
+            if self._taken:
+                raise InvalidInput("join comes after a batch was taken; call it before the first")
+            self._be(identity)
+
+    def _serve_only(self, who: str, when: str) -> None:
+        if self._served not in (None, who) or self._process != os.getpid():
+            raise InvalidInput(
+                f"another run{when} has taken these batches, which hide whom they hold only once: "
+                f"make a new {type(self).__name__} and the noise for it"
+            )
+        self._served = who
+
+    def _words(self, row: int) -> NDArray[np.uint64]:
+        """64 random bits for each example."""
+        self._taken = True
+        tile = Tile(row, 1, 0, self.examples)
+        return np.asarray(self._source.words_of_tile(Address(0, 0), tile, "<u8")[0], np.uint64)
+
+
+class PoissonBatches(_SecretSampler):
     """Every step takes every example with the same probability, independently and secretly.
 
     For independent noise only (DP-SGD), which this amplifies. Every sampler draws an identity, so
@@ -358,7 +408,7 @@ class PoissonBatches(Sampler):
     True
     """
 
-    neighbours = "more or less"
+    _purpose = b"training batches"
 
     def __init__(self, examples: int, rate: float, steps: int, *, key: Key, name: str) -> None:
         self.examples = check_integer("examples", examples, 1, LARGEST)
@@ -366,35 +416,12 @@ class PoissonBatches(Sampler):
             raise InvalidInput(f"rate is {rate}; it must be above 0 and at most 1")
         self.rate = float(rate)
         self._below = np.uint64(min(int(self.rate * 2.0**64), 2**64 - 1))
-        self._steps = check_integer("steps", steps, 1, LARGEST)
-        self.epochs, self.seed = self._steps, 0
-        self._address = f"{name}/{self.examples}/{self.rate!r}/{self._steps}"
-        self._key, self._taken = check_key(key), False
-        self._session: str | None = None
-        self._process = os.getpid()
-        self._be("" if isinstance(key, InsecureSeededKey) else drawn_identity())
+        self._steps = self.epochs = check_integer("steps", steps, 1, LARGEST)
+        super().__init__(key, f"{name}/{self.examples}/{self.rate!r}/{self._steps}")
 
-    def _be(self, identity: str) -> None:
-        address = f"{identity}/{self._address}".encode()
-        self.identity = identity
-        self._source = BlockSource(self._key.derive(b"training batches", address))
-
-    def join(self, identity: str) -> None:
-        """See `Sampler.join`."""
-        if identity != self.identity:
-            if self._taken:
-                raise InvalidInput("join comes after a batch was taken; call it before the first")
-            self._be(identity)
-
-    def serve(self, session: str) -> None:
-        """See `Sampler.serve`."""
-        if self._session not in (None, session) or self._process != os.getpid():
-            raise InvalidInput(
-                "another run, or the same one before it went back to a checkpoint, has taken these "
-                "batches, which hide whom they hold only once: make a new PoissonBatches and the "
-                "noise for it"
-            )
-        self._session = session
+    def serve(self, run: str, session: str) -> None:
+        """See `Sampler.serve`: a run that went back to a checkpoint takes others."""
+        self._serve_only(session, ", or the same one before it went back to a checkpoint,")
 
     @property
     def steps(self) -> int:
@@ -408,10 +435,70 @@ class PoissonBatches(Sampler):
 
     def batch(self, step: int) -> Examples:
         """See `Sampler.batch`."""
-        tile = Tile(self._check_step(step), 1, 0, self.examples)
-        self._taken = True
-        words = self._source.words_of_tile(Address(0, 0), tile, "<u8")[0]
-        return np.flatnonzero(words < self._below)
+        return np.flatnonzero(self._words(self._check_step(step)) < self._below)
+
+
+class SecretPlaces(_SecretSampler):
+    """Every example draws its place in the epoch by chance and in secret, and keeps it.
+
+    Balls in bins, as `BallsInBins`, where nobody learns who is in which: that amplifies the noise
+    of every strategy whose C is lower-triangular, for ``ApproxDP`` (`counton.training.bins`).
+    Batches have different sizes. A run that goes on from a checkpoint takes the places along:
+    `TrainingNoise.run` names them.
+
+    Args:
+        examples: how many there are.
+        steps_per_epoch: places in an epoch.
+        epochs: how often each example counts.
+        key: the secret from which places are drawn; who knows them loses the gain.
+        name: of the run.
+
+    Raises:
+        InvalidInput: an argument out of range.
+
+    >>> from counton import Key
+    >>> sampler = SecretPlaces(100, steps_per_epoch=4, epochs=2, key=Key.generate(), name="run")
+    >>> sum(len(batch) for batch in sampler), sampler.schedule
+    (200, Schedule(steps=2, apart=4, fixed=True))
+    """
+
+    _purpose = b"training places"
+
+    def __init__(
+        self, examples: int, steps_per_epoch: int, epochs: int = 1, *, key: Key, name: str
+    ) -> None:
+        self.examples = check_integer("examples", examples, 1, LARGEST)
+        self.steps_per_epoch = check_integer("steps_per_epoch", steps_per_epoch, 1, LARGEST)
+        self.epochs = check_integer("epochs", epochs, 1, LARGEST)
+        self.secret_places = self.steps_per_epoch
+        super().__init__(key, f"{name}/{self.examples}/{self.steps_per_epoch}/{self.epochs}")
+
+    def _be(self, identity: str) -> None:
+        super()._be(identity)
+        vars(self).pop("_places", None)
+
+    def serve(self, run: str, session: str) -> None:
+        """See `Sampler.serve`: a run that went back to a checkpoint keeps its places."""
+        self._serve_only(run, "")
+
+    @property
+    def steps(self) -> int:
+        """See `Sampler.steps`."""
+        return self.epochs * self.steps_per_epoch
+
+    @property
+    def schedule(self) -> Schedule:
+        """See `Sampler.schedule`."""
+        return Schedule(self.epochs, self.steps_per_epoch, fixed=True)
+
+    @cached_property
+    def _places(self) -> NDArray[np.uint64]:
+        return self._words(1) % np.uint64(self.steps_per_epoch)
+
+    def batch(self, step: int) -> Examples:
+        """See `Sampler.batch`."""
+        place = (self._check_step(step) - 1) % self.steps_per_epoch
+        return np.flatnonzero(self._places == np.uint64(place))
 
 
 class GivenBatches(Sampler):

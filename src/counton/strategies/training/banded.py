@@ -14,7 +14,12 @@ import numpy as np
 from counton.arrays import Floats
 from counton.exact import check_integer
 from counton.strategies.participation import Schedule
-from counton.strategies.training.base import LARGEST_STEPS, Tap, training_schedule
+from counton.strategies.training.base import (
+    LARGEST_STEPS,
+    Tap,
+    TrainingStrategy,
+    training_schedule,
+)
 from counton.strategies.training.toeplitz import Scaling, ToeplitzTraining, check_shares
 
 
@@ -113,3 +118,16 @@ def _inverse_root(band: int) -> Floats:
     g = np.concatenate([np.ones(1), np.cumprod((2 * k - 3) / (2 * k))])
     g.setflags(write=False)
     return g
+
+
+def is_independent(strategy: TrainingStrategy) -> bool:
+    """Whether the noise of every step is a normal of its own: that of DP-SGD.
+
+    >>> is_independent(BandedInverseSquareRoot(8, band=1))
+    True
+    """
+    return (
+        isinstance(strategy, BandedInverseSquareRoot)
+        and strategy.band == 1
+        and strategy.scaling == "none"
+    )

@@ -134,6 +134,14 @@ class BufferedToeplitz(ToeplitzTraining):
             best = other
         return best
 
+    def on(self, steps: int, schedule: Schedule) -> BufferedToeplitz:
+        """The same buffers in another run, without step scaling.
+
+        >>> BufferedToeplitz.fit(16, buffers=2).on(64, Schedule(4, 16, fixed=True))
+        <BLT-2: 64 steps, 4 for each example, fixed order>
+        """
+        return BufferedToeplitz(steps, self.theta, self.thetahat, schedule)
+
     @property
     def name(self) -> str:
         """See `TrainingStrategy.name`."""

@@ -1,0 +1,303 @@
+"""What it gains that every example's place in the epoch is drawn in secret: bounds, no simulation.
+
+An example draws one of b places, uniformly and in secret, and counts there in every epoch ("balls
+in bins"). Let C be the strategy's matrix, at place j added up over the epochs of absolute entries,
+
+    m_j = sum over e of |C|[:, j + e b],        G_ij = m_i . m_j / variance of a node.
+
+**The attacker's gradients.** With the example the density of all outputs, divided by that without,
+is R = the mean over j of R_j; R_j starts at 1 and every output multiplies it by the likelihood
+ratio of normals that are mu_j apart, mu_j = sum of C_ts g_s over the example's steps s so far, and
+g_s, of norm at most 1, may depend on what was released. Both directions of (epsilon, delta) are
+E f(R) without the example, f convex: max(r - e^epsilon, 0) and max(1 - e^epsilon r, 0). Let V(R_1,
+..., R_b) be E f(mean of R_j X_j), X_j what still comes when every g_s is one and the same unit
+vector and C is |C|: log-normals. Then d^2 V / dR_i dR_j = E f'' X_i X_j / b^2 >= 0 for all i and j.
+So of all gradients one may choose next, those raise E V most whose mu_i . mu_j are largest, for all
+pairs at once; and mu_i . mu_j <= m_i m_j in each row. Hence E f(R) <= E f(mean of log-normals
+exp(Z_j - G_jj / 2)), Z normal with covariances G, for any gradients.
+
+**Comparison.** Such means with covariances G <= G' entry by entry have E f <= E' f (Kahane 1985,
+"Sur le chaos multiplicatif"; the derivative along (1 - s) G + s G' is that of above). So G may be
+replaced by
+
+    G' = shared + own at i = j, and shared elsewhere,
+
+which is one log-normal factor times the mean of b independent ones. And whoever is told j modulo k
+only gains (f is convex): then the places that are left are k or more apart, b / k of them, and
+`shared` is the largest G_ij at such a distance. Every k is a bound; the best is taken. k = b is the
+bound without amplification, k = 1 with independent noise is that of DP-SGD.
+
+**The mean of independent log-normals** is computed on a grid: an atom between two grid points is
+divided between both so that the mean stays. That only raises E f. What lies above the grid is cut
+off and its mean is added to delta, as max(r - e^epsilon, 0) grows by no more than r does; cut off,
+max(1 - e^epsilon r, 0) is only larger. So every number here is an upper bound, up to float64.
+
+**Where normals end** (see ``accounting.py``): with the density p_j at place j, what is lost is at
+most the mean over j of min(p_j, b e^epsilon q) where only p_j reaches, and the sum over j of
+min(q, e^epsilon p_j / b) where only q does: at most b times `beyond` for epsilon + ln b.
+
+Schuchardt and Kalinin (arXiv 2601.21636) were the first to bound this without sampling, by Renyi
+divergences and conditional composition; Feldman and Shenfeld (2026) compute independent noise. The
+bounds here are derived above, and hold for every lower-triangular C.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from counton.arrays import Floats
+from counton.errors import InvalidInput
+from counton.exact import float_above, float_below
+from counton.privacy import ApproxDP, Guarantee
+from counton.strategies.base import LARGEST_DENSE
+from counton.strategies.training.banded import is_independent
+from counton.strategies.training.base import SLACK, TrainingStrategy
+from counton.training.accounting import beyond, delta_left, noise_multiplier
+
+#: Points of the grids; fewer for the search. More of them lower the noise by less than 0.2%.
+_POINTS, _FEW = 256, 96
+#: What is cut off above a grid, as a share of delta.
+_CUT = 1e-7
+#: Epochs of more places are not amplified where the noise is correlated.
+MOST_PLACES = 2048
+#: A variance of logarithms beyond which nothing is hidden that is worth computing.
+_WIDEST = 100.0
+
+
+class PlaceBound(NamedTuple):
+    """Covariances that are nowhere below those of a strategy, which has squared sensitivity 1.
+
+    Attributes:
+        places: that are hidden among each other.
+        shared: covariance of any two of them; 1 - shared is each one's own.
+    """
+
+    places: int
+    shared: float
+
+
+class _Atoms(NamedTuple):
+    """A law above that of a mean in convex order, but for ``beyond`` of its mean above the grid."""
+
+    values: Floats
+    masses: Floats
+    beyond: float
+
+
+@lru_cache(maxsize=64)
+def place_bounds(strategy: TrainingStrategy, places: int) -> tuple[PlaceBound, ...]:
+    """Bounds on a strategy's covariances between places of the epoch, most places first.
+
+    Args:
+        strategy: whose C is lower-triangular; others have the bound of one place only.
+        places: steps of an epoch.
+
+    >>> from counton.strategies.training import BandedInverseSquareRoot
+    >>> place_bounds(BandedInverseSquareRoot(8, band=1), 8)
+    (PlaceBound(places=8, shared=0.0), PlaceBound(places=1, shared=0.0))
+    """
+    alone = (PlaceBound(1, 0.0),)
+    epochs = strategy.steps / places
+    square = strategy.squared_sensitivity()
+    if is_independent(strategy):
+        return (PlaceBound(places, 0.0), *alone) if places > 1 and epochs <= square else alone
+    if strategy.steps > LARGEST_DENSE or places > MOST_PLACES:
+        return alone
+    matrix = np.abs(strategy.encoder())
+    if matrix.shape[0] != strategy.steps or np.triu(matrix, 1).any():
+        return alone
+    whole = -(-strategy.steps // places)
+    padded = np.zeros((strategy.steps, whole * places))
+    padded[:, : strategy.steps] = matrix
+    moved = padded.reshape(strategy.steps, whole, places).sum(axis=1)
+    gram = moved.T @ moved / square
+    apart = [float(gram.diagonal(lag).max()) * (1 + SLACK) for lag in range(places)]
+    if apart[0] > 1 + 2 * SLACK:  # the sensitivity is not that of places which are kept
+        return alone
+    found = []
+    for step in sorted({-(-places // 2**power) for power in range(places.bit_length())}):
+        if step < places and (shared := max(apart[step::step])) < 1:
+            found.append(PlaceBound(places // step, shared))
+    return (*found, *alone)
+
+
+def place_delta(epsilon: float, bound: PlaceBound, multiplier: float, points: int = 256) -> float:
+    """At most this delta goes with epsilon, in either direction.
+
+    Args:
+        epsilon: of the guarantee.
+        bound: on the covariances between places.
+        multiplier: standard deviation of a node at sensitivity 1.
+        points: of the grids: more of them give a smaller bound.
+
+    >>> one = place_delta(1.0, PlaceBound(1, 0.0), 2.0)
+    >>> many = place_delta(1.0, PlaceBound(64, 0.0), 2.0)
+    >>> many < one / 1000
+    True
+    """
+    variance = multiplier**-2
+    places, shared, own = bound.places, bound.shared * variance, (1 - bound.shared) * variance
+    if places == 1:
+        shared, own = variance, 0.0
+    if variance > _WIDEST:
+        return 1.0
+    from scipy.special import ndtr
+
+    atoms = _Atoms(np.ones(1), np.ones(1), 0.0)
+    if own > 0:
+        cut = _CUT * _gaussian_delta(epsilon, variance)
+        atoms = _mean_of_many(own, places, points, max(cut, 1e-300))
+    values, masses, over = atoms
+    limit = math.exp(epsilon)
+    if shared == 0:
+        up, down = np.maximum(values - limit, 0), np.maximum(1 - limit * values, 0)
+    else:
+        width = math.sqrt(shared)
+        with np.errstate(divide="ignore"):
+            logs = np.log(values)
+        near, far = (logs - epsilon) / width, (-logs - epsilon) / width
+        up = values * ndtr(near + width / 2) - limit * ndtr(near - width / 2)
+        down = ndtr(far + width / 2) - limit * values * ndtr(far - width / 2)
+    return min(1.0, max(float(up @ masses) + over, float(down @ masses)) * (1 + SLACK))
+
+
+def _gaussian_delta(epsilon: float, variance: float) -> float:
+    from scipy.special import ndtr
+
+    width = math.sqrt(variance)
+    above = float(ndtr(width / 2 - epsilon / width))
+    return above - math.exp(epsilon) * float(ndtr(-width / 2 - epsilon / width))
+
+
+def _mean_of_many(variance: float, number: int, points: int, cut: float) -> _Atoms:
+    """The mean of independent log-normals of mean 1, by doubling."""
+    doubled, reached = _log_normal(variance, points), 1
+    found: _Atoms | None = None
+    done = 0
+    while True:
+        if number & reached:
+            share = done / (done + reached)
+            found = doubled if found is None else _mean_of_two(found, doubled, share, points, cut)
+            done += reached
+        reached *= 2
+        if reached > number:
+            return found or doubled
+        doubled = _mean_of_two(doubled, doubled, 0.5, points, cut)
+
+
+def _log_normal(variance: float, points: int) -> _Atoms:
+    """exp(Z - variance / 2) on a grid from 0 on."""
+    from scipy.special import ndtr
+
+    width = math.sqrt(variance)
+    logs = np.linspace(-variance / 2 - 8.5 * width, variance / 2 + 7.5 * width, points - 1)
+    values = np.concatenate([np.zeros(1), np.exp(logs)])
+    below = np.concatenate([np.zeros(1), ndtr(logs / width + width / 2)])
+    mean_below = np.concatenate([np.zeros(1), ndtr(logs / width - width / 2)])
+    within, mean = np.diff(below), np.diff(mean_below)
+    right = np.clip((mean - values[:-1] * within) / np.diff(values), 0, within)
+    masses = np.zeros(points)
+    masses[:-1] += within - right
+    masses[1:] += right
+    last = float(ndtr(-logs[-1] / width - width / 2))
+    masses[-1] += last
+    rest = float(ndtr(width / 2 - logs[-1] / width)) - last * float(values[-1])
+    return _Atoms(values, masses, max(rest, 0.0))
+
+
+def _mean_of_two(one: _Atoms, other: _Atoms, share: float, points: int, cut: float) -> _Atoms:
+    """share * one + (1 - share) * other, independent, on a grid of its own."""
+    values = np.add.outer(share * one.values, (1 - share) * other.values).ravel()
+    masses = np.multiply.outer(one.masses, other.masses).ravel()
+    order = np.argsort(values, kind="stable")
+    values, masses = values[order], masses[order]
+    from_above = np.cumsum((values * masses)[::-1])[::-1]
+    last = int(np.searchsorted(-from_above, -cut))  # what lies there and above has a mean below cut
+    high = float(values[min(last, len(values) - 1)])
+    low = float(values[int(np.searchsorted(np.cumsum(masses), cut))])
+    grid = np.concatenate([np.zeros(1), np.geomspace(max(low, high * 1e-9), high, points - 1)])
+    grid[-1] = high
+    rest = float(np.maximum(values - high, 0) @ masses)
+    values = np.minimum(values, high)
+    at = np.clip(np.searchsorted(grid, values, side="right") - 1, 0, points - 2)
+    right = np.clip((values - grid[at]) / (grid[at + 1] - grid[at]), 0, 1)
+    placed = np.bincount(at, masses * (1 - right), points)
+    placed += np.bincount(at + 1, masses * right, points)
+    total = share * one.beyond + (1 - share) * other.beyond + rest
+    return _Atoms(grid, np.asarray(placed, np.float64), total)
+
+
+def places_multiplier(guarantee: Guarantee, strategy: TrainingStrategy, places: int) -> float:
+    """Standard deviation of a node where places are secret, per unit of sensitivity; rounded up.
+
+    Never more than without amplification, which is all there is for `ZCDP` and for strategies whose
+    C is not lower-triangular.
+
+    Args:
+        guarantee: for one example more or less, and the whole run.
+        strategy: how the noise of different steps goes together.
+        places: steps of an epoch, of which every example draws one.
+
+    Raises:
+        InvalidInput: as `noise_multiplier`.
+
+    >>> from counton.strategies.training import BandedInverseSquareRoot
+    >>> independent = BandedInverseSquareRoot(64, band=1)
+    >>> promised = ApproxDP(1, 1e-5)
+    >>> places_multiplier(promised, independent, 64) < noise_multiplier(promised, 64) / 3
+    True
+    """
+    widest = noise_multiplier(guarantee, strategy.steps)
+    if not isinstance(guarantee, ApproxDP):
+        return widest
+    epsilon, delta = float_below(guarantee.epsilon), float_below(guarantee.delta)
+    bounds = place_bounds(strategy, places)
+    narrowest, best = _narrowest(epsilon, delta, bounds, widest)
+    if best.places == 1:
+        return widest
+    above = float_above(guarantee.epsilon) + math.log(places)
+    lost = places * beyond(narrowest, strategy.steps, above)
+    lost += math.exp(min(float_above(guarantee.epsilon), 700.0)) * places * 2.0**-64  # of the draw
+    try:
+        left = delta_left(guarantee, strategy.steps, lost)
+    except InvalidInput:
+        return widest
+    return min(widest, _least_multiplier(epsilon, left, best, narrowest, widest, _POINTS))
+
+
+@lru_cache(maxsize=1024)
+def _narrowest(
+    epsilon: float, delta: float, bounds: tuple[PlaceBound, ...], widest: float
+) -> tuple[float, PlaceBound]:
+    """The least multiplier over all bounds, and whose it is."""
+    found, best = widest, PlaceBound(1, 0.0)
+    for bound in bounds:
+        if bound.places > 1 and place_delta(epsilon, bound, 0.99 * found, _FEW) <= delta:
+            found = _least_multiplier(epsilon, delta, bound, found / 16, 0.99 * found, _FEW)
+            best = bound
+    if best.places > 1:
+        found = _least_multiplier(epsilon, delta, best, 0.9 * found, found, _POINTS)
+    return found, best
+
+
+@lru_cache(maxsize=1024)
+def _least_multiplier(
+    epsilon: float, delta: float, bound: PlaceBound, low: float, high: float, points: int
+) -> float:
+    """A multiplier of at most ``delta``, within a thousandth of the least; ``high`` if that one.
+
+    ``high`` keeps delta, and what is returned was computed to keep it.
+    """
+    if place_delta(epsilon, bound, high, points) > delta:
+        return math.inf
+    while high / low > 1.001:
+        middle = math.sqrt(low * high)
+        if place_delta(epsilon, bound, middle, points) <= delta:
+            high = middle
+        else:
+            low = middle
+    return high
