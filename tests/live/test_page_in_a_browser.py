@@ -729,3 +729,16 @@ def test_a_token_is_asked_for_and_kept_in_this_tab(tmp_path: Path, browser: Any)
         assert token not in page.url
         page.reload()
         watched.drawn("visits")
+
+
+def test_a_page_that_is_told_to_wait_asks_again(tmp_path: Path, browser: Any) -> None:
+    """Ten requests are answered at once, and then one each second."""
+    few = jobs().replace('fold = "1s"', 'fold = "1s"\nall-reads-per-second = 1')
+    with serving(tmp_path, few) as (url, _), watching(browser, url) as watched:
+        told: list[int] = []
+        watched.page.on("response", lambda answer: told.append(answer.status))
+        watched.page.goto(f"{url}/#stream=visits")
+        while 429 not in told:
+            watched.page.reload()
+            watched.drawn("visits")
+        assert watched.page.locator("#trouble").is_hidden()

@@ -21,7 +21,7 @@ from counton.jobs import run
 from counton.jobs.succession import end_stream
 from counton.private import open_private
 from counton.serve import releasing
-from counton.serve.jobs import packed
+from counton.serve.jobs import packed, unpacked
 from counton.serve.service import Service
 from counton.store import Stream, verify
 from counton.store.inbox import Batch, Inbox
@@ -710,3 +710,25 @@ def test_a_budget_is_told(tmp_path: Path) -> None:
         assert budget["left"] == "pure differential privacy with epsilon = 3"
         text = service("GET", "/metrics", "operate").text
         assert 'counton_budget_left_ratio{stream="visits",unit="visit"} 0.75\n' in text
+
+
+def test_what_waits_holds_moments_whatever_their_texts(tmp_path: Path) -> None:
+    """Texts without an offset are of the stream's zone, also when they are counted later."""
+    texts = ("2026-03-01T09:00:30", "2026-03-01 09:01:30", "2026-03-01T00:01:40Z")
+    with inside(tmp_path, **EXACT, timezone="Asia/Tokyo") as service:
+        service.at(-540)  # nine o'clock in Tokyo
+        service.post("a", [{"time": text, "page": "home"} for text in texts])
+        fold = service.service.state_of("visits").inbox.fold("visits", lambda us: us + 1, 2**62)
+        assert fold is not None
+        (waiting,) = unpacked(fold.bodies)
+        assert waiting.frame().collect_schema()["time"] == pl.Datetime("us", "UTC")
+        service.at(-538)
+        assert [row["estimate"] for row in service.rows(group="home", of="windows")] == [1, 2]
+
+
+def test_a_time_that_is_a_name_too_keeps_its_text(tmp_path: Path) -> None:
+    job: dict[str, Any] = {"by": "time", "domain": "2026-03-01T09:00:30Z,2026-03-01T09:00:31Z"}
+    with inside(tmp_path, **EXACT, **job) as service:
+        service.post("a", [{"time": "2026-03-01T09:00:30Z"}] * 2)
+        service.at(1)
+        assert [row["estimate"] for row in service.rows()] == [2, 0]
