@@ -19,7 +19,8 @@ from counton import PureDP, Sum, inspect
 from counton.errors import BudgetExceeded, CountonError, InvalidInput, StateError
 from counton.events.opening import open_source
 from counton.jobs import Inspection, Job, each_user, read
-from counton.jobs.definition import ask, define
+from counton.jobs.asking import ask
+from counton.jobs.defining import define
 from counton.jobs.each_user import EachUser, UserRows
 from counton.mechanisms.calibration import law_for
 from counton.mechanisms.intervals import window_halfwidths

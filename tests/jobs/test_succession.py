@@ -15,7 +15,8 @@ from keys import chosen_key
 from counton import Counter, PureDP
 from counton.errors import BudgetExceeded, InvalidInput, StateError
 from counton.jobs import Job, run
-from counton.jobs.definition import ask, define
+from counton.jobs.asking import ask
+from counton.jobs.defining import define
 from counton.jobs.succession import end_stream
 from counton.noise import Key
 from counton.results.cells import ReleasedCells

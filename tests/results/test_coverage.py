@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 from counton import Counter
 from counton.jobs import Job
-from counton.jobs.definition import Definition, ask, define
+from counton.jobs.asking import ask
+from counton.jobs.defining import define
+from counton.jobs.definition import Definition
 from counton.results.cells import ReleasedCells
 from counton.results.series import Series
 

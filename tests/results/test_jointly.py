@@ -15,7 +15,8 @@ import counton
 from counton import ZCDP, ApproxDP, Counter, PureDP
 from counton.errors import InvalidInput
 from counton.jobs import Job
-from counton.jobs.definition import ask, define
+from counton.jobs.asking import ask
+from counton.jobs.defining import define
 from counton.mechanisms import halfwidths
 from counton.mechanisms.bands import narrower
 from counton.mechanisms.contrasts import Answer

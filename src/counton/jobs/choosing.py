@@ -18,7 +18,7 @@ from counton.errors import InvalidInput, field
 from counton.events.marking import collected
 from counton.events.opening import open_source
 from counton.events.windows import CLOCK_CHANGE, ClockChange, moments
-from counton.jobs.definition import check_period
+from counton.jobs.asking import check_period
 from counton.jobs.job import Events
 from counton.jobs.people import period_of
 from counton.privacy import Contribution, Guarantee

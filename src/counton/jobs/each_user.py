@@ -22,7 +22,7 @@ from counton.events.row_reading import Columns, RowReading
 from counton.events.sources import Source
 from counton.events.tally import tally
 from counton.events.windows import CLOCK_CHANGE, ClockChange
-from counton.jobs.definition import check_period
+from counton.jobs.asking import check_period
 from counton.jobs.people import period_of
 from counton.statistics import Quantiles
 from counton.windows import NO_MOMENT, Once, Windows, load_zone

@@ -27,9 +27,10 @@ from counton.events.tally import Tally
 from counton.events.windows import ClockChange
 from counton.jobs.again import marks_of_all
 from counton.jobs.changes import Counts, counts_of, ended_windows
-from counton.jobs.definition import Definition, refuse_of_ordered
+from counton.jobs.definition import Definition
 from counton.jobs.job import Job
 from counton.jobs.progress import Progress
+from counton.jobs.refusals import refuse_of_ordered
 from counton.jobs.settling import SettledJob
 from counton.private import Private, open_private
 from counton.statistics import Exact, Statistic

@@ -17,7 +17,9 @@ from counton.errors import BudgetExceeded, CountonError, InvalidInput, field
 from counton.events.paths import event_paths
 from counton.jobs import statements
 from counton.jobs.accuracy import EACH_WINDOW, halfwidths_at, last_step, planned_terms
-from counton.jobs.definition import Definition, ask, define
+from counton.jobs.asking import ask
+from counton.jobs.defining import define
+from counton.jobs.definition import Definition
 from counton.jobs.job import Job
 from counton.jobs.released import shown_by
 from counton.jobs.settling import with_unit

@@ -15,16 +15,11 @@ from counton.events.opening import open_source
 from counton.events.paths import event_paths, is_database, refuse_among_events
 from counton.events.policies import Policies
 from counton.events.sources import Source, joined
-from counton.jobs.definition import (
-    Definition,
-    RequestValues,
-    amend,
-    ask,
-    check,
-    define,
-    refuse_ended,
-)
+from counton.jobs.asking import RequestValues, ask
+from counton.jobs.defining import define
+from counton.jobs.definition import Definition
 from counton.jobs.job import Job
+from counton.jobs.later_runs import amend, check, refuse_ended
 from counton.jobs.recalling import POLICIES, as_before, look, remembered_of, with_totals
 from counton.jobs.released import fit_of, refuse_other_fit
 from counton.jobs.statements import (

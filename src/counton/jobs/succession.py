@@ -25,7 +25,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, StateError, field
-from counton.jobs.definition import STRATEGIES, Continuation, Definition
+from counton.jobs.asking import STRATEGIES
+from counton.jobs.definition import Continuation, Definition
 from counton.jobs.job import EXPIRING, Job
 from counton.laws import Law
 from counton.privacy import Spend
@@ -219,7 +220,9 @@ def apart(definition: Definition, before: Definition, step: int) -> bool:
         before: of the stream that it continues.
         step: the last step of that one.
 
-    >>> from counton.jobs.definition import ask, define
+    >>> from counton.jobs.asking import ask
+
+    >>> from counton.jobs.defining import define
     >>> visits = Job(
     ...     "count", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01", steps=31,
     ...     epsilon=1

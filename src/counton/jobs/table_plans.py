@@ -11,7 +11,9 @@ from typing import Any
 
 from counton.errors import InvalidInput
 from counton.jobs import statements
-from counton.jobs.definition import Definition, ask, define
+from counton.jobs.asking import ask
+from counton.jobs.defining import define
+from counton.jobs.definition import Definition
 from counton.jobs.job import Job
 from counton.jobs.public_tables import number_rows
 from counton.statistics.fitted import TableStatistic

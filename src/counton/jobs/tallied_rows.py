@@ -21,6 +21,7 @@ from counton.jobs.again import (
     refuse_alike,
     without_counted,
 )
+from counton.jobs.asking import RequestValues
 from counton.jobs.changes import (
     CountedRows,
     Counts,
@@ -31,7 +32,7 @@ from counton.jobs.changes import (
     only_counted,
     sums_of,
 )
-from counton.jobs.definition import Definition, RequestValues
+from counton.jobs.definition import Definition
 from counton.jobs.intake import Intake
 from counton.jobs.job import Job
 from counton.jobs.progress import Progress, silent

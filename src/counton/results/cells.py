@@ -57,7 +57,8 @@ class ReleasedCells(Release):
 
     >>> from counton import Counter, Key, PureDP
     >>> from counton.jobs import Job
-    >>> from counton.jobs.definition import ask, define
+    >>> from counton.jobs.asking import ask
+    >>> from counton.jobs.defining import define
     >>> request = Job(
     ...     "count", "visits.csv", "visits.db", time="time", every="1h", start="2024-03-01",
     ...     steps=8760, epsilon=1, release="both"

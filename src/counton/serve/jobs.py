@@ -17,7 +17,8 @@ from counton.events.policies import Policies
 from counton.events.row_reading import RowReading
 from counton.events.sources import Rows, Source
 from counton.jobs import clock
-from counton.jobs.definition import Definition, ask
+from counton.jobs.asking import ask
+from counton.jobs.definition import Definition
 from counton.jobs.job import NEWEST, Job
 from counton.jobs.jobfile import for_all, load, select_jobs
 from counton.jobs.recalling import recall
