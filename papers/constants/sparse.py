@@ -84,6 +84,7 @@ from counton.privacy import (
     guarantee_from_dict,
 )
 from counton.privacy.value_grid import totals_and_extremes
+from counton.private import Private, open_private
 from counton.strategies import StreamStrategy, strategy_from_dict
 from papers.constants.error_quantiles import (
     ErrorQuantile,
@@ -451,7 +452,7 @@ class _Done(NamedTuple):
     taken: int
     waiting: int
     counted: float
-    inner: StreamProgress
+    inner: Private[StreamProgress]
 
     def __repr__(self) -> str:
         return "_Done(secret)"
@@ -543,7 +544,7 @@ class SparseCounter:
             steps = range(done.step + 1, done.step + 1 + len(totals))
             noise = np.abs(self._field.run(_OF_STEPS, steps))
             running = np.cumsum(totals)
-            closed, base, begin = done.inner.step, -done.waiting, 0
+            closed, base, begin = self._counter.step, -done.waiting, 0
             ends: list[int] = []
             held: list[int] = []
             while closed + len(ends) < self.design.segments:
@@ -605,7 +606,9 @@ class SparseCounter:
     def checkpoint(self) -> bytes:
         """State from which `resume` continues. Holds exact counts: keep it as secret as data."""
         now, counter = self._done, self._counter
-        inner = write_checkpoint(counter.terms.text, counter.key_fingerprint, now.inner)
+        inner = write_checkpoint(
+            counter.terms.text, counter.key_fingerprint, open_private(now.inner)
+        )
         terms = {
             "design": self.design.to_dict(),
             "name": self.name,
@@ -638,7 +641,7 @@ class SparseCounter:
                 f"{name!r}: load the key that was saved with it"
             )
         resumed = Counter.resume(inner, key=key.with_salt(counter._bound))
-        held = int(resumed._done.sums)
+        held = int(resumed._progress().sums)
         if resumed.terms.to_dict() != counter._counter.terms.to_dict() or held != taken - waiting:
             raise StateError(
                 f"the checkpoint of stream {name!r} counts {taken - waiting:,} in closed segments, "

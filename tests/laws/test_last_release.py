@@ -23,6 +23,7 @@ from counton.mechanisms.terms import StreamTerms
 from counton.noise import NoiseField
 from counton.plans.planner import MOST_DRAWN, MOST_HELD, candidates
 from counton.privacy import ZCDP, ApproxDP, Guarantee
+from counton.private import Private
 from counton.statistics import (
     Average,
     Contingency,
@@ -191,10 +192,10 @@ def test_a_solved_strategy_refuses_what_it_could_not_add_up(
 def at_the_end(terms: StreamTerms, counter: Counter) -> float:
     """What the last step gives where sums are as large as they may be, less these."""
     sums = np.full(terms.shape, terms.largest_sum, np.int64)
-    _, before, waiting = counter._done
+    _, before, waiting = counter._progress()
     last = last_of(terms.strategy, 10**9)
     totals = terms.strategy.workload == "totals"
-    counter._done = StreamProgress(last - 1, sums if totals else before, waiting)
+    counter._done = Private(StreamProgress(last - 1, sums if totals else before, waiting))
     release = counter.release(np.zeros_like(sums) if totals else sums)
     away = np.abs(release.value - terms.to_data(sums << terms.strategy.fraction_bits)).max()
     return float(away / (release.std + 2.0**-52 * terms.largest_sum * float(terms.resolution)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import copy
 import csv
+import gc
 import io
 import json
 import logging
@@ -20,13 +21,15 @@ import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
+from keys import chosen_key
 
-from counton import PureDP, Stream
+from counton import Counter, PureDP, Stream
 from counton.columns import html
 from counton.jobs import Job, Outcome, run
 from counton.jobs.outputs import write_table
@@ -122,7 +125,7 @@ TOLD = "the operator sees exact numbers of rows:\n\n"
 
 def test_the_page_lists_each_function_that_opens() -> None:
     assert listed(OPENS) == sorted(map(tuple, openings()))
-    assert len(openings()) <= 32
+    assert len(openings()) <= 36
 
 
 def test_the_page_lists_each_function_that_tells_the_operator_numbers_of_rows() -> None:
@@ -209,8 +212,27 @@ def test_the_rooms_of_rows_are_forbidden_where_they_open() -> None:
     called = {  # what a command or a page calls, and what hands on what is closed
         *("counton.jobs.released", "counton.jobs.succession", "counton.jobs.forgetting"),
         *("counton.serve.jobs", "counton.store.stream"),
+        *("counton.mechanisms.counter", "counton.statistics.running"),  # what a program counts with
     }
     assert rooms - called <= forbidden
+
+
+#: Of the room of events: what says how rows are called, found and cut, and holds none.
+OF_NO_ROWS = {"__init__", "domains", "formats", "paths", "policies", "problems", "windows"}
+
+
+def test_no_public_face_names_where_rows_lie_open() -> None:
+    """A `Source` is as it is while it is read: what prints, draws and writes cannot name one."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    forbidden = {
+        module
+        for one in settings["tool"]["importlinter"]["contracts"]
+        if one["name"].startswith("What prints, draws, writes and answers")
+        for module in one["forbidden_modules"]
+    }
+    rooms = {path.stem for path in (SOURCE / "events").glob("*.py")} - OF_NO_ROWS
+    assert {"sources", "files", "frames", "tally"} <= rooms
+    assert {f"counton.events.{room}" for room in rooms} <= forbidden
 
 
 # ------------------------------------------------------------------------- mistakes, by their types
@@ -323,6 +345,41 @@ def test_all_that_is_exact_of_a_run_is_closed(outcome: Outcome) -> None:
     assert open_private(outcome.stream.amounts).largest == EXACT
     assert open_private(outcome.stream.read_observed())[1].max() == EXACT
     assert str(EXACT) not in repr((outcome, vars(outcome), closed_in(outcome)))
+
+
+def all_held_by(*begin: object) -> list[Any]:
+    """Whatever can be reached from some objects that is of this package, opened as it lies."""
+    seen, waiting, found = set[int](), list[object](begin), list[Any]()
+    while waiting:
+        one = waiting.pop()
+        if id(one) in seen or isinstance(one, type | ModuleType | FunctionType):
+            continue
+        seen.add(id(one))
+        if type(one).__module__.startswith("counton."):
+            found.append(one)
+        waiting += gc.get_referents(one)
+    return found
+
+
+def test_nothing_that_a_run_holds_says_what_is_exact(outcome: Outcome) -> None:
+    """A debugger, a log of locals or a rich traceback shows what ``repr`` says."""
+    held = all_held_by(outcome)
+    names = {type(one).__name__ for one in held}
+    assert {"Private", "Counts", "Counter", "StreamProgress", "Stream", "Writer"} <= names
+    shown = {type(one).__name__ for one in held if str(EXACT) in repr(one).replace(",", "")}
+    assert shown == set()
+
+
+def test_a_counter_holds_its_sums_closed() -> None:
+    counter = Counter(Binary(9), PureDP(1), key=chosen_key(), name="s", shape=(2,))
+    counter.release([EXACT, 1])
+    assert open_private(counter.taken).tolist() == [EXACT, 1]
+    again = Counter.resume(counter.checkpoint(), key=chosen_key())
+    for one in (counter, again):
+        assert str(EXACT) not in repr((one, {**vars(one), "_stds": 0}, one.taken))
+        assert type(one._done) is Private
+        said = {type(each).__name__: repr(each) for each in all_held_by(one)}
+        assert said["StreamProgress"] == "StreamProgress(step=1, secret)"
 
 
 def test_rows_and_what_files_come_to_travel_closed(tmp_path: Path) -> None:

@@ -261,7 +261,7 @@ def _cut(asked: RequestValues) -> Windows | None:
                 )
         return None
     timezone = request.timezone or "UTC"
-    start, every = _require(asked.start, "start"), needed(request.every, "every")
+    start, every = _require(asked.start, "start"), _require(request.every, "every")
     if request.around is not None:
         _refuse_beside_around(request)
         return Windows.endless(start, every, timezone)

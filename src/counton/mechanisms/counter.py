@@ -29,6 +29,7 @@ from counton.mechanisms.terms import StreamTerms, check_shape
 from counton.noise import Key, NoiseField
 from counton.noise.key import check_key
 from counton.privacy import Contribution, Guarantee
+from counton.private import Private, open_private
 from counton.strategies import StreamStrategy
 from counton.strategies.base import Steps
 
@@ -260,7 +261,7 @@ class Counter:
         width = None if terms.counters is None else len(done.sums)
         self._lookahead = _Lookahead(terms.strategy, terms.noise_field(key, width))
         self._std_window, self._stds = range(0), np.empty(0)
-        self._done = done
+        self._done = Private(done)
         self._turn = OneAtATime(
             f"the counter of stream {terms.name!r}",
             elsewhere="hand it over by Counter.checkpoint() and Counter.resume(saved, key=key)",
@@ -269,7 +270,7 @@ class Counter:
     @property
     def step(self) -> int:
         """Number of the last released step; 0 before the first."""
-        return self._done.step
+        return self._progress().step
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -277,16 +278,15 @@ class Counter:
         return self.terms.shape
 
     @property
-    def taken(self) -> NDArray[np.int64]:
-        """Running totals of all that came in, in grid units; none of windows. Secret."""
-        if not self._done.sums.size:  # a release is a window's own count: none is carried on
-            return self._done.sums
-        return self._done.taken
+    def taken(self) -> Private[NDArray[np.int64]]:
+        """Running totals of all that came in, in grid units; none of windows."""
+        done = self._progress()
+        # Where a release is a window's own count none is carried on.
+        return Private(done.taken if done.sums.size else done.sums)
 
-    @property
-    def largest_taken(self) -> int:
-        """The largest running total of any cell so far, in grid units; 0 of windows. Secret."""
-        return int(np.abs(self.taken).max(initial=0))
+    def _progress(self) -> StreamProgress:
+        """How far the stream has come, with the exact sums that its next release adds to."""
+        return open_private(self._done)
 
     def release(self, x: Totals) -> StepRelease:
         """Release one step.
@@ -303,10 +303,12 @@ class Counter:
         """
         batch: Any = x[None] if isinstance(x, np.ndarray) else [x]
         with self._turn.take():
-            values, done = self._compute(check_totals(self.terms, self._done, batch, one=True))
+            values, done = self._compute(
+                check_totals(self.terms, self._progress(), batch, one=True)
+            )
             value = values[0] if self.terms.shape else values[0].item()
             release = StepRelease(done.step, value, self._std_at(done.step), self.terms)
-            self._done = done
+            self._done = Private(done)
         return release
 
     def widen(self, cells: int, key: Key) -> None:
@@ -332,7 +334,7 @@ class Counter:
         True
         """
         with self._turn.take():
-            there, most = len(np.atleast_1d(self._done.sums)), self.terms.cells
+            there, most = len(np.atleast_1d(self._progress().sums)), self.terms.cells
             if self.terms.counters is None or not there <= cells <= most:
                 raise InvalidInput(
                     f"{cells:,} cells: stream {self.terms.name!r} has {there:,} of at most "
@@ -343,7 +345,7 @@ class Counter:
             field = self.terms.noise_field(check_key(key), cells)
             self._lookahead = _Lookahead(self.terms.strategy, field)
             self._std_window, self._stds = range(0), np.empty(0)
-            self._done = self._done.wider(cells)
+            self._done = Private(self._progress().wider(cells))
 
     def release_many(self, xs: Totals) -> Releases:
         """Release consecutive steps: the same values as one by one, much faster.
@@ -356,9 +358,10 @@ class Counter:
                 released.
         """
         with self._turn.take():
-            first = self._done.step + 1
-            values, done = self._compute(check_totals(self.terms, self._done, xs, one=False))
-            self._done = done
+            before = self._progress()
+            first = before.step + 1
+            values, done = self._compute(check_totals(self.terms, before, xs, one=False))
+            self._done = Private(done)
         return Releases(range(first, done.step + 1), values, self.terms)
 
     def _std_at(self, step: int) -> float:
@@ -414,7 +417,7 @@ class Counter:
     def _compute(self, totals: NDArray[np.int64]) -> tuple[NDArray[Any], StreamProgress]:
         """What to release for checked totals, in data units, and how far the stream then is."""
         terms = self.terms
-        step, sums, waiting = self._done
+        step, sums, waiting = self._progress()
         count = len(totals)
         if terms.strategy.delay:
             totals, waiting = waiting.then(totals)
@@ -448,7 +451,7 @@ class Counter:
 
         The key is not part of it, only its fingerprint.
         """
-        return write_checkpoint(self.terms.text, self.key_fingerprint, self._done)
+        return write_checkpoint(self.terms.text, self.key_fingerprint, self._progress())
 
     @classmethod
     def resume(cls, saved: bytes, *, key: Key, strategy: StreamStrategy | None = None) -> Counter:

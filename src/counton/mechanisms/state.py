@@ -81,6 +81,9 @@ class StreamProgress(NamedTuple):
     sums: NDArray[np.int64]
     waiting: Waiting
 
+    def __repr__(self) -> str:
+        return f"StreamProgress(step={self.step}, secret)"
+
     @property
     def taken(self) -> NDArray[np.int64]:
         """Running totals of all that came in, counted or waiting, shape ``shape``."""
@@ -195,6 +198,9 @@ class Checkpoint(NamedTuple):
     step: int
     sums: NDArray[np.int64]
     waiting: NDArray[np.int64]
+
+    def __repr__(self) -> str:
+        return f"Checkpoint(step={self.step}, secret)"
 
     def progress(self, terms: StreamTerms) -> StreamProgress:
         """How far the stream was.

@@ -19,6 +19,7 @@ from counton.mechanisms.terms import check_shape
 from counton.noise import Key
 from counton.noise.key import check_key
 from counton.privacy import Contribution, Guarantee
+from counton.private import open_private
 from counton.statistics.known import statistic_from_dict
 from counton.statistics.machine import Machine
 from counton.statistics.readings import Reading, Readings
@@ -149,7 +150,8 @@ class Running(Machine):
                 if counter is not None:
                     if self.statistic.tallied:
                         tallied = cast("TallyStatistic", self.statistic)
-                        tallied.refuse_unreadable_cells(self.terms, counter.taken, changes)
+                        taken = open_private(counter.taken)
+                        tallied.refuse_unreadable_cells(self.terms, taken, changes)
                     in_data = self.terms.contribution.exact_from_grid(changes)
                     releases = counter.release_many(in_data)
                 readings = Readings(self.statistic, steps, releases, self)

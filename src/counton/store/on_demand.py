@@ -15,6 +15,7 @@ from counton.mechanisms.counter import OneAtATime
 from counton.mechanisms.state import StreamProgress, Totals, Waiting, read_checkpoint
 from counton.noise import Key
 from counton.noise.key import check_key
+from counton.private import Private
 
 _NOTHING = np.zeros(0, np.int64)
 
@@ -25,7 +26,7 @@ class OnDemand(Counter):
     def __init__(self, terms: StreamTerms, key: Key, step: int = 0) -> None:
         """Not for callers: a `Stream` makes it."""
         self.terms, self.key_fingerprint = terms, check_key(key).fingerprint
-        self._done = StreamProgress(step, _NOTHING, Waiting(_NOTHING))
+        self._done = Private(StreamProgress(step, _NOTHING, Waiting(_NOTHING)))
         self._turn = OneAtATime(f"statistic {terms.name!r}", elsewhere="open it in each process")
 
     @property
@@ -49,7 +50,7 @@ class OnDemand(Counter):
                 f"step {last:,} is beyond the horizon of {horizon:,} steps: start a new stream "
                 f"with a larger horizon"
             )
-        self._done = self._done._replace(step=last)
+        self._done = Private(self._progress()._replace(step=last))
         return Releases(range(first, last + 1), digests, self.terms)
 
     def std_of(self, releases: Releases) -> NDArray[np.float64]:

@@ -239,7 +239,8 @@ class Writer:
             counter.widen(xs.shape[1], self._key)
         try:
             if self.tallied is not None:
-                self.tallied.refuse_unreadable_cells(counter.terms, counter.taken, grid)
+                taken = open_private(counter.taken)
+                self.tallied.refuse_unreadable_cells(counter.terms, taken, grid)
             releases = counter.release_many(xs)
             std = counter.std_of(releases) if len(releases) else np.empty(0)
             rows = [*journal.release_rows(self.stream_id, releases, std, grid, self._digest)]
