@@ -432,8 +432,9 @@ class Plan:
         ]
         lines += [f"how far from possible: {factor}" for factor in self.factors]
         lines += [f"bound: {bound}" for bound in self.bounds if not bound.vacuous]
+        about = [] if self.restated is None or not self.restated.words else [self.restated.words]
         notes = [f"note: {note}" for note in self.notes]
-        return "\n".join([head, *lines, *notes])
+        return "\n".join([head, *about, *lines, *notes])
 
     def __str__(self) -> str:
         return self.describe()
