@@ -262,7 +262,7 @@ MISTAKES = {
     "rows in their order": "first = ordered_rows(source, ['who']).events[0]",
     "rows of a cluster": "height = spread.some(reading, pl.lit(True), 9).height",
     "what a statistic knows": "saved = outcome.stream.exact().save()",
-    "what a run adds": "added = np.sum(compared(None, definition, counted, ended=1, append=True))",
+    "what a run adds": "added = np.sum(compare_changes(None, definition, counted, ended=1, append=True))",
 }
 HEAD = """
 import csv, io, json
@@ -276,7 +276,7 @@ from counton.events.ordered import ordered_rows
 from counton.events.spread import Spread
 from counton.events.row_reading import RowReading
 from counton.events.tally import tally
-from counton.jobs.changes import Counted, compared
+from counton.jobs.changes import CountedRows, compare_changes
 from counton.jobs.definition import Definition
 from counton.jobs.runs import Outcome
 from counton.private import open_private
@@ -287,7 +287,7 @@ from counton.store.store import JournalReader
 HANDS = (
     "outcome: Outcome, reader: JournalReader, table: Table, report: dict[str, int], "
     "file: io.StringIO, fold: Fold, batch: Batch, source: Source, reading: RowReading, "
-    "spread: Spread, definition: Definition, counted: Counted"
+    "spread: Spread, definition: Definition, counted: CountedRows"
 )
 
 
