@@ -27,6 +27,10 @@ _WINDOW = 2**23
 _SHOWN = 1000
 
 
+#: Numbers of a row are read as texts.
+_AS_TEXTS = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=str)
+
+
 class TooLarge(Exception):
     """A body beyond a bound."""
 
@@ -167,7 +171,7 @@ def _json_lines(body: bytes, columns: Sequence[str], most: int, name: str) -> Bo
 def _row_of(line: bytes, columns: Sequence[str]) -> dict[str, str | None] | tuple[str, str]:
     """The columns that are wanted of a line, as texts; else what is wrong, and what to do."""
     try:
-        said = json.loads(line.decode("utf-8"), parse_float=str, parse_int=str, parse_constant=str)
+        said = _AS_TEXTS.decode(line.decode("utf-8"))
     except UnicodeDecodeError:
         return "no UTF-8", "is not UTF-8; send text in UTF-8"
     except (ValueError, RecursionError):
