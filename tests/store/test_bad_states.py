@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from counton import Key, PureDP, Stream
 from counton.errors import CountonError, InvalidInput, StateError, StreamConflict, WrongKey
-from counton.store import Store, database, schema, state_summary
+from counton.store import Store, database, sqlite_file, state_summary
 from counton.strategies import Binary
 
 
@@ -116,9 +116,7 @@ def test_a_full_disk_leaves_nothing(file: Path, monkeypatch: pytest.MonkeyPatch)
         patched.setattr("os.fsync", full)
         with pytest.raises(WrongKey, match=r"key file .*\.key cannot be written \(No space left"):
             Stream.create(file, "visits", Binary(10), PureDP(1))
-    monkeypatch.setattr(
-        schema.metadata, "create_all", lambda c: c.exec_driver_sql("PRAGMA max_page_count = 1")
-    )
+    monkeypatch.setattr(sqlite_file, "_statements", lambda: ["PRAGMA max_page_count = 1"])
     with pytest.raises(
         StateError, match=r"state .* cannot be created \(.*\): check the space left"
     ):

@@ -9,6 +9,7 @@ import sqlite3
 import stat
 import tempfile
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -152,7 +153,8 @@ def create(path: Path) -> None:
         event.listen(engine, "connect", _prepare_new)
         event.listen(engine, "begin", begin)
         with engine.begin() as connection:
-            schema.metadata.create_all(connection)
+            for statement in _statements():
+                connection.exec_driver_sql(statement)
             connection.execute(schema.database.insert().values(schema.first_row()))
         engine.dispose()
         os.fsync(descriptor)
@@ -170,6 +172,19 @@ def create(path: Path) -> None:
         for suffix in ("", "-wal", "-shm", "-journal"):
             with suppress(FileNotFoundError):
                 os.unlink(name + suffix)
+
+
+@cache
+def _statements() -> tuple[str, ...]:
+    """What makes all tables in an empty file."""
+    made: list[str] = []
+
+    def note(statement: Any, *_parameters: object, **_options: object) -> None:
+        made.append(str(statement.compile(dialect=engine.dialect)))
+
+    engine = sa.create_mock_engine("sqlite://", note)
+    schema.metadata.create_all(engine, checkfirst=False)
+    return tuple(made)
 
 
 def _prepare_new(connection: Any, _record: object) -> None:
