@@ -241,10 +241,16 @@ def _interpolations(steps: int, levels: int) -> tuple[Floats, ...]:
     return tuple(found)
 
 
+@lru_cache(maxsize=1)
+def _covariances(steps: int, levels: int) -> tuple[Floats, ...]:
+    """Covariances of N by the nodes of each level, whose weights are 1: shape (steps, steps)."""
+    return tuple(each @ each.T for each in _interpolations(steps, levels))
+
+
 def _covariance(steps: int, weights: Sequence[float]) -> Floats:
     total = np.zeros((steps, steps))
-    for weight, each in zip(weights, _interpolations(steps, len(weights)), strict=True):
-        total += weight**2 * (each @ each.T)
+    for weight, each in zip(weights, _covariances(steps, len(weights)), strict=True):
+        total += weight**2 * each
     return total
 
 
