@@ -93,9 +93,9 @@ def unit_of(look: str, name: str, day: str) -> pl.Expr:
 
 
 def changes(look: str) -> list[int]:
-    """How many rows one unit adds or takes away in all, over all small logs; and of which."""
+    """How many rows one unit adds or takes away in all, over each third log; and of which."""
     asked, found = asked_for(look), []
-    for frame in frames():
+    for frame in itertools.islice(frames(), 0, None, 3):
         before = Counter(rows_of(frame, asked).rows())
         for name, day in frame.select("who", "at").unique().rows():
             without = frame.filter(~unit_of(look, name, day))
@@ -216,7 +216,7 @@ def _fresh(folder: Path, name: str) -> Path:
 def test_neighbours_differ_by_what_is_claimed_and_in_nothing_else(
     look: str, tmp_path: Path
 ) -> None:
-    assert check_neighbours(tmp_path, look, range(1, 64, 9)) > 0.4
+    assert check_neighbours(tmp_path, look, range(1, 64, 18)) > 0.4
 
 
 @pytest.mark.slow
@@ -432,8 +432,8 @@ def test_a_look_at_values_has_no_sweep(tmp_path: Path) -> None:
 # -------------------------------------------------------------------------------------- coverage
 
 
-KEYS = 400
-#: With probability below 1e-4 fewer of 400 intervals hold that hold with probability 0.95 each.
+KEYS = 150
+#: With probability below 1e-4 fewer of so many intervals hold that hold with probability 0.95 each.
 LEAST = 0.95 - 3.8 * np.sqrt(0.95 * 0.05 / KEYS)
 
 
@@ -452,7 +452,7 @@ def over_keys(found: Inspection, values: list[float]) -> Iterator[Inspection]:
         yield Inspection(again, found.shares, found.of_values)
 
 
-@pytest.mark.slow  # 400 releases
+@pytest.mark.slow  # 150 releases
 def test_intervals_hold_as_often_as_they_say(tmp_path: Path) -> None:
     rng = np.random.default_rng(5)
     sizes = rng.zipf(1.9, 1500).tolist()
@@ -475,7 +475,7 @@ def test_intervals_hold_as_often_as_they_say(tmp_path: Path) -> None:
     assert np.mean(wide) < 0.6  # they say something
 
 
-@pytest.mark.slow  # 400 releases
+@pytest.mark.slow  # 150 releases
 def test_a_weighted_sum_is_held_as_often_as_it_says_and_not_by_half_an_interval(
     tmp_path: Path,
 ) -> None:
@@ -485,16 +485,15 @@ def test_a_weighted_sum_is_held_as_often_as_it_says_and_not_by_half_an_interval(
     weights = np.arange(len(powers_of_two()) - 1, dtype=np.float64)
     places = np.searchsorted(powers_of_two(), values, "right") - 1
     truth, whole, half = float(weights[places].sum()), 0, 0
+    lower, upper = np.quantile(values, [0.025, 0.975], method="inverted_cdf")
+    held: Counter[str] = Counter()
     for one in over_keys(found, values):
         estimate = one._reading.weighted_sum(weights)
         whole += estimate.lower <= truth <= estimate.upper
         half += abs(estimate.value - truth) <= (estimate.upper - estimate.value) / 2
-    assert LEAST <= whole / KEYS <= 0.99
-    assert half / KEYS < LEAST
-    lower, upper = np.quantile(values, [0.025, 0.975], method="inverted_cdf")
-    held: Counter[str] = Counter()
-    for one in over_keys(found, values):
         (bounds,) = answers(one)
         held["lower"] += bounds.lower_from <= lower <= bounds.lower_to
         held["upper"] += bounds.upper_from <= upper <= bounds.upper_to
+    assert LEAST <= whole / KEYS <= 0.99
+    assert half / KEYS < LEAST
     assert min(held.values()) / KEYS >= LEAST, held

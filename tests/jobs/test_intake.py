@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -24,6 +24,8 @@ EVENTS = st.lists(
     min_size=1,
     max_size=8,
 )
+#: So many examples, each of which compares up to eight data frames.
+FEW = settings(max_examples=40)
 STEP, GROUP, VALUE = st.integers(1, 5), st.integers(0, 1), st.integers(0, 9)
 #: How many windows have ended at each run: mostly more and more.
 ENDED = st.one_of(
@@ -73,6 +75,7 @@ def inputs_of(
     return inputs
 
 
+@FEW
 @given(EVENTS, ENDED, st.booleans())
 def test_every_row_is_counted_once_as_soon_as_its_window_is_released(
     events: list[Event], ended: tuple[int, ...], append: bool
@@ -91,6 +94,7 @@ def test_every_row_is_counted_once_as_soon_as_its_window_is_released(
     assert np.array_equal(inputs_of(events, ended, append), expected)
 
 
+@FEW
 @given(EVENTS, ENDED, st.booleans(), st.integers(0, 13))
 def test_one_row_more_changes_one_cell_of_one_step_by_its_value(
     events: list[Event], ended: tuple[int, ...], append: bool, place: int
@@ -101,6 +105,7 @@ def test_one_row_more_changes_one_cell_of_one_step_by_its_value(
     assert change.sum() in (0, 7)
 
 
+@FEW
 @given(EVENTS, ENDED, st.booleans(), st.integers(1, 4))
 def test_transactions_of_any_size_give_the_same_inputs(
     events: list[Event], ended: tuple[int, ...], append: bool, chunk: int
@@ -150,6 +155,7 @@ def test_rows_of_windows_that_have_not_ended_wait_and_may_be_corrected_by_the_ne
         assert intake.cells["seen_rows"].to_list() == [7]
 
 
+@FEW
 @given(
     st.lists(
         st.tuples(st.booleans(), st.lists(st.tuples(STEP, GROUP, VALUE), max_size=9)),

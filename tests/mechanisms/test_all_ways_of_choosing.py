@@ -39,7 +39,7 @@ Reals = NDArray[np.float64]
 Gain = Callable[[Reals, Reals], Reals]
 ONE = Contribution.add_remove()
 #: Most assignments of noise to nodes, for each pair of nodes.
-MOST = 3_000
+MOST = 1_000
 pytestmark = pytest.mark.slow
 
 
@@ -177,7 +177,8 @@ def test_no_way_of_choosing_exceeds_epsilon_and_delta(
     for guarantee in GUARANTEES:
         epsilon, delta = float(guarantee.epsilon), float(guarantee.delta)
         law = law_for(strategy, guarantee, ONE, family=family).law
-        lost, left_out = best_way(strategy, law, beyond(epsilon), never=0)
+        room = 200_000 if strategy.horizon == 8 else None  # noise of many nodes is wide
+        lost, left_out = best_way(strategy, law, beyond(epsilon), never=0, room=room)
         assert left_out < 1e-3
         assert lost <= delta * (1 + 1e-9) + left_out * math.exp(epsilon)
 

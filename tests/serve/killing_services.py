@@ -22,7 +22,7 @@ from patience import HANGS
 from postgresql_server import Server, new_server
 from services import Running, copied, counted, job_file, rows, tokens_for
 
-MINUTES, BATCHES = 12, 6
+MINUTES, BATCHES = 6, 6
 
 
 def batches_of(minute: int, chance: random.Random) -> dict[str, bytes]:
