@@ -11,11 +11,12 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from counton import ZCDP, Key, PureDP
 from counton.laws import DiscreteGaussian, DiscreteLaplace, Law
 from counton.mechanisms import StepRelease, interval_halfwidth
-from counton.statistics import Moments, rank_largest, ranking_levels
+from counton.statistics import Moments, Quantiles, rank_largest, ranking_levels
 
 LEVEL = 0.95
 LAWS: dict[str, Law] = {
@@ -121,8 +122,89 @@ def moments() -> list[Row]:
     return rows
 
 
+def quantiles() -> list[Row]:
+    """Medians, by one edge of each cell, and by means of 1, 2 and 4 edges, which was not taken.
+
+    Half-widths of the latter are exact up to a sample. Widths are in cells. Two heaps with one
+    value between them are the worst there is: the share lies at both edges of the one cell.
+    """
+    rows = []
+    for what, cells, count in (
+        ("evenly", 64, 1_000),
+        ("evenly", 256, 1_000),
+        ("heaps", 16, 20_001),
+    ):
+        for law, guarantee in {"Laplace": PureDP("1/10"), "Gaussian": ZCDP("1/1000")}.items():
+            if what == "evenly":
+                guarantee = PureDP(1) if law == "Laplace" else ZCDP("1/10")
+            asked = Quantiles(lower=0, upper=cells, cells=cells)
+            counter = asked.counter(1, guarantee, key=Key.generate(), name="q", batched=True)
+            statistic, counts = counter.statistic, np.full(cells, count // cells)
+            assert isinstance(statistic, Quantiles)
+            if what == "heaps":
+                counts = np.zeros(cells, np.int64)
+                counts[[7, 8, 9]] = count // 2, 1, count // 2
+            std = float(counter.terms.std(range(1, 2))[0])
+            exact = np.asarray(statistic.line.measure(counts[:, None]))[:, 0]
+            cell = int(np.argmax(2 * np.cumsum(counts) >= counts.sum()))
+            draws = np.random.default_rng(27)
+
+            def noise(runs: int) -> NDArray[np.float64]:
+                size = runs, len(exact)  # noqa: B023
+                scaled = std / math.sqrt(2)  # noqa: B023
+                of_laplace = law == "Laplace"  # noqa: B023
+                return draws.laplace(0, scaled, size) if of_laplace else draws.normal(0, std, size)  # noqa: B023
+
+            released = np.rint(exact + noise(RUNS // 4))
+            found = []
+            for each in released:
+                one: Any = statistic.read(StepRelease(1, each, std, counter.terms))
+                found.append(one.quantile(0.5, LEVEL))
+            held = np.mean([one.lower <= cell < one.upper for one in found])
+            wide = np.mean([one.upper - one.lower for one in found])
+            tried = _by_several_edges(statistic, noise(RUNS), released)
+            held_tried = np.mean([(low <= cell) & (cell <= high) for low, high in tried])
+            wide_tried = np.mean([high - low + 1 for low, high in tried])
+            asked_of = f"median of {count:,} values, {what}, {cells} cells"
+            both = (float(held), float(held_tried)), (float(wide), float(wide_tried))
+            rows.append(Row(asked_of, law, *both))
+    return rows
+
+
+def _by_several_edges(
+    statistic: Quantiles, noise: NDArray[np.float64], released: NDArray[np.float64]
+) -> list[tuple[int, int]]:
+    """First and last cell that no mean of 1, 2 or 4 edges speaks against."""
+
+    def excess(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        below = np.cumsum([statistic.line.estimate(row) for row in rows], axis=1)
+        below = np.concatenate([np.zeros((len(rows), 1)), below], axis=1)
+        return np.asarray(below - below[:, -1:] / 2)
+
+    def means(values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Over 1, 2 and 4 edges from each on."""
+        sums = np.concatenate([np.zeros((len(values), 1)), np.cumsum(values, axis=1)], axis=1)
+        first = np.arange(values.shape[1])
+        lasts = [np.minimum(first + edges, len(first)) for edges in (1, 2, 4)]
+        return np.stack([(sums[:, last] - sums[:, first]) / (last - first) for last in lasts])
+
+    possible = []
+    alone, there = excess(noise), excess(released)
+    for sides in ((-alone[:, 1:], -there[:, 1:]), (alone[:, -2::-1], there[:, -2::-1])):
+        drawn, seen = map(means, sides)
+        stds = drawn.std(axis=1, keepdims=True)
+        most = np.quantile((drawn / stds).max(axis=0), (1 + LEVEL) / 2, axis=0)
+        possible.append(((seen / stds).max(axis=0) <= most).argmax(axis=1))
+    last = statistic.places - 1 - possible[1]
+    return list(zip(possible[0].tolist(), last.tolist(), strict=True))
+
+
 #: By what is on the command line.
-TABLES: dict[str, Callable[[], list[Row]]] = {"rankings": rankings, "moments": moments}
+TABLES: dict[str, Callable[[], list[Row]]] = {
+    "rankings": rankings,
+    "moments": moments,
+    "quantiles": quantiles,
+}
 
 
 def main() -> None:
