@@ -209,8 +209,9 @@ TABLES: dict[str, Callable[[], list[Row]]] = {
 
 def main() -> None:
     """Print the tables."""
-    for rows in TABLES.values():
-        heads = ("asked", "noise", "held, before", "held, now", "before", "now", "narrower")
+    for name, rows in TABLES.items():
+        two = ("one edge", "several") if name == "quantiles" else ("before", "now")
+        heads = ("asked", "noise", *(f"held, {one}" for one in two), *two, "narrower")
         print(f"| {' | '.join(heads)} |")  # noqa: T201
         print("|---|---|---|---|---|---|---|")  # noqa: T201
         for row in rows():

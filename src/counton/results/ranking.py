@@ -204,7 +204,7 @@ class ReleasedRanking(Release):
         return self._table.height > 0
 
     def facts(self) -> dict[str, Any]:
-        """See `Release.facts`: how many groups there can be, for all of which intervals hold."""
+        """See `Release.facts`: how many groups there can be, from which those shown are chosen."""
         return {"room": self.room, **super().facts()}
 
     def described(self) -> dict[str, Any]:

@@ -183,7 +183,7 @@ def _slope_end(
     below an end, and perhaps some beyond another one, which then count.
     """
 
-    def left(slope: float) -> float:
+    def slack(slope: float) -> float:
         return (
             covariance
             - slope * variance
@@ -191,18 +191,18 @@ def _slope_end(
             + ratio * _norm(slope, on, of)
         )
 
-    if left(most) >= 0:
+    if slack(most) >= 0:
         return most
     low, high = -most, most
     if variance > 0:
         low = min(max(covariance / variance, -most), most)
-    if left(low) < 0:  # not even there: only where what is released is impossible
+    if slack(low) < 0:  # not even there: only where what is released is impossible
         return low
     for _ in range(_HALVINGS):
         if high - low <= _NEAR * max(abs(high), abs(low)):
             break
         middle = (low + high) / 2
-        low, high = (middle, high) if left(middle) >= 0 else (low, middle)
+        low, high = (middle, high) if slack(middle) >= 0 else (low, middle)
     return high
 
 

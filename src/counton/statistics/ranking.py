@@ -90,7 +90,7 @@ def rank_largest(
         names: of all groups that may be shown.
         values: an estimate for each.
         halfwidth: by how much an estimate is above the truth, at most, for all groups at once.
-            `ranking_levels` says of which level it has to be. Where groups nobody declared are
+            `ranking_levels` gives its level. Where groups nobody declared are
             shown once they are large, these are all that there can be, not those that are shown:
             showing them has chosen among all.
         k: how many are shown; fewer if there are fewer.
