@@ -262,7 +262,9 @@ MISTAKES = {
     "rows in their order": "first = ordered_rows(source, ['who']).events[0]",
     "rows of a cluster": "height = spread.some(reading, pl.lit(True), 9).height",
     "what a statistic knows": "saved = outcome.stream.exact().save()",
-    "what a run adds": "added = np.sum(compare_changes(None, definition, counted, ended=1, append=True))",
+    "what a run adds": (
+        "added = np.sum(compare_changes(None, definition, counted, ended=1, append=True))"
+    ),
 }
 HEAD = """
 import csv, io, json
