@@ -9,7 +9,7 @@ for it.
 *Poisson sampling* amplifies independent noise: the run is a composition of subsampled Gaussian
 mechanisms, bounded by privacy-loss distributions rounded towards more loss (dp-accounting; Koskela,
 Jälkö and Honkela 2020; Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022). No number here is an
-estimate by simulation; where only such are known, as for balls in bins, nothing is gained.
+estimate by simulation, nor in ``bins.py``, which has balls in bins.
 
 **Where normals end.** Those that are drawn come in pairs of radius at most R = 9.49
 (``noise/normals.py``): the law of a pair is that of exact normals within a disc. Two data sets move

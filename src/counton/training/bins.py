@@ -22,7 +22,7 @@ replaced by
 
     G' = shared + own at i = j, and shared elsewhere,
 
-which is one log-normal factor times the mean of b independent ones. And whoever is told j modulo k
+one log-normal factor times the mean of b independent ones. And an attacker who knows j modulo k
 only gains (f is convex): then the places that are left are k or more apart, b / k of them, and
 `shared` is the largest G_ij at such a distance. Every k is a bound; the best is taken. k = b is the
 bound without amplification, k = 1 with independent noise is that of DP-SGD.
@@ -234,13 +234,13 @@ def _mean_of_two(one: _Atoms, other: _Atoms, share: float, points: int, cut: flo
 def places_multiplier(guarantee: Guarantee, strategy: TrainingStrategy, places: int) -> float:
     """Standard deviation of a node where places are secret, per unit of sensitivity; rounded up.
 
-    Never more than without amplification, which is all there is for `ZCDP` and for strategies whose
+    Never more than without amplification. `ZCDP` is not amplified, and neither are strategies whose
     C is not lower-triangular.
 
     Args:
         guarantee: for one example more or less, and the whole run.
         strategy: how the noise of different steps goes together.
-        places: steps of an epoch, of which every example draws one.
+        places: steps of an epoch; every example draws one.
 
     Raises:
         InvalidInput: as `noise_multiplier`.

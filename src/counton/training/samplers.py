@@ -96,8 +96,8 @@ class Sampler(ABC):
         """Be the sampler of one run, as batches that are secret can be taken once.
 
         Args:
-            run: which takes them.
-            session: which part of it.
+            run: the identity of the run.
+            session: that of the part which takes them.
 
         Raises:
             InvalidInput: another one has taken batches by chance from here.
@@ -441,7 +441,7 @@ class PoissonBatches(_SecretSampler):
 class SecretPlaces(_SecretSampler):
     """Every example draws its place in the epoch by chance and in secret, and keeps it.
 
-    Balls in bins, as `BallsInBins`, where nobody learns who is in which: that amplifies the noise
+    Balls in bins, as `BallsInBins`, with places that nobody learns: that amplifies the noise
     of every strategy whose C is lower-triangular, for ``ApproxDP`` (`counton.training.bins`).
     Batches have different sizes. A run that goes on from a checkpoint takes the places along:
     `TrainingNoise.run` names them.
@@ -450,7 +450,7 @@ class SecretPlaces(_SecretSampler):
         examples: how many there are.
         steps_per_epoch: places in an epoch.
         epochs: how often each example counts.
-        key: the secret from which places are drawn; who knows them loses the gain.
+        key: the secret that places are drawn from; where they become known, the gain is lost.
         name: of the run.
 
     Raises:

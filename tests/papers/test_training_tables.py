@@ -1,0 +1,31 @@
+"""`python -m papers.training`: its errors are those of the strategies, where both have them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from counton.strategies.participation import Schedule
+from counton.strategies.training import BandedInverseSquareRoot
+from papers.training import best_root_error, root_error
+
+
+@pytest.mark.parametrize(("normals", "steps", "epochs"), [(1, 16, 2), (3, 24, 3), (24, 24, 1)])
+def test_half_a_power_is_the_banded_inverse_square_root(
+    normals: int, steps: int, epochs: int
+) -> None:
+    schedule = Schedule(epochs, steps // epochs, fixed=True)
+    strategy = BandedInverseSquareRoot(steps, normals, schedule)
+    assert root_error(0.5, normals, steps, epochs) == pytest.approx(strategy.rmse)
+
+
+def test_two_normals_are_one_step_back() -> None:
+    """C^-1 = 1 - power x written out: C has its powers below the diagonal."""
+    steps, epochs, power = 12, 3, 0.8
+    lag = np.subtract.outer(np.arange(steps), np.arange(steps))
+    matrix = np.where(lag >= 0, power ** np.maximum(lag, 0), 0.0)
+    moved = matrix.reshape(steps, epochs, 4).sum(axis=1)
+    sums = np.cumsum(np.linalg.inv(matrix), axis=0)
+    error = np.sqrt((moved**2).sum(axis=0).max() * (sums**2).sum() / steps)
+    assert root_error(power, 2, steps, epochs) == pytest.approx(error)
+    assert best_root_error(2, steps, epochs) <= error
