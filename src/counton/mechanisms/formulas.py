@@ -173,7 +173,7 @@ class Formula(Asked):
         return Ratio(one.above, one.below, weight, self.constant) if weight else None
 
     def within(self, least: float, most: float) -> Formula:
-        """The same, of which it is known between what it lies."""
+        """The same, known to lie between two values."""
         return replace(self, least=least, most=most)
 
     def __add__(self, other: Formula | float) -> Formula:

@@ -124,7 +124,7 @@ class Reading(ABC):
 
     Attributes:
         step: number of the step, from 1.
-        statistic: of which.
+        statistic: which one.
         first_cell: the cell of the stream which is its first, where it is of one of several groups.
     """
 

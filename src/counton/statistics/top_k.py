@@ -36,7 +36,7 @@ class TopK(TallyStatistic):
     all groups, and its intervals hold at once.
 
     An event is the name of a group; with ``cells`` a list of up to so many different groups; with
-    ``most`` a pair ``(user, group)``, of which only the first ``most`` of each user count (with
+    ``most`` a pair ``(user, group)``. Only the first ``most`` of each user count (with
     ``once="group"`` those in different groups): the choice depends on that user's own events alone.
 
     To protect which group an event is in, where it is public that there was one, state
@@ -130,7 +130,7 @@ class TopK(TallyStatistic):
 
     @classmethod
     def from_job(cls, stated: Statement) -> Statistic:
-        """See `Statistic.from_job`: of groups that nobody declared a count, of which these show."""
+        """See `Statistic.from_job`: where nobody declared groups, a count whose largest show."""
         top, room = stated["top"], stated["room"]
         if stated.first and stated.most is None:
             raise InvalidInput(
