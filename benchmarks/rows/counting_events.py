@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,11 +16,13 @@ from counton import Key, PureDP, Stream
 from counton.events.opening import open_source
 from counton.events.row_reading import Columns, RowReading
 from counton.events.tally import tally
+from counton.jobs import Job, run
 from counton.strategies import KAry
 from counton.windows import Windows
 
 #: Two sizes: what a row more costs is their difference, without what every run costs.
 ROWS = (1_000_000, 5_000_000)
+KINDS = ("a", "b", "c")
 PAGES = ("home", "shop", "help", "blog", "cart")
 WINDOWS = Windows(datetime(2024, 1, 1, tzinfo=UTC), "1h", 366 * 24)
 SCALARS = 200_000
@@ -34,16 +36,26 @@ def measure() -> Iterator[Row]:
             files = [_events(folder / f"{rows}.{kind}", rows) for rows in ROWS]
             ours, theirs = _slope(files, kind)
             yield Row(f"a row of {what}, counted", ours / theirs, 1.5, note="polars alone")
+            ours, theirs = _slope(files, kind, _contingency, ("page", "kind"))
+            yield Row(
+                f"the same in a contingency table, {kind}", ours / theirs, 3, note="polars alone"
+            )
             for file in files:
                 file.unlink()
         yield from _scalars(folder)
         yield from _runs(folder)
 
 
-def _slope(files: list[Path], kind: str) -> tuple[float, float]:
+def _slope(
+    files: list[Path],
+    kind: str,
+    counted: Callable[[Path], None] | None = None,
+    by: tuple[str, ...] = ("page",),
+) -> tuple[float, float]:
     """CPU seconds of the rows by which two files differ: ours, and those of polars."""
+    ours = _ours if counted is None else counted
     times = [
-        fastest(lambda file=file: _ours(file), lambda file=file: _theirs(file, kind), turns=9)  # type: ignore[misc]
+        fastest(lambda file=file: ours(file), lambda file=file: _theirs(file, kind, by), turns=9)  # type: ignore[misc]
         for file in files
     ]
     (few_ours, few_theirs), (many_ours, many_theirs) = times
@@ -58,12 +70,25 @@ def _ours(file: Path) -> None:
         part.row_digest(["time", "page"])
 
 
-def _theirs(file: Path, kind: str) -> None:
+def _contingency(file: Path) -> None:
+    """A whole run, which is what has a table of several columns."""
+    state = file.with_name("table.db")
+    job = Job(
+        *("contingency", file, state), time="time", every="1h", start="2024-01-01", steps=366 * 24,
+        until="newest", epsilon=1, unit="visit", options={"columns": "page,kind"},
+        domain={"page": PAGES, "kind": KINDS}, key=Key.generate(), confirmed=True,
+    )  # fmt: skip
+    run(job).close()
+    for left in file.parent.glob("table.db*"):
+        left.unlink()
+
+
+def _theirs(file: Path, kind: str, by: tuple[str, ...]) -> None:
     rows = pl.scan_csv(file) if kind == "csv" else pl.scan_parquet(file)
     time = pl.col("time")
     if kind == "csv":
         time = time.str.to_datetime("%Y-%m-%dT%H:%M:%S%z")
-    rows.group_by(time.dt.truncate("1h"), "page").len().collect(engine="streaming")
+    rows.group_by(time.dt.truncate("1h"), *by).len().collect(engine="streaming")
 
 
 def _events(file: Path, rows: int, groups: int = 0, seconds: int = 366 * 86_400) -> Path:
@@ -75,7 +100,14 @@ def _events(file: Path, rows: int, groups: int = 0, seconds: int = 366 * 86_400)
         page = pl.select(pl.format("g{}", pl.Series(random.integers(0, groups, rows)))).to_series()
     else:
         page = pl.Series(PAGES).gather(random.integers(0, len(PAGES), rows))
-    table = pl.DataFrame({"time": time, "page": page, "visitor": random.integers(0, 10**5, rows)})
+    table = pl.DataFrame(
+        {
+            "time": time,
+            "page": page,
+            "kind": pl.Series(KINDS).gather(random.integers(0, len(KINDS), rows)),
+            "visitor": random.integers(0, 10**5, rows),
+        }
+    )
     if file.suffix == ".parquet":
         table.write_parquet(file)
     else:
