@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from counton.cli.exits import explained
+from counton.cli.exits import explain_errors
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -32,7 +32,7 @@ def main(words: Sequence[str] | None = None) -> None:
     )
     which.add_argument("--spark", action="store_true", help="the departures with Spark")
     asked = parser.parse_args(words)
-    with explained():
+    with explain_errors():
         if asked.hierarchy:
             from counton.cli.run import perform
             from examples.cities import hierarchy_job_for

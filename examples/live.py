@@ -28,7 +28,7 @@ from pathlib import Path
 import polars as pl
 
 from counton.cli.demo import data_folder
-from counton.cli.exits import explained
+from counton.cli.exits import explain_errors
 from counton.jobs.outputs import write_table
 from counton.serve.tokens import Tokens
 
@@ -289,7 +289,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--linger", type=float, default=0, help="seconds to go on afterwards")
     asked = parser.parse_args(words)
     browser = _display() and not asked.no_browser
-    with explained():
+    with explain_errors():
         try:
             run(
                 Path(asked.folder),

@@ -13,7 +13,7 @@ import pytest
 from counton.errors import InvalidInput
 from counton.laws import (
     Alternating,
-    Bounded,
+    BoundedChange,
     DiscreteGaussian,
     DiscreteLaplace,
     Pattern,
@@ -70,8 +70,8 @@ def test_damaged_laws_are_refused(saved: dict[str, str]) -> None:
         Runs((Run(3, 1, 2, 4, 5), Run(1))),
         Alternating(4, 3, 2),
         Alternating(4),
-        Bounded(4, 8),
-        Bounded(4, 8, once=True),
+        BoundedChange(4, 8),
+        BoundedChange(4, 8, once=True),
     ],
 )
 def test_patterns_survive_being_saved(pattern: Pattern) -> None:

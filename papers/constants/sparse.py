@@ -857,7 +857,7 @@ class _Search:
         runs = max(min(_SIMULATED // horizon, _MOST_RUNS), fewest_runs(probability))
         for choice in ranked:
             strategy = choice.strategy
-            quick = strategy.local or strategy.held > 0 or horizon <= _QUICK_SERIES
+            quick = strategy.local or strategy.buffer_size > 0 or horizon <= _QUICK_SERIES
             if quick and runs * horizon <= _MOST_SIMULATED:
                 law = choice.noise_law
                 seen = largest_error_of_totals(strategy, law, horizon, probability, runs=runs)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput
-from counton.exact import figures, quantity, quoted, without_mask
+from counton.exact import figures, quantity, quote, without_mask
 from counton.lazy import require
 
 #: Codes of values that are missing, and of values that are not in the domain.
@@ -56,7 +56,7 @@ def check_names(names: Any, called: str = "columns") -> None:
     if isinstance(names, list | tuple) and not names:
         raise InvalidInput(f"{called} are {names!r}; give a list of at least one column name")
     if isinstance(names, str) or not isinstance(names, Collection) or not len(names):
-        raise InvalidInput(f"{called} are {quoted(names)}; give a list of at least one column name")
+        raise InvalidInput(f"{called} are {quote(names)}; give a list of at least one column name")
     if not all(isinstance(name, str) for name in names):
         raise InvalidInput(f"{called} hold what is no text; name columns by texts")
     if len(set(names)) < len(names):
@@ -324,7 +324,7 @@ def readable(columns: Mapping[str, Sequence[Any]]) -> list[list[str]]:
     errors, found = errors_of(columns), []
     for name, values in columns.items():
         if name not in errors:
-            found.append([_shown(value) for value in values])
+            found.append([_cell_text(value) for value in values])
         else:
             both = zip(values, errors[name], strict=True)
             found.append([_beside(value, std) for value, std in both])
@@ -334,11 +334,11 @@ def readable(columns: Mapping[str, Sequence[Any]]) -> list[list[str]]:
 def _beside(value: Any, std: Any) -> str:
     """A number with as many digits as noise of this deviation leaves of it."""
     if not all(isinstance(one, int | float) and math.isfinite(one) for one in (value, std)):
-        return _shown(value)
+        return _cell_text(value)
     return quantity(value, std, isinstance(value, int))
 
 
-def _shown(value: Any) -> str:
+def _cell_text(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -357,10 +357,10 @@ def _looked_up(column: NDArray[Any], values: NDArray[Any]) -> NDArray[np.int64]:
     return np.array([place.get(value, OUTSIDE) for value in column.tolist()], dtype=np.int64)
 
 
-def listed(names: Sequence[str]) -> str:
+def list_in_words(names: Sequence[str]) -> str:
     """Names in a sentence.
 
-    >>> listed(["a", "b", "c"]), listed(["a"])
+    >>> list_in_words(["a", "b", "c"]), list_in_words(["a"])
     ('a, b and c', 'a')
     """
     return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)

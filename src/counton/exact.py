@@ -43,13 +43,13 @@ def shorten(value: object) -> str:
         return "a number of thousands of digits"
 
 
-def quoted(value: object) -> str:
+def quote(value: object) -> str:
     """The beginning of what Python writes for a value, for messages.
 
     Numbers, texts, dates, paths and what counton makes itself. Lists, arrays, frames and objects of
     others are told by their type alone: where arguments are swapped, they are private rows.
 
-    >>> quoted("8"), quoted(None), quoted(["ann", "bob"]), quoted(np.array([3, 4]))
+    >>> quote("8"), quote(None), quote(["ann", "bob"]), quote(np.array([3, 4]))
     ("'8'", 'None', 'a value of type list', 'a value of type ndarray')
     """
     if not is_one(value):
@@ -61,13 +61,13 @@ def quoted(value: object) -> str:
 
 
 def quoted_numbers(values: object) -> str:
-    """As `quoted`, where a list of numbers is a parameter: a shape, or ends of an interval.
+    """As `quote`, where a list of numbers is a parameter: a shape, or ends of an interval.
 
     >>> quoted_numbers((3, -1)), quoted_numbers(["ann"])
     ('(3, -1)', 'a value of type list')
     """
     plain = isinstance(values, list | tuple) and all(isinstance(one, Real) for one in values)
-    return repr(values)[:80] if plain else quoted(values)
+    return repr(values)[:80] if plain else quote(values)
 
 
 def _by_type(value: object) -> str:
@@ -231,7 +231,7 @@ def check_integer(
     number = None if value is True or value is False else _whole(value)
     if number is not None and low <= number <= high:
         return number
-    said = quoted(value) if number is None else shorten(value)
+    said = quote(value) if number is None else shorten(value)
     raise InvalidInput(
         f"{name} is {said}; it must be an integer between {low:,} and {_power_text(high)}"
         + (f": {remedy}" if remedy else "")
@@ -269,7 +269,7 @@ def check_sequence(name: str, values: Any, most: int) -> None:
     """
     flat = values.ndim > 0 if isinstance(values, np.ndarray) else True
     if not isinstance(values, (list, tuple, range, np.ndarray)) or not flat:
-        raise InvalidInput(f"values of {name} are {quoted(values)}; give a list of them")
+        raise InvalidInput(f"values of {name} are {quote(values)}; give a list of them")
     # a range may be longer than a length can say
     if values[most:] if isinstance(values, range) else len(values) > most:
         raise InvalidInput(f"more than {most:,} values of {name} are given; leave some out")

@@ -289,7 +289,7 @@ class Alternating:
 
 
 @dataclass(frozen=True, slots=True)
-class Bounded:
+class BoundedChange:
     """All that a unit changes, d, moves nodes little more than one count in one step would.
 
     Attributes:
@@ -317,13 +317,13 @@ class Bounded:
 
 
 #: How one unit changes the counts of a stream.
-Pattern = Runs | Alternating | Bounded
+Pattern = Runs | Alternating | BoundedChange
 
 
 def pattern_to_dict(pattern: Pattern) -> dict[str, Any]:
     """JSON values from which `pattern_from_dict` rebuilds the pattern.
 
-    >>> pattern_to_dict(Bounded(4, 8))
+    >>> pattern_to_dict(BoundedChange(4, 8))
     {'pattern': 'bounded', 'l1': 4, 'l2_squared': 8}
     """
     if isinstance(pattern, Runs):
@@ -348,7 +348,7 @@ def pattern_from_dict(saved: dict[str, Any]) -> Pattern:
         if saved.get("pattern") == "alternating":
             return Alternating(**rest)
         if saved.get("pattern") == "bounded":
-            return Bounded(**rest)
+            return BoundedChange(**rest)
     except (KeyError, TypeError) as error:
         raise InvalidInput(f"pattern {saved!r} cannot be read: {error!r}") from error
     raise InvalidInput(

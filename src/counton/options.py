@@ -128,7 +128,7 @@ class Statement(ABC):
         """Some options by name, as far as they are stated."""
         return {name: self.options[name] for name in names if name in self.options}
 
-    def needed(self, *names: str) -> list[Any]:
+    def require(self, *names: str) -> list[Any]:
         """Values that must be stated.
 
         Raises:
@@ -147,10 +147,10 @@ class Statement(ABC):
             )
         return found
 
-    def named(self, name: str) -> tuple[str, ...]:
+    def require_names(self, name: str) -> tuple[str, ...]:
         """Names in an option that must be stated, with commas between them or in a list."""
-        (given,) = self.needed(name)
-        return listed(given)
+        (given,) = self.require(name)
+        return split_names(given)
 
     @abstractmethod
     def of_part(
@@ -195,10 +195,10 @@ class Statement(ABC):
         """Refuse a domain that has a column of counts, as private rows have."""
 
 
-def listed(given: str | Sequence[str]) -> tuple[str, ...]:
+def split_names(given: str | Sequence[str]) -> tuple[str, ...]:
     """Names, with commas between them or in a list.
 
-    >>> listed("from, to"), listed(["from", "to"])
+    >>> split_names("from, to"), split_names(["from", "to"])
     (('from', 'to'), ('from', 'to'))
     """
     names = given.split(",") if isinstance(given, str) else given

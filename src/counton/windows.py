@@ -253,7 +253,7 @@ class Windows:
         zone = load_zone(self.timezone)
         return (time if isinstance(time, datetime) else moment(time)).astimezone(zone)
 
-    def called(self, step: int) -> str:
+    def label_of(self, step: int) -> str:
         """A window in messages: its number, and when it begins."""
         return f"window {step:,} (from {self.at(int(self.starts(range(step, step + 1))[0]))})"
 

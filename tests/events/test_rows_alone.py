@@ -12,7 +12,7 @@ import pytest
 from adds import Grid
 
 from counton.errors import InvalidInput
-from counton.events.marking import marked
+from counton.events.marking import mark_rows
 from counton.events.opening import open_source
 from counton.events.ordered import ordered_rows
 from counton.events.row_reading import Columns, RowReading
@@ -25,7 +25,7 @@ ODD: list[Any] = [2, 2.0, 2.5, "2.0", True, None, 10**19, [2], {"a": 2}, "x"]
 
 
 def said(path: Path, columns: Columns, **how: Any) -> list[tuple[Any, ...]]:
-    return marked(open_source(path), RowReading(columns, WINDOWS, **how)).collect().rows()
+    return mark_rows(open_source(path), RowReading(columns, WINDOWS, **how)).collect().rows()
 
 
 def write(path: Path, rows: list[dict[str, Any]]) -> Path:
@@ -84,7 +84,7 @@ def test_floats_are_no_names(name: str, dtype: Any, of: str, tmp_path: Path) -> 
     of_name: dict[str, Any] = {name: name}
     columns = Columns("at", **of_name)
     with pytest.raises(InvalidInput, match=rf"column '{name}' of .* holds .*cast it to whole"):
-        marked(source, RowReading(columns, WINDOWS))
+        mark_rows(source, RowReading(columns, WINDOWS))
     with pytest.raises(InvalidInput, match=f"column '{name}' of .* holds .*cast it to whole"):
         ordered_rows(source, [name])
     with pytest.raises(InvalidInput, match=f"column '{name}' of .* holds .*cast it to whole"):
@@ -96,11 +96,11 @@ def test_one_name_has_one_text_in_all_types(dtype: Any, tmp_path: Path) -> None:
     frame = pl.DataFrame({"at": [DAY, DAY], "group": pl.Series(["1", None]).cast(dtype)})
     path = tmp_path / "night.parquet"
     frame.write_parquet(path)
-    found = marked(open_source(path), RowReading(Columns("at", "group"), WINDOWS)).collect()
+    found = mark_rows(open_source(path), RowReading(Columns("at", "group"), WINDOWS)).collect()
     assert found["group"].to_list() == ["1", None]
 
 
 def test_floats_are_no_nanoseconds() -> None:
     frame = pl.DataFrame({"at": [1.7e18, None]})
     with pytest.raises(InvalidInput, match="'at' holds Float64, which cannot tell nanoseconds"):
-        marked(open_source(frame), RowReading(Columns("at"), WINDOWS, time_format="epoch_ns"))
+        mark_rows(open_source(frame), RowReading(Columns("at"), WINDOWS, time_format="epoch_ns"))

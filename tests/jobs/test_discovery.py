@@ -259,8 +259,8 @@ def test_exported_and_published_groups_are_those_of_the_run(what: str, tmp_path:
         for place in (tmp_path / "e.csv", public):
             found = read(place)
             assert found.table().equals(own)
-            assert found.described() == released.described()
-    assert (released.described() or {})["since"] == {"home": 1, "shop": 1, "=aa": 6}
+            assert found.own_facts() == released.own_facts()
+    assert (released.own_facts() or {})["since"] == {"home": 1, "shop": 1, "=aa": 6}
     only, among = export(tmp_path / "visits.db", groups="=aa").table(), own.filter(group="=aa")
     assert only["estimate"].equals(among["estimate"])
     assert export(tmp_path / "visits.db", tmp_path / "o.csv", groups="=aa").table().equals(only)
@@ -440,7 +440,7 @@ def test_labels_of_groups_not_shown_are_nowhere(
     (verified,) = verify(state)
     captured = capfd.readouterr()
     texts = [captured.out, captured.err, str(summary), str(error.value), repr(verified)]
-    texts += [str(methods(state)), str(facts_of(exported)), repr(read(files[6]).described())]
+    texts += [str(methods(state)), str(facts_of(exported)), repr(read(files[6]).own_facts())]
     assert all("hush" not in text for text in texts)
     assert "home" in captured.out
     assert all(b"hush" not in path.read_bytes() and path.stat().st_size for path in files)

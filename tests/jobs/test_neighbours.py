@@ -25,8 +25,8 @@ from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 from counton.errors import CountonError
-from counton.jobs import Job, Shown, export, methods, run
-from counton.laws import Bounded, Shift
+from counton.jobs import Job, View, export, methods, run
+from counton.laws import BoundedChange, Shift
 from counton.mechanisms.calibration import shift_of
 from counton.privacy import Contribution
 from counton.results.files import facts_of
@@ -165,7 +165,7 @@ def published(
             )  # fmt: skip
             try:
                 with run(job) as outcome:
-                    table = outcome.read(shown=Shown(ask)).table()
+                    table = outcome.read(shown=View(ask)).table()
                     fixed = [name for name in PUBLIC if name in table.columns]
                     if what == "top-k":
                         fixed.remove("group")  # the ranking is read from what is released
@@ -207,7 +207,7 @@ def both(
 
 def claimed(contribution: Contribution, cells: int) -> tuple[int, int]:
     """What a unit moves at most where it moves one node a cell: 1-norm, and squared 2-norm."""
-    if isinstance(contribution.pattern, Bounded):
+    if isinstance(contribution.pattern, BoundedChange):
         return contribution.pattern.l1, contribution.pattern.l2_squared
     shift = contribution.shift(Shift(1, 1), cells)
     return shift.l1, shift.l2_squared

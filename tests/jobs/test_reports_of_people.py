@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from counton.errors import InvalidInput
 from counton.jobs import Job, run
-from counton.laws import Bounded
+from counton.laws import BoundedChange
 from counton.statistics import Average, Count, Distinct, Grouped, Report, Sum, TopK
 
 REGIONS = ["N", "S", "W"]
@@ -54,7 +54,7 @@ def row(day: int, who: str, region: str, paid: float = 10, city: str = "a") -> d
 
 def changes(
     report: Report, nights: list[list[dict[str, Any]]], folder: Path, **more: Any
-) -> tuple[NDArray[np.int64], Bounded, Any]:
+) -> tuple[NDArray[np.int64], BoundedChange, Any]:
     """What each step added to each cell, what one person may move, and what was released."""
     state = str(folder / f"{len(list(folder.iterdir()))}.db")
     schema = ["at", "who", "region", "paid", "city"]
@@ -67,7 +67,7 @@ def changes(
             values = np.asarray(stream.releases().values, float)
             values = np.rint(values / float(stream.terms.resolution)).astype(np.int64)
             released = outcome.read().at_hand()
-    assert isinstance(pattern, Bounded)
+    assert isinstance(pattern, BoundedChange)
     return np.diff(values, axis=0, prepend=0), pattern, released
 
 

@@ -9,7 +9,7 @@ import pytest
 from letters import Letters, LettersOnDemand, letters_are_known
 
 from counton.errors import HorizonExceeded, InvalidInput, ReplayMismatch, StateError
-from counton.jobs import Job, Outcome, Shown, run
+from counton.jobs import Job, Outcome, View, run
 from counton.statistics import Distinct, known
 from counton.store import Stream, verify
 
@@ -43,7 +43,7 @@ def hours(folder: Path, statistic: Letters, rows: list[str] = ROWS) -> Job:
 
 def totals(outcome: Outcome) -> list[list[int]]:
     ask = ("a", "b") if outcome.definition.statistic.on_demand else None
-    table = outcome.read(shown=Shown(ask)).table()
+    table = outcome.read(shown=View(ask)).table()
     return table["estimate"].reshape((-1, 2)).to_list()
 
 
@@ -174,7 +174,7 @@ def test_a_later_run_contradicts_nothing(tmp_path: Path) -> None:
     with run(request) as outcome:
         assert (outcome.before, outcome.after) == (3, 3)
         with pytest.raises(InvalidInput, match="releases all it has to say"):
-            outcome.read(shown=Shown(("a",)))
+            outcome.read(shown=View(("a",)))
     for changed in (
         {"what": LettersOnDemand()},
         {"columns": ["at"]},

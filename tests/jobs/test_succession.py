@@ -20,7 +20,7 @@ from counton.jobs.defining import define
 from counton.jobs.succession import end_stream
 from counton.noise import Key
 from counton.results.cells import ReleasedCells
-from counton.results.description import Carried
+from counton.results.description import CarriedTotals
 from counton.store import Store, Stream, state_summary
 
 ROWS = ["00:10,a,2", "00:20,x,1", "01:10,b,3", "02:10,a,1", "04:30,b,1", "05:10,x,1"]
@@ -330,7 +330,7 @@ def test_intervals_of_totals_that_go_on_hold_the_truth(loss: dict[str, Fraction]
             )
             parts.append((counter.terms, counter.release_many(np.zeros((steps, cells), np.int64))))
         (terms, last), (_, own) = parts
-        carried = Carried(
+        carried = CarriedTotals(
             last.values[-1],
             float(last.std()[-1]) ** 2,
             ((terms.strategy, terms.law, steps),),

@@ -26,7 +26,7 @@ from counton.jobs import Job, export, methods, publish, recall, run
 from counton.jobs.jobfile import save
 from counton.jobs.succession import end_stream
 from counton.jobs.writing import Outputs
-from counton.laws import Bounded
+from counton.laws import BoundedChange
 from counton.noise import Key
 from counton.privacy import ZCDP, PureDP
 from counton.results.files import facts_of
@@ -553,7 +553,7 @@ def test_no_event_moves_more_than_is_claimed_however_it_is_measured(
 def test_a_claim_that_is_too_small_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     line = Ranges(5, line="haar").settle(PureDP(1), 1)
     right = line.contribution()
-    assert isinstance(right.pattern, Bounded)
+    assert isinstance(right.pattern, BoundedChange)
     small = replace(right.pattern, l1=right.pattern.l1 - 1)
     wrong = replace(right, pattern=small)
     monkeypatch.setattr(Ranges, "contribution", lambda _, batched: wrong)

@@ -14,7 +14,7 @@ from keys import chosen_key
 from counton.cli.export import print_published
 from counton.cli.options import PublishOptions
 from counton.errors import InvalidInput, ReplayMismatch, StateError, SumOverflow
-from counton.jobs import Job, Outcome, Shown, run
+from counton.jobs import Job, Outcome, View, run
 from counton.statistics import Hierarchy
 from counton.store import verify
 
@@ -64,7 +64,7 @@ def test_all_levels_are_released_after_each_window(tmp_path: Path) -> None:
         assert nodes(outcome) == [[3, 2, 1, 2, 0], [5, 3, 2, 2, 1]]
         table = outcome.read().table()
         assert table.columns[3:] == ["level", "region", "city", "estimate", "std", "lower", "upper"]
-        last = outcome.read(shown=Shown(over=1)).table()
+        last = outcome.read(shown=View(over=1)).table()
         assert last["estimate"].tail(5).round().to_list() == [2, 1, 1, 0, 1]
         whole = [Fraction(one) for one in table["estimate"].to_list()]
         window = [Fraction(one) for one in last["estimate"].to_list()]
@@ -200,7 +200,7 @@ def other(folder: Path, what: str, **more: Any) -> Job:
     return months(folder, **asked).having(what=what, name=what)
 
 
-def whole(outcome: Outcome, shown: Shown | None = None) -> list[tuple[Any, ...]]:
+def whole(outcome: Outcome, shown: View | None = None) -> list[tuple[Any, ...]]:
     """The last step: names, and estimates as whole numbers."""
     table = outcome.read(shown=shown).table()
     last = table.filter(step=outcome.after).drop("step", "window_start", "window_end")
@@ -212,14 +212,14 @@ def test_lines_are_released_after_each_window(tmp_path: Path) -> None:
     line = {"label": "number", "domain": "1,2,3,4,5"}
     job = other(tmp_path, "ranges", **line, value=None)
     with run(job) as outcome:
-        asked = whole(outcome, Shown(("0:3", "3:5")))
+        asked = whole(outcome, View(("0:3", "3:5")))
         assert asked == [(0, 3, 3), (3, 5, 2)]
         table = outcome.read().table()
         assert table["running_total"].to_list()[-1] == sum(table["estimate"].to_list()[-5:])
         assert outcome.read().figures()
-        assert outcome.read(shown=Shown(("0:3",))).figures()
+        assert outcome.read(shown=View(("0:3",))).figures()
         with pytest.raises(InvalidInput, match="is no interval"):
-            outcome.read(shown=Shown(("x",)))
+            outcome.read(shown=View(("x",)))
     with run(Job("ranges", job.events, job.state, key=job.key, until="2024-04-01")) as outcome:
         assert (outcome.before, outcome.after) == (2, 3)
     with pytest.raises(InvalidInput, match="'number' that are not declared: '5'"):

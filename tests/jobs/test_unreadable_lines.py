@@ -17,7 +17,7 @@ import zstandard
 
 from counton.errors import InvalidInput
 from counton.events import sifting
-from counton.events.sifting import Piece, csv_rows, json_rows, sifted
+from counton.events.sifting import Piece, csv_rows, json_rows, sift
 from counton.jobs import Job, run
 
 GOOD = {
@@ -246,7 +246,7 @@ def test_all_other_lines_say_what_they_say_without_it(
     rng, columns = random.Random(1), ["time", "page"]
 
     def of(rows: list[bytes]) -> Any:
-        return sifted(read(io.BytesIO(header + b"".join(rows)), columns), columns, 9)
+        return sift(read(io.BytesIO(header + b"".join(rows)), columns), columns, 9)
 
     for _ in range(200):
         monkeypatch.setattr(sifting, "BLOCK", rng.choice([7, 40, 2**20]))

@@ -141,7 +141,7 @@ PLANNED = [(horizon, norm) for horizon in (1000, 105_120, 2**25, 2**30) for norm
 def test_the_last_step_of_what_plans_choose_from_can_be_released(horizon: int, norm: int) -> None:
     for found in candidates(horizon, norms=(norm,), compare=False):  # type: ignore[arg-type]
         for strategy in found.members[:1]:
-            few = strategy.held <= MOST_HELD and strategy.drawn_ahead <= MOST_DRAWN
+            few = strategy.buffer_size <= MOST_HELD and strategy.drawn_ahead <= MOST_DRAWN
             if few and (strategy.local or horizon <= _FAR or isinstance(strategy, Solved)):
                 check_last_release(strategy, horizon)
 

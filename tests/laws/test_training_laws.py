@@ -47,7 +47,7 @@ def strategies() -> Iterator[Made]:
             schedule = training_schedule(steps, epochs, order)
             banded = BandedInverseSquareRoot(steps, min(steps, 3), schedule)
             yield f"bands-{said}", partial(copy, banded)
-            yield f"bands-{said}-scaled", banded.scaled
+            yield f"bands-{said}-scaled", banded.with_scaling
             yield f"octave-{said}", partial(Octave.fit, steps, epochs, order)
         said = f"{steps}-{epochs}"
         yield f"buffers-{said}-free", partial(free_buffers, steps, epochs)
@@ -57,8 +57,8 @@ def strategies() -> Iterator[Made]:
         if epochs > 1:
             echo = Echo(steps, (0.9, 0.5), (0.7, 0.2), 0.2, 0.6, training_schedule(steps, epochs))
             yield f"echo-{said}", partial(copy, echo)
-            yield f"echo-{said}-equal", partial(echo.scaled, "equal")
-            yield f"echo-{said}-free", partial(echo.scaled, "free")
+            yield f"echo-{said}-equal", partial(echo.with_scaling, "equal")
+            yield f"echo-{said}-free", partial(echo.with_scaling, "free")
     fit = partial(BufferedToeplitz.fit, 14, 3, "separated", separation=4)
     for scaling in ("equal", "epochs"):
         yield f"buffers-14-3-apart-{scaling}", partial(fit, scaling=scaling)
@@ -69,7 +69,7 @@ def strategies() -> Iterator[Made]:
 
 
 def free_buffers(steps: int, epochs: int) -> TrainingStrategy:
-    return BufferedToeplitz.fit(steps, epochs, buffers=2).scaled("free")
+    return BufferedToeplitz.fit(steps, epochs, buffers=2).with_scaling("free")
 
 
 def test_every_public_strategy_is_there() -> None:

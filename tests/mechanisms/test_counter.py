@@ -156,7 +156,7 @@ def test_every_guarantee_calibrates_a_law(guarantee: Guarantee, expected: str) -
 
 
 def test_clipped_sums_come_out_in_data_units() -> None:
-    contribution = Contribution.clipped(0, 50, resolution=0.01)
+    contribution = Contribution.values(0, 50, resolution=0.01)
     values = contribution.clip([3.217, 49, 120])
     stream = counter(Binary(100), contribution=contribution, guarantee=PureDP(1000))
     release = stream.release(values.sum())
@@ -170,7 +170,7 @@ def test_clipped_sums_come_out_in_data_units() -> None:
 BAD_STEPS: list[tuple[Any, str]] = [
     (float("nan"), "finite|float"),
     (float("inf"), "finite|float"),
-    (2.0, "Contribution.clipped"),
+    (2.0, "Contribution.values"),
     (-1, "negative count"),
     ([1, 2], "shape"),
     ("3", "numbers"),
@@ -249,7 +249,7 @@ def test_sums_beyond_the_exact_range_are_refused(strategy: StreamStrategy) -> No
 
 
 def test_a_batch_whose_middle_overflows_is_refused() -> None:
-    signed = Contribution.clipped(-(2**39), 2**39, resolution=1)
+    signed = Contribution.values(-(2**39), 2**39, resolution=1)
     stream = counter(Binary(10), contribution=signed)
     with pytest.raises(SumOverflow):
         stream.release_many([2**60, 2**60, 2**60, -(2**60), -(2**60)])
@@ -450,7 +450,7 @@ def test_shapes_may_be_lists_of_any_integers() -> None:
     ("bounds", "total"), [((0, 10), -5), ((3, 10), -1), ((-10, 0), 1), ((-10, -3), 7)]
 )
 def test_totals_no_values_add_up_to_are_refused(bounds: tuple[int, int], total: int) -> None:
-    sums = counter(Binary(9), contribution=Contribution.clipped(*bounds, resolution=1))
+    sums = counter(Binary(9), contribution=Contribution.values(*bounds, resolution=1))
     sums.release(-total)
     with pytest.raises(InvalidInput, match=rf"input {total}(\.0)? at step 2 .*values lie in"):
         sums.release(total)
@@ -526,7 +526,7 @@ def test_a_failure_after_the_checks_changes_nothing(
 
 def test_noise_too_large_for_fixed_point_is_refused_at_the_start() -> None:
     """Failing later would depend on noise alone, not on measurements: that is not private."""
-    wide = Contribution.clipped(0, 2**30, resolution=1)
+    wide = Contribution.values(0, 2**30, resolution=1)
     with pytest.raises(InvalidInput, match="HonakerOnline"):
         counter(HonakerOnline(1000), guarantee=PureDP(1), contribution=wide)
     counter(Binary(1000), guarantee=PureDP(1), contribution=wide).release(1)

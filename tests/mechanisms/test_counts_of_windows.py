@@ -112,7 +112,7 @@ def test_other_terms_other_noise() -> None:
 
 
 def test_clipped_values_are_released_in_data_units() -> None:
-    unit = Contribution.clipped(0, 10, resolution="0.01")
+    unit = Contribution.values(0, 10, resolution="0.01")
     counter = counter_of(4, contribution=unit, guarantee=ZCDP(50))
     release = counter.release(Fraction(123456, 100))
     assert release.std == pytest.approx(float(counter.window_std(0, 1)))

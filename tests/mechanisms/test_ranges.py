@@ -280,7 +280,7 @@ def test_intervals_outside_the_line_are_refused(name: Any, message: Any) -> None
         ((1, 2), {"line": "square_root"}, "works on a line only"),
         (5000, {"line": "optimal"}, "at most 4096"),
         (5000, {"line": "optimal", "guarantee": PureDP(1)}, "at most 1024"),
-        (2, {"contribution": Contribution.clipped(0, 5, resolution=1)}, "clipped values"),
+        (2, {"contribution": Contribution.values(0, 5, resolution=1)}, "clipped values"),
         (2, {"contribution": Contribution.add_remove(steps=2)}, "no steps"),
         (2, {"contribution": Contribution.replace(every=2)}, "no steps"),
     ],

@@ -131,7 +131,7 @@ def test_windows_that_cannot_be_had_are_refused() -> None:
 
 
 def test_tables_have_a_row_for_each_step_and_cell() -> None:
-    unit = Contribution.clipped(0, 10, resolution="0.5")
+    unit = Contribution.values(0, 10, resolution="0.5")
     for shape, names in (
         ((), []),
         ((4,), ["cell"]),

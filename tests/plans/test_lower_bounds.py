@@ -101,7 +101,7 @@ def test_no_plan_is_below_the_bound(
     for contribution in (
         Contribution.add_remove(),
         Contribution.replace(cells=2),
-        Contribution.clipped(0, 50, 0.5),
+        Contribution.values(0, 50, 0.5),
     ):
         for horizon in (1, 2, 30, 300):
             ranked = plan(horizon, guarantee, metric, contribution, (3,), release=release)
@@ -335,7 +335,7 @@ def test_every_bound_stands_beside_what_is_achieved() -> None:
     for guarantee, contribution, shape in (
         (PureDP(1), None, ()),
         (PureDP(0.1), cells, (4,)),
-        (ZCDP(0.5), Contribution.clipped(0, 50, 0.5), (2,)),
+        (ZCDP(0.5), Contribution.values(0, 50, 0.5), (2,)),
         (ApproxDP(1, 1e-6), Contribution.add_remove(steps=2), ()),
     ):
         ranked = plan(500, guarantee, contribution=contribution, shape=shape)

@@ -303,7 +303,7 @@ def test_crossing_agrees_with_the_plans_on_its_two_sides() -> None:
 
 def test_std_is_in_data_units() -> None:
     counts = plan(1000, PureDP(1)).best
-    cents = plan(1000, PureDP(1), contribution=Contribution.clipped(0, 50, 0.01)).best
+    cents = plan(1000, PureDP(1), contribution=Contribution.values(0, 50, 0.01)).best
     assert cents.mean_std == pytest.approx(50 * counts.mean_std, rel=1e-2)
 
 
@@ -460,7 +460,7 @@ def is_published(strategy: StreamStrategy) -> bool:
 def test_what_would_hold_or_draw_too_much_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     few, many = plan(8760, PureDP(1), shape=(100,)), plan(8760, PureDP(1), shape=(10**5,))
     assert few.best.kind == "solved"
-    assert few.best.held == few.best.strategy.held * 100 > 8760
+    assert few.best.held == few.best.strategy.buffer_size * 100 > 8760
     assert many.best.kind == "look-ahead tree"
     assert any(f"more than {MOST_HELD:,}" in note for note in many.notes)
     assert all(choice.held <= MOST_HELD for choice in many)
@@ -593,7 +593,7 @@ def test_whole_numbers_with_gaussian_noise_are_octaves() -> None:
 @pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP(0.5)], ids=str)
 def test_every_way_to_ask_for_an_error_gives_the_same(guarantee: Guarantee) -> None:
     """Of planned strategies too, whose lattice is finer than what is counted."""
-    bound = Contribution.clipped(0, 8, resolution="0.5")
+    bound = Contribution.values(0, 8, resolution="0.5")
     ranked = plan(600, guarantee, contribution=bound)
     assert ranked.std(7) == ranked.best.std(7)
     steps = [1, 7, 600]

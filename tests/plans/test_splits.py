@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 
 from counton import ZCDP, ApproxDP, PureDP, plan
 from counton.errors import InvalidInput
-from counton.laws import Bounded
+from counton.laws import BoundedChange
 from counton.plans import Cost, last_halfwidth, split
 from counton.plans.least import least_guarantee
 from counton.plans.splits import By, Split
@@ -156,8 +156,8 @@ def test_planned_errors_are_those_of_the_stream(guarantee: Guarantee, by: By) ->
     """The split's norms, given to the planner, have the half-widths that the split says."""
     costs = [Cost(1, 1, within=60), Cost(60, 3600, each=0.024), Cost(1, 1, weight=3)]
     found = split(costs, guarantee, last_halfwidth(52), by=by)
-    moved = Bounded(found.l1, found.l2_squared, once=True)
-    contribution = Contribution.patterned(moved, "which changes all parts")
+    moved = BoundedChange(found.l1, found.l2_squared, once=True)
+    contribution = Contribution.of_pattern(moved, "which changes all parts")
     best = plan(52, guarantee, contribution=contribution, compare=False).best
     assert found.errors is not None
     for weight, cost, error in zip(found.weights, costs, found.errors, strict=True):

@@ -19,7 +19,7 @@ from counton import statistics
 from counton.jobs import Job, run
 from counton.plots.statistic_charts import plot_statistic
 from counton.plots.tables import plot_contingency, plot_hierarchy, plot_ranges
-from counton.results.shown import Shown
+from counton.results.shown import View
 from counton.statistics import Hierarchy
 
 pytestmark = pytest.mark.slow  # it draws
@@ -100,7 +100,7 @@ def unseen(figure: Any) -> list[Text]:
     return found
 
 
-def drawn(kind: str, folder: Path, shown: Shown | None = None, **look: Any) -> dict[str, Any]:
+def drawn(kind: str, folder: Path, shown: View | None = None, **look: Any) -> dict[str, Any]:
     with run(job(kind, folder)) as outcome:
         return outcome.read(shown=shown).figures(**look)
 

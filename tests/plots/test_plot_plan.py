@@ -34,7 +34,7 @@ def test_bounded_stands_beside_unbounded(horizon: int | None) -> None:
 
 
 def test_lines_are_means_of_exact_variances() -> None:
-    contribution = Contribution.clipped(0, 10, resolution="0.5")
+    contribution = Contribution.values(0, 10, resolution="0.5")
     ranked = plan(40, PureDP(1), contribution=contribution)
     ax = plot_plan(ranked, "A title").axes[0]
     best = max(ax.lines, key=lambda line: line.get_linewidth())

@@ -63,7 +63,7 @@ def test_counts(size: int, cells: int, per_cell: int, relation: Any) -> None:
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 def test_clipped_values(size: int, bounds: tuple[int, int], relation: Any) -> None:
     low, high = bounds
-    contribution = Contribution.clipped(Fraction(low, 2), Fraction(high, 2), "0.5", relation)
+    contribution = Contribution.values(Fraction(low, 2), Fraction(high, 2), "0.5", relation)
     # An added unit always has a value within its bounds; in its absence the cell gets nothing.
     units = {
         tuple(value if cell == place else 0 for cell in range(size))
@@ -99,17 +99,17 @@ def test_counts_and_sizes_must_be_positive_integers(bad: Any) -> None:
 
 def test_clipped_refuses_impossible_bounds() -> None:
     with pytest.raises(InvalidInput, match=r"nearest ones are 0\.9 and 1\.2"):
-        Contribution.clipped(0, 1, 0.3)
+        Contribution.values(0, 1, 0.3)
     with pytest.raises(InvalidInput, match="not below upper"):
-        Contribution.clipped(1, 1, 0.5)
+        Contribution.values(1, 1, 0.5)
     with pytest.raises(InvalidInput, match="resolution is 0; it must be above 0"):
-        Contribution.clipped(0, 1, 0)
+        Contribution.values(0, 1, 0)
     with pytest.raises(InvalidInput, match="upper is 'inf'"):
-        Contribution.clipped(0, float("inf"), 1)
+        Contribution.values(0, float("inf"), 1)
     with pytest.raises(InvalidInput, match=r"2\^40"):
-        Contribution.clipped(0, 10**6, 1e-9)
+        Contribution.values(0, 10**6, 1e-9)
     with pytest.raises(InvalidInput, match="neighbours is 'swap'"):
-        Contribution.clipped(0, 1, 1, "swap")  # type: ignore[arg-type]
+        Contribution.values(0, 1, 1, "swap")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -117,11 +117,11 @@ def test_clipped_refuses_impossible_bounds() -> None:
     [
         Contribution.add_remove(),
         Contribution.replace(3, 2),
-        Contribution.clipped(-1, "2.5", 0.1, "replace"),
-        Contribution.clipped(0, 1, "1/3"),
+        Contribution.values(-1, "2.5", 0.1, "replace"),
+        Contribution.values(0, 1, "1/3"),
         Contribution.add_remove(steps=3),
         Contribution.replace(2, steps=3, separation=7, unit="visitor"),
-        Contribution.clipped(0, 1, "1/3", every=24),
+        Contribution.values(0, 1, "1/3", every=24),
         Contribution.add_remove(every=7, steps=4, unit="household"),
     ],
 )
@@ -147,7 +147,7 @@ def test_words_name_unit_and_relation() -> None:
     assert str(Contribution.replace(3, 2)) == (
         "one unit, counted in up to 3 cells of one step by at most 2 each, replaced by another"
     )
-    assert Contribution.clipped(0, 10, 0.5).describe("order") == (
+    assert Contribution.values(0, 10, 0.5).describe("order") == (
         "one order added or removed, whose value, clipped to [0, 10] and rounded to multiples of "
         "0.5, is added to one cell of one step"
     )
@@ -157,7 +157,7 @@ def test_words_name_unit_and_relation() -> None:
 
 
 def test_clip_returns_data_units() -> None:
-    values = Contribution.clipped(-1, 1, 0.1).clip(np.array([[0.31, -7.0], [1.04, 0.3]]))
+    values = Contribution.values(-1, 1, 0.1).clip(np.array([[0.31, -7.0], [1.04, 0.3]]))
     assert values.tolist() == [[0.3, -1.0], [1.0, 0.3]]
 
 
@@ -190,7 +190,7 @@ def test_what_is_usual_is_not_written_down() -> None:
         (Contribution.add_remove(every=1), "in one cell of every step from any one on by"),
         (Contribution.add_remove(unit="visitor"), "one visitor added or removed, counted in one"),
         (
-            Contribution.clipped(0, 1, 1, steps=4),
+            Contribution.values(0, 1, 1, steps=4),
             "is added to one cell of each of up to 4 steps",
         ),
     ],
@@ -286,7 +286,7 @@ def test_events_are_no_steps_and_cells() -> None:
         Contribution.events(3, once="day")  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="most is 0"):
         Contribution.events(0)
-    for bounds in (None, Contribution.clipped(-1, 10, 0.5)):
+    for bounds in (None, Contribution.values(-1, 10, 0.5)):
         given = Contribution.events(4, once="group", bounds=bounds, unit="visitor")
         assert Contribution.from_dict(given.to_dict()) == given
         assert not given.acts_once

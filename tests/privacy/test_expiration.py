@@ -130,10 +130,10 @@ def test_the_ledger_wants_to_know_the_age() -> None:
     ledger = Ledger(PureDP(30), age=1003)
     ledger.spend("visits", guarantee)
     ledger.spend("sales", PureDP(1))
-    assert ledger.spent() == PureDP(28.5)
+    assert ledger.cost() == PureDP(28.5)
     with pytest.raises(BudgetExceeded):
         ledger.spend("clicks", guarantee)
-    assert Ledger.from_dict(ledger.to_dict()).spent() == PureDP(28.5)
+    assert Ledger.from_dict(ledger.to_dict()).cost() == PureDP(28.5)
 
 
 def test_at_an_age_within_the_delay_nothing_is_spent() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from counton.errors import InvalidInput, SumOverflow
 from counton.privacy import Contribution
 
-PRICES = Contribution.clipped(-5, 100, "0.01")
+PRICES = Contribution.values(-5, 100, "0.01")
 
 
 def test_values_are_clipped_and_rounded_to_the_nearest_grid_point() -> None:
@@ -28,7 +28,7 @@ def test_values_are_clipped_and_rounded_to_the_nearest_grid_point() -> None:
 @given(st.floats(allow_nan=False, allow_infinity=False), st.sampled_from(["0.1", "1/3", "2"]))
 def test_grid_values_never_leave_the_bounds(value: float, resolution: str) -> None:
     step = Fraction(resolution)
-    contribution = Contribution.clipped(-30 * step, 70 * step, step)
+    contribution = Contribution.values(-30 * step, 70 * step, step)
     cell = int(contribution.to_grid(value))
     assert -30 <= cell <= 70
     nearest = min(max(Fraction(value) / step, Fraction(-30)), Fraction(70))
@@ -67,7 +67,7 @@ def test_totals_of_counts_are_integers_only() -> None:
     assert counts.grid_total(np.uint8(7)) == 7
     assert counts.grid_total([Fraction(4), Decimal(5)]).tolist() == [4, 5]
     assert counts.grid_total([]).dtype == np.int64
-    with pytest.raises(InvalidInput, match=r"total 2\.0 .*Contribution.clipped"):
+    with pytest.raises(InvalidInput, match=r"total 2\.0 .*Contribution.values"):
         counts.grid_total([2.0])
     with pytest.raises(InvalidInput, match=r"0\.5 is not a multiple"):
         counts.grid_total(Fraction(1, 2))
@@ -107,7 +107,7 @@ def test_totals_beyond_exact_sums_are_refused(huge: Any) -> None:
 )
 def test_from_grid_is_the_nearest_float(cells: int, resolution: str) -> None:
     step = Fraction(resolution)
-    contribution = Contribution.clipped(0, step, step)
+    contribution = Contribution.values(0, step, step)
     value = contribution.from_grid(np.array([cells]))[0]
     if step == 1:
         assert value == cells

@@ -37,7 +37,7 @@ def test_ten_tenths_are_one_and_not_a_bit_more_is_allowed() -> None:
     ledger = Ledger(PureDP(1))
     for i in range(10):
         ledger.spend(f"s{i}", PureDP(0.1))
-    assert ledger.spent() == PureDP(1)
+    assert ledger.cost() == PureDP(1)
     assert ledger.remaining() is None
     with pytest.raises(BudgetExceeded):
         ledger.spend("more", PureDP("1e-30"))
@@ -60,7 +60,7 @@ def test_rho_adds_up_and_pure_joins_by_half_its_square() -> None:
     ledger = Ledger(ZCDP(0.5))
     ledger.spend("a", ZCDP(0.2))
     ledger.spend("b", PureDP(0.4))
-    assert ledger.spent() == ZCDP(Fraction(28, 100))
+    assert ledger.cost() == ZCDP(Fraction(28, 100))
     assert ledger.remaining() == ZCDP(Fraction(22, 100))
     ledger.spend("c", ZCDP("0.22"))
     assert ledger.remaining() is None
@@ -71,7 +71,7 @@ def test_basic_composition_of_approximate_guarantees() -> None:
     ledger = Ledger(ApproxDP(1, 1e-6))
     ledger.spend("a", ApproxDP(0.5, 4e-7))
     ledger.spend("b", PureDP(0.1))
-    assert ledger.spent() == ApproxDP(0.6, 4e-7)
+    assert ledger.cost() == ApproxDP(0.6, 4e-7)
     assert ledger.remaining() == ApproxDP(0.4, 6e-7)
     with pytest.raises(BudgetExceeded):
         ledger.spend("c", ApproxDP(0.1, 7e-7))
@@ -88,7 +88,7 @@ def test_basic_composition_of_approximate_guarantees() -> None:
 def test_pure_guarantees_alone_need_no_delta_and_lose_nothing(limit: Limit) -> None:
     ledger = Ledger(limit)
     ledger.spend("a", PureDP(0.25))
-    assert ledger.spent() == PureDP(0.25)
+    assert ledger.cost() == PureDP(0.25)
     rest = ledger.remaining(PureDP)
     assert rest == PureDP(0.75)
     ledger.spend("b", PureDP(0.5))
@@ -101,7 +101,7 @@ def test_concentrated_guarantees_convert_once_with_the_share_of_one_order() -> N
     ledger = Ledger(ApproxDP(1, delta))
     for i in range(4):
         ledger.spend(f"s{i}", ZCDP(0.005))
-    spent = ledger.spent()
+    spent = ledger.cost()
     assert isinstance(spent, ApproxDP)
     least = epsilon_within(Fraction(2, 100), delta * 3 / 8)
     assert least < spent.epsilon < least * Fraction(101, 100)
@@ -118,7 +118,7 @@ def test_many_small_pure_guarantees_count_less_than_their_sum() -> None:
     many = Ledger(ApproxDP(2, 1e-6))
     for i in range(200):
         many.spend(f"s{i}", PureDP(0.02))
-    spent = many.spent()
+    spent = many.cost()
     assert isinstance(spent, ApproxDP)
     assert spent.epsilon < epsilon_within(Fraction(4, 100), Fraction(1, 10**6)) * Fraction(6, 5)
 
@@ -139,7 +139,7 @@ def test_delta_of_approximate_guarantees_has_a_share_of_its_own() -> None:
     ledger = Ledger(ApproxDP(2, delta), approximate_delta=delta / 2)
     ledger.spend("a", ApproxDP(0.5, delta / 2))
     ledger.spend("b", ZCDP(0.01))
-    spent = ledger.spent()
+    spent = ledger.cost()
     assert isinstance(spent, ApproxDP)
     assert spent.delta == delta
     with pytest.raises(BudgetExceeded, match="5e-7 of its delta is set apart"):
@@ -189,7 +189,7 @@ def test_sums_of_thousands_of_digits_are_told_briefly(limit: Limit) -> None:
         part = Fraction(1, 10**5 + number)
         ledger.spend("s", PureDP(part))
         total += part
-    spent, left = ledger.spent(), ledger.remaining(PureDP)
+    spent, left = ledger.cost(), ledger.remaining(PureDP)
     assert spent is not None and left is not None  # noqa: PT018
     assert len(json.dumps([spent.to_dict(), left.to_dict(), str(spent), str(left)])) < 1000
     if isinstance(spent, PureDP) and isinstance(left, PureDP):
@@ -213,7 +213,7 @@ def test_limits_at_the_ends_of_what_numbers_can_say(
             ledger = Ledger(limit, relation=relation)
             ledger.spend("all", left, relation=asked)
             again = Ledger.from_dict(json.loads(json.dumps(ledger.to_dict())))
-            assert again.spent() == ledger.spent()
+            assert again.cost() == ledger.cost()
             assert again.remaining() == ledger.remaining()
 
 
@@ -221,12 +221,12 @@ def test_units_are_counted_apart() -> None:
     ledger = Ledger(PureDP(1))
     ledger.spend("visits", PureDP(0.75), unit="visit")
     ledger.spend("people", PureDP(0.5), unit="visitor")
-    assert ledger.spent(unit="visit") == PureDP(0.75)
+    assert ledger.cost(unit="visit") == PureDP(0.75)
     assert ledger.remaining(unit="visitor") == PureDP(0.5)
     assert ledger.remaining(unit="household") == PureDP(1)
-    assert ledger.spent(unit="household") is None
+    assert ledger.cost(unit="household") is None
     assert ledger.units == {"visit": "add_remove", "visitor": "add_remove"}
-    for question in (ledger.spent, ledger.remaining):
+    for question in (ledger.cost, ledger.remaining):
         with pytest.raises(InvalidInput, match="'visit' and 'visitor'; name one: unit='visit'"):
             question()
     with pytest.raises(BudgetExceeded, match="for one visit added or removed"):
@@ -245,17 +245,17 @@ def test_a_replacement_is_a_removal_and_an_addition() -> None:
     with pytest.raises(BudgetExceeded, match=r"counts as .* epsilon = 1; .* epsilon=0.25$"):
         ledger.spend("visits", PureDP(0.5))
     ledger.spend("visits", PureDP(0.25))
-    assert ledger.spent() == PureDP(1)
-    assert ledger.counted()[1] == (Spend("visits", PureDP(0.25)), PureDP(0.5))
+    assert ledger.cost() == PureDP(1)
+    assert ledger.entries_with_costs()[1] == (Spend("visits", PureDP(0.25)), PureDP(0.5))
     wide = Ledger(PureDP(2), relation="replace")
     wide.spend("visits", PureDP(0.5))
     wide.spend("table", PureDP(0.5), relation="replace")
-    assert wide.spent() == PureDP(1.5)
+    assert wide.cost() == PureDP(1.5)
     with pytest.raises(InvalidInput, match="nothing about whether it is there"):
-        wide.spent(relation="add_remove")
+        wide.cost(relation="add_remove")
     rho = Ledger(ZCDP(1), relation="replace")
     rho.spend("visits", ZCDP(0.25))
-    assert rho.spent() == ZCDP(1)
+    assert rho.cost() == ZCDP(1)
 
 
 def test_what_protects_replaced_units_says_nothing_about_presence() -> None:
@@ -265,7 +265,7 @@ def test_what_protects_replaced_units_says_nothing_about_presence() -> None:
         ledger.spend("table", PureDP(0.1), relation="replace")
     with pytest.raises(InvalidInput, match="promises nothing"):
         ledger.remaining(relation="replace")
-    assert ledger.spent(relation="replace") == PureDP(1)
+    assert ledger.cost(relation="replace") == PureDP(1)
     with pytest.raises(InvalidInput, match="relation is 'swap'"):
         ledger.spend("table", PureDP(0.1), relation="swap")  # type: ignore[arg-type]
     assert len(ledger.spends) == 1
@@ -293,7 +293,7 @@ def test_the_total_is_an_upper_bound_of_the_true_loss() -> None:
     ledger = Ledger(ApproxDP(10, 1e-6))
     for rho in (0.01, 0.2, 0.05):
         ledger.spend("s", ZCDP(rho))
-    spent = ledger.spent()
+    spent = ledger.cost()
     assert isinstance(spent, ApproxDP)
     assert delta_at_most((2 * 0.26) ** -0.5, float(spent.epsilon)) <= 1e-6
 
@@ -319,7 +319,7 @@ def test_weakening_guarantees_need_an_age() -> None:
         Ledger(PureDP(1)).spend("logs", Weakening())
     ledger = Ledger(PureDP(1), age=4)
     ledger.spend("logs", Weakening())
-    assert ledger.spent() == PureDP(0.5)
+    assert ledger.cost() == PureDP(0.5)
     with pytest.raises(BudgetExceeded):
         ledger.spend("more", Weakening(2))
     assert Ledger.from_dict(ledger.to_dict()).spends == (Spend("logs", Weakening()),)
@@ -329,14 +329,14 @@ def test_what_costs_nothing_yet_is_nothing_spent() -> None:
     late = ExpiringDP(1).bound_to(Expiring(1, delay=10))
     ledger = Ledger(PureDP(5), age=3)
     ledger.spend("late", late)
-    assert ledger.spent() is None
+    assert ledger.cost() is None
     assert ledger.remaining() == PureDP(5)
-    assert ledger.counted() == ((Spend("late", late), None),)
+    assert ledger.entries_with_costs() == ((Spend("late", late), None),)
     with pytest.raises(BudgetExceeded, match="of which nothing is spent"):
         ledger.spend("large", PureDP(6))
     ledger.spend("all", PureDP(5))
-    assert ledger.spent() == PureDP(5)
-    assert Ledger.from_dict(ledger.to_dict()).spent() == PureDP(5)
+    assert ledger.cost() == PureDP(5)
+    assert Ledger.from_dict(ledger.to_dict()).cost() == PureDP(5)
 
 
 def test_refusals_say_what_an_expiring_guarantee_counts_as() -> None:
@@ -369,7 +369,7 @@ def test_saved_and_read_back() -> None:
     again = Ledger.from_dict(json.loads(json.dumps(ledger.to_dict())))
     assert again.spends == ledger.spends
     assert again.limit == ledger.limit
-    assert again.spent() == ledger.spent()
+    assert again.cost() == ledger.cost()
 
 
 def test_what_the_limit_fixed_is_saved_with_it() -> None:
@@ -447,14 +447,14 @@ def test_of_streams_that_follow_each_other_the_largest_guarantee_counts() -> Non
     ledger.spend("b", PureDP("0.1"), follows="a")  # smaller, and still the last of its row
     ledger.spend("other", PureDP("0.2"))
     ledger.spend("c", PureDP("0.5"), follows="b")
-    assert ledger.spent() == PureDP("0.7")
+    assert ledger.cost() == PureDP("0.7")
     with pytest.raises(BudgetExceeded, match="give at most what 'c' has"):
         ledger.spend("d", PureDP("0.81"), follows="c")
     ledger.spend("d", PureDP("0.8"), follows="c")
     assert ledger.remaining() is None
     again = Ledger.from_dict(json.loads(json.dumps(ledger.to_dict())))
     assert again.spends == ledger.spends
-    assert again.spent() == ledger.spent(relation="add_remove") == PureDP(1)
+    assert again.cost() == ledger.cost(relation="add_remove") == PureDP(1)
     assert totals(ledger.spends) == {"unit": ("add_remove", PureDP(1))}
 
 
@@ -486,7 +486,7 @@ def test_what_follows_counts_as_if_the_larger_had_been_there_from_the_start(
             ledger.spend(name, guarantee, follows=follows)
         for name, guarantee in (("a", both[0]), ("x", beside[0])):
             expected.spend(name, guarantee)
-        assert ledger.spent() == expected.spent()
+        assert ledger.cost() == expected.cost()
         assert ledger.remaining() == expected.remaining()
 
 
@@ -509,8 +509,8 @@ def test_what_follows_counts_as_if_the_larger_had_been_there_from_the_start(
 def test_what_may_not_follow(known: list[Spend], more: dict[str, Any], why: str) -> None:
     ledger = Ledger(ApproxDP(9, "1e-5"))
     ledger.enter_all(known)
-    before = ledger.spent() if len(ledger.units) == 1 else None
+    before = ledger.cost() if len(ledger.units) == 1 else None
     with pytest.raises(InvalidInput, match=why):
         ledger.spend("next", PureDP(1), follows="a", **more)
     assert len(ledger.spends) == len(known)
-    assert before is None or ledger.spent() == before
+    assert before is None or ledger.cost() == before

@@ -1,43 +1,18 @@
-"""Names say what a thing is or does: no bare participles, no class name twice, but for those left.
-
-The lists of what is left may only become shorter.
-"""
+"""Names say what a thing is or does: no bare participles, no class name twice."""
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 
 from tools.names import KEPT, SOURCES, is_participle, participles, twice
 
-#: How many functions, methods and types of each room may still be called by a participle: what
-#: there is, with a little room where much is being rebuilt. Numbers only fall.
-LEFT = {
-    "cli": 20,
-    "columns.py": 2,
-    "events": 40,
-    "exact.py": 1,
-    "jobs": 3,
-    "laws.py": 1,
-    "mechanisms": 6,
-    "options.py": 3,
-    "plans": 8,
-    "privacy": 6,
-    "results": 50,
-    "serve": 35,
-    "spark": 10,
-    "store": 15,
-    "strategies": 10,
-    "windows.py": 1,
-}
 #: Class names that occur twice: a strategy of streams and one of training, whose states have it.
 LEFT_TWICE = {"Octave"}
 
 
 def test_functions_methods_and_types_are_not_called_by_a_bare_participle() -> None:
-    counts = Counter(one.room for one in participles())
-    more = {room: number for room, number in counts.items() if number > LEFT.get(room, 0)}
-    assert not more, f"{more}: call it by what it is or does; `python -m tools.names` lists them"
+    left = [f"{one.place}:{one.line}: {one.name}" for one in participles()]
+    assert not left, f"call it by what it is or does: {left}"
 
 
 def test_every_class_has_a_name_of_its_own() -> None:

@@ -178,7 +178,7 @@ CALLS: dict[str, Callable[[str], Called]] = {
     ),
     "PureDP": lambda state: Called(PureDP, (1,)),
     "ApproxDP": lambda state: Called(ApproxDP, (1, "1e-9")),
-    "Contribution.clipped": lambda state: Called(Contribution.clipped, (0, 9, 1)),
+    "Contribution.values": lambda state: Called(Contribution.values, (0, 9, 1)),
     "training.plan": lambda state: Called(plan_training, (), {"steps": 8, "dimension": 3}),
     "noise": lambda state: Called(best().noise, (), KEPT),
     "noise.add": lambda state: Called(

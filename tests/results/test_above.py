@@ -83,7 +83,7 @@ def test_what_is_not_shown_is_not_answered(state: Path, tmp_path: Path) -> None:
     assert isinstance(shown, ReleasedCells)
     one, step = shown.table().select("group", "step").row(0)
     with pytest.raises(InvalidInput, match="rows are left out whose estimate is not above 20"):
-        shown.asked("page 0")
+        shown.number_of("page 0")
     away = [each for each in (1, 2, 3) if each not in shown.table().filter(group=one)["step"]]
     with pytest.raises(InvalidInput, match=r"not among the rows .*not above 20"):
         shown.difference(one, shown.groups[-1], steps=f"{away[0]}:{away[0]}")

@@ -18,7 +18,7 @@ from counton.errors import InvalidInput, StateError
 from counton.jobs import Job, export, publish, run
 from counton.jobs.succession import end_stream
 from counton.results.cells import ReleasedCells
-from counton.results.packing import unpacked
+from counton.results.packing import unpack
 from counton.store.published import is_published
 
 ROWS = pl.DataFrame(
@@ -227,7 +227,7 @@ def test_what_is_published_besides_is_what_a_file_carries(tmp_path: Path) -> Non
     assert described == carried
     ((one,),) = cells
     shape = tuple(carried["terms"]["shape"])
-    assert (unpacked(json.loads(one), shape) == unpacked(whole, shape)).all()
+    assert (unpack(json.loads(one), shape) == unpack(whole, shape)).all()
 
 
 @pytest.mark.slow

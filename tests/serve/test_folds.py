@@ -127,7 +127,7 @@ def test_rows_removed_in_another_transaction_are_lost_or_counted_twice(
             remove()
         return found
 
-    monkeypatch.setattr(Releaser, "_taken", lambda *_given: None)
+    monkeypatch.setattr(Releaser, "_removal", lambda *_given: None)
     monkeypatch.setattr(Releaser, "_run", removed)
     with inside(tmp_path, **EXACT) as service:
         counted, sent = killed_everywhere(service, (2,))

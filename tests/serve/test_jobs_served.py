@@ -632,7 +632,7 @@ def test_a_batch_of_another_server_is_counted_before_the_last_release(tmp_path: 
 
         def put(id: str) -> str:
             came = int((START + timedelta(minutes=1.9)).timestamp() * 1e6)
-            batch = Batch("visits", id, id.encode(), came, {}, 1, packed(frame))
+            batch = Batch("visits", id, id.encode(), came, {}, 1, pack_rows(frame))
             return other.put([batch])[0].what
 
         def closing_late(name: str) -> bool:

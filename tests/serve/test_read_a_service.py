@@ -94,7 +94,7 @@ def test_an_address_gives_the_release_of_the_file(tmp_path: Path, job: dict[str,
         for level in (None, 0.7):
             here = read(url, level=level)
             if found:
-                file = service.service.journals["visits"].released(level or 0.95)
+                file = service.service.journals["visits"].read(level or 0.95)
             else:
                 file = read(tmp_path / "visits.parquet", level=level)
             assert here.level == file.level

@@ -276,14 +276,14 @@ def test_groups_of_two_columns_are_refused_by_name(tmp_path: Path, spark: Any) -
 
 
 def test_what_goes_wrong_on_an_executor_quotes_no_row() -> None:
-    from counton.spark.source import _guarded
+    from counton.spark.source import _guard
 
     def made(batches: Any) -> Any:
         yield from ()
         raise ValueError("Mrs Aldous cannot be a number")
 
     with pytest.raises(InvalidInput, match=r"on an executor \(ValueError\)") as raised:
-        list(_guarded(made, ()))
+        list(_guard(made, ()))
     assert "Aldous" not in "".join(format_exception(raised.value))
 
 

@@ -13,7 +13,7 @@ from episode_states import bound, contents, most_changed, words_over
 
 from counton import Key
 from counton.errors import InvalidInput
-from counton.laws import Bounded
+from counton.laws import BoundedChange
 from counton.privacy import ZCDP
 from counton.statistics import Episodes, Running
 from counton.statistics.episodes import CHANGES, SQUARES
@@ -130,7 +130,7 @@ def test_no_stream_changes_more_than_is_stated() -> None:
     for longest, alphabet in ((4, "abcd"), (5, "abcd"), (6, "abc"), (4, "abcde")):
         statistic = Episodes(alphabet, longest)
         pattern = statistic.contribution().pattern
-        assert isinstance(pattern, Bounded)
+        assert isinstance(pattern, BoundedChange)
         cells, largest = np.arange(statistic.cells[0]), np.zeros(2)
         for _ in range(2):
             far = ["".join(random.permutation(list(alphabet))) for _ in range(8)]
@@ -157,7 +157,7 @@ def test_sensitivity_is_below_half_of_the_published() -> None:
     """4 l q^(l-1), for words of more than one letter over four letters."""
     for longest in (2, 3, 4):
         pattern = Episodes("ACGT", longest).contribution().pattern
-        assert isinstance(pattern, Bounded)
+        assert isinstance(pattern, BoundedChange)
         assert 2 * pattern.l2_squared < 4 * longest * 4 ** (longest - 1)
 
 
@@ -196,7 +196,7 @@ def test_noise_has_the_deviation_that_is_stated() -> None:
 
 def test_longer_episodes_are_refused() -> None:
     pattern = Episodes("ACGT", 6).contribution().pattern
-    assert isinstance(pattern, Bounded)
+    assert isinstance(pattern, BoundedChange)
     assert pattern.l2_squared < 4 * 6 * 4**5
     for alphabet, longest in (("ab", 7), ("abcde", 6)):
         with pytest.raises(InvalidInput, match="up to 5 letters"):

@@ -16,7 +16,7 @@ import pytest
 from counton import ZCDP, ApproxDP, Key, PureDP, read, release
 from counton.errors import InvalidInput, SumOverflow
 from counton.jobs import Job, jobfile, run
-from counton.laws import Bounded
+from counton.laws import BoundedChange
 from counton.plans.splits import last_halfwidth
 from counton.privacy import Contribution
 from counton.results.release import Release
@@ -130,7 +130,7 @@ def test_the_laws_hold(name: str) -> None:
 def test_one_row_moves_all_cells_by_what_is_stated(name: str, guarantee: Any) -> None:
     report = several()[name].settle(guarantee, 4)
     stated = report.contribution(batched=True).pattern
-    assert isinstance(stated, Bounded)
+    assert isinstance(stated, BoundedChange)
     rows = [{column: row[column] for column in report.column_names} for row in ROWS]
     moved = report.begin().take(rows, np.arange(1, len(rows) + 1))
     l1 = np.abs(moved).sum(axis=1)
@@ -140,7 +140,7 @@ def test_one_row_moves_all_cells_by_what_is_stated(name: str, guarantee: Any) ->
     cells = zip(report.measured_ones.items(), report.cell_ranges.values(), strict=True)
     for (part, one), where in cells:  # by themselves: their rows, times their weight
         own = one.contribution(batched=True)
-        most = own.pattern.l1 if isinstance(own.pattern, Bounded) else own.per_cell
+        most = own.pattern.l1 if isinstance(own.pattern, BoundedChange) else own.per_cell
         assert np.abs(moved[:, where]).sum(axis=1).max() <= report.weight(part) * most
 
 
@@ -151,8 +151,8 @@ class Forgetful(Report):
         first = next(iter(self.measured_ones))
         l1, l2 = self.norms(first)
         weight = self.weight(first)
-        moved = Bounded(weight * l1, weight**2 * l2, once=True)
-        return Contribution.patterned(moved, "which counts in all", unit=self.unit)
+        moved = BoundedChange(weight * l1, weight**2 * l2, once=True)
+        return Contribution.of_pattern(moved, "which counts in all", unit=self.unit)
 
 
 def test_the_laws_catch_a_report_that_forgets_a_statistic() -> None:
@@ -264,7 +264,7 @@ def test_measured_once_is_better_than_twice() -> None:
         ).settle(guarantee, steps)
         noise = last_halfwidth(steps)
         contribution = report.contribution().pattern
-        assert isinstance(contribution, Bounded)
+        assert isinstance(contribution, BoundedChange)
         cell = noise(guarantee, contribution.l1, contribution.l2_squared)
         number = cell / report.weight("paid") * math.sqrt(2) / 10
         return (cell / report.weight("n") if "n" in report.measured_ones else number), number
@@ -423,7 +423,7 @@ def test_the_bound_on_people_holds_for_all_statistics_together(tmp_path: Path) -
         settled = definition.statistic
         assert isinstance(settled, Report)
         stated = definition.contribution.pattern
-        assert isinstance(stated, Bounded)
+        assert isinstance(stated, BoundedChange)
         combos = itertools.combinations_with_replacement(rows, most)
         moved = [settled.begin().take([*some], np.array([most]))[0] for some in combos]
         assert max(int(np.abs(one).sum()) for one in moved) <= stated.l1

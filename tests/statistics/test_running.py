@@ -10,7 +10,7 @@ from letters import Letters, LettersOnDemand, letters_are_known
 
 from counton import ApproxDP, Key, PureDP
 from counton.errors import HorizonExceeded, InvalidInput, StateError, SumOverflow, WrongKey
-from counton.laws import Bounded, Run, Runs
+from counton.laws import BoundedChange, Run, Runs
 from counton.privacy import ZCDP
 from counton.statistics import Average, Degrees, Distinct, Forest, Quantiles, Substrings
 from counton.strategies import Binary, KAry, SmoothBinary, SqrtToeplitz
@@ -203,7 +203,7 @@ def test_patterns_of_runs_are_exact_where_columns_are_written_out() -> None:
         found = strategy.shift_by(pattern)
         assert (found.l1, found.l2_squared) == pytest.approx(worst, rel=1e-12)
         one = strategy.shift()
-        bounded = shift_by(strategy, Bounded(3, 5))
+        bounded = shift_by(strategy, BoundedChange(3, 5))
         assert (bounded.l1, bounded.l2_squared) == (3 * one.l1, 5 * one.l2_squared)
     with pytest.raises(InvalidInput, match="no run falls within the horizon of 3 steps"):
         Binary(3).shift_by(Runs((Run(2, offset=3), Run(1, since=4))))

@@ -38,7 +38,7 @@ def test_a_longer_blob_is_not_decompressed() -> None:
         journal.unpack(bomb, (10,))
 
 
-CLIPPED = Contribution.clipped(0, 10, "0.01")
+CLIPPED = Contribution.values(0, 10, "0.01")
 
 
 @pytest.mark.parametrize(

@@ -400,7 +400,7 @@ def test_an_entry_is_made_once_wherever_a_run_dies(tmp_path: Path) -> None:
 def test_an_entry_that_is_made_after_the_stream_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    enter, joined = shared.SharedLedger.enter, shared.SharedLedger.joined
+    enter, joined = shared.SharedLedger.enter, shared.SharedLedger.join
 
     def later(self: shared.SharedLedger, state: Any, name: str) -> Any:
         with monkeypatch.context() as right:
@@ -409,7 +409,7 @@ def test_an_entry_that_is_made_after_the_stream_is_found(
 
     monkeypatch.setattr(shared.SharedLedger, "enter", lambda *_: None)
     monkeypatch.setattr(shared.SharedLedger, "entry", lambda *_: None)
-    monkeypatch.setattr(shared.SharedLedger, "joined", later)
+    monkeypatch.setattr(shared.SharedLedger, "join", later)
     with pytest.raises(AssertionError, match="after"):
         after_each_death(tmp_path)
 

@@ -64,7 +64,7 @@ def test_a_limit_below_what_is_spent_is_refused(state: str, key: Key) -> None:
         store.set_limit(ApproxDP(6, 1e-9))
         store.set_limit(ZCDP(0.4))
         assert store.ledger is not None
-        assert store.ledger.spent() == ZCDP(0.25 + 0.5**2 / 2)
+        assert store.ledger.cost() == ZCDP(0.25 + 0.5**2 / 2)
         store.set_limit(None)
         assert store.ledger is None
 

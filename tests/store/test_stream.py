@@ -74,7 +74,7 @@ def test_releases_are_those_of_a_counter_however_they_are_cut(state: str, key: K
 
 
 def test_scalar_values_are_numbers_and_real_values_survive_to_the_bit(file: Path, key: Key) -> None:
-    clipped = Contribution.clipped(0, 10, resolution=0.1)
+    clipped = Contribution.values(0, 10, resolution=0.1)
     counter = Counter(Binary(50), PureDP(1), key=key, name="takings", contribution=clipped)
     expected = counter.release_many([0.1 + 0.2, 7.5, 3.0])
     with Stream.create(

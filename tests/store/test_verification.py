@@ -68,7 +68,7 @@ def test_every_strategy_is_computed_again(
 
 
 def test_sums_on_a_grid_and_scalars_are_computed_again(tmp_path: Path) -> None:
-    unit = Contribution.clipped("0", "180", "0.1")
+    unit = Contribution.values("0", "180", "0.1")
     with Stream.create(tmp_path / "s.db", "s", Binary(9), PureDP(1), contribution=unit) as stream:
         stream.release_many([0.3, 179.9, 12.0])
         stream.release(0.1)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from counton.errors import InvalidInput
-from counton.laws import Alternating, Bounded, Run, Runs
+from counton.laws import Alternating, BoundedChange, Run, Runs
 from counton.strategies import (
     Binary,
     Expiring,
@@ -111,7 +111,7 @@ def test_columns_that_oppose_each_other_are_never_said_to_cancel() -> None:
     up_and_down = strategy.matrices()[1] @ [1, -1] * 2**strategy.lattice_bits
     truth = float((up_and_down**2).sum())
     assert strategy.shift_by(Alternating(2)).l2_squared == truth == 3 * strategy.shift().l2_squared
-    for pattern in Bounded(2, 2), Runs((Run(1), Run(1, 1))):
+    for pattern in BoundedChange(2, 2), Runs((Run(1), Run(1, 1))):
         assert strategy.shift_by(pattern).l2_squared >= truth
 
 

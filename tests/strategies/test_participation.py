@@ -177,7 +177,7 @@ def test_values_of_the_table() -> None:
 
 @pytest.mark.slow
 def test_overlaps_of_smooth_leaves_by_brute_force() -> None:
-    for strategy in SmoothBinary.undominated(40):
+    for strategy in SmoothBinary.undominated_trees(40):
         products = weights(strategy).T @ weights(strategy)
         for apart in (1, 2, 3, 7):
             found = strategy.overlaps(participation.schedule_for(40, 40, apart, None))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from counton import Contribution
-from counton.laws import Bounded, Shift
+from counton.laws import BoundedChange, Shift
 from counton.mechanisms import StepRelease
 from counton.statistics import Average, Cuts, Distinct, Grouped, Substrings, TallyStatistic
 from counton.statistics.base import Statistic
@@ -101,8 +101,8 @@ class InOneStep(Distinct):
         return {}
 
     def contribution(self, *, batched: bool = False) -> Contribution:
-        pattern = Bounded(2, 4, once=True)
-        return Contribution.patterned(pattern, "which changes as much as two", unit="user")
+        pattern = BoundedChange(2, 4, once=True)
+        return Contribution.of_pattern(pattern, "which changes as much as two", unit="user")
 
 
 class RemembersSums(Sums):

@@ -36,7 +36,7 @@ from counton.training.noise import renew
 
 STRATEGIES = [
     BufferedToeplitz.fit(12, 3, buffers=2, scaling="equal"),
-    Echo(12, (0.9, 0.5), (0.7, 0.2), 0.2, 0.6, training_schedule(12, 3)).scaled("free"),
+    Echo(12, (0.9, 0.5), (0.7, 0.2), 0.2, 0.6, training_schedule(12, 3)).with_scaling("free"),
     BandedInverseSquareRoot(12, 4, training_schedule(12, 3)),
     DenseOptimum.fit(12, 3),
     Octave.fit(12, 3),

@@ -39,7 +39,7 @@ def perform(options: AnswerOptions) -> None:
     Raises:
         CountonError: see `counton.read` and `Released`.
     """
-    released = _released(options, options.source, options.name)
+    released = _read_release(options, options.source, options.name)
     if options.part is not None:
         released = released.part(options.part)
     steps = _steps(options.steps, released)
@@ -138,7 +138,7 @@ def _steps(given: str | None, released: Release) -> range:
     return steps_between(given, released.steps.stop - 1, windows)
 
 
-def _released(options: AnswerOptions, source: str, name: str | None) -> Release:
+def _read_release(options: AnswerOptions, source: str, name: str | None) -> Release:
     if source.startswith(ADDRESSES):
         return read(source, name=name, level=options.level, token=options.token)
     if options.token is not None and source == options.source:
@@ -176,7 +176,7 @@ def _answer(
     if asked == "share":
         group = named if len(named) > 1 else named[0]
         return released.share(group, steps=steps, of=options.of)
-    beside = None if options.beside is None else _released(options, options.beside, None)
+    beside = None if options.beside is None else _read_release(options, options.beside, None)
     if len(named) == 1 and (options.other_steps is not None or beside is not None):
         named = [named[0], named[0]]
     if len(named) != 2:

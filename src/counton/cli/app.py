@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from counton.cli.beside import BESIDE, KEEP, PLAN, READ, RELEASE
-from counton.cli.exits import epilogue, explained
+from counton.cli.exits import epilogue, explain_errors
 from counton.cli.options import (
     AnswerOptions,
     BackupOptions,
@@ -297,7 +297,7 @@ def key(
 
     The key is never shown. A new state derives a key of its own from the key that you give it.
     """
-    with explained():
+    with explain_errors():
         from counton.noise import Key
 
         drawn = Key.generate()

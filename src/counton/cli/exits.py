@@ -63,7 +63,7 @@ def exit_code(error: Exception) -> ExitCode:
 
 
 @contextmanager
-def explained(options: Callable[[], Mapping[str, str]] | None = None) -> Iterator[None]:
+def explain_errors(options: Callable[[], Mapping[str, str]] | None = None) -> Iterator[None]:
     """Turn errors made on purpose, and files that fail, into a line on stderr and an exit code.
 
     Args:

@@ -30,7 +30,7 @@ def print_forgotten(options: ForgetOptions) -> None:
         done = forget(state, options.person, name=name, key=key)
     console = Console()
     for one in done:
-        print_line(console, _done(one))
+        print_line(console, _outcome_in_words(one))
     print_line(
         console,
         "Not deleted: what was released, exact sums, the rows themselves, files of bad rows, and "
@@ -38,7 +38,7 @@ def print_forgotten(options: ForgetOptions) -> None:
     )
 
 
-def _done(one: Forgetting) -> str:
+def _outcome_in_words(one: Forgetting) -> str:
     if one.keeps == "sums":
         return f"Stream {one.name!r} keeps sums and nobody's rows: there is nothing to delete."
     if one.before is not None:

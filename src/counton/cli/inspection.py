@@ -66,7 +66,9 @@ def print_ledger(options: LedgerOptions) -> None:
     places = [options.state] * len(spends) + [one.place for one in others]
     begun = [True] * len(spends) + [one.begun for one in others]
     spends += tuple(one.spend for one in others)
-    counted = None if ledger is None else [counts_as for _, counts_as in ledger.counted()]
+    counted = (
+        None if ledger is None else [counts_as for _, counts_as in ledger.entries_with_costs()]
+    )
     remaining: dict[str | None, Limit | None] = {}
     if ledger is not None:
         remaining = {unit: ledger.remaining(unit=unit) for unit in ledger.units}
@@ -184,7 +186,7 @@ def _units_as_json(ledger: Ledger) -> dict[str, Any]:
     """By kind of unit: its relation, what is spent and what remains."""
     shown = {}
     for unit, relation in ledger.units.items():
-        spent, rest = ledger.spent(unit=unit), ledger.remaining(unit=unit)
+        spent, rest = ledger.cost(unit=unit), ledger.remaining(unit=unit)
         shown[unit] = {
             "relation": relation,
             "spent": None if spent is None else spent.to_dict(),

@@ -38,7 +38,7 @@ def perform(options: RunOptions) -> None:
         raise InvalidInput("no job file is named; give one, as in: counton run nightly.toml")
     only = [] if options.only is None else [name.strip() for name in options.only.split(",")]
     loaded = load(options.file)
-    refuse_shared({name: _recalled(job) for name, job in loaded.items()})
+    refuse_shared({name: _recall(job) for name, job in loaded.items()})
     shared, jobs = for_all(options.file), select_jobs(loaded, only)
     keep_within(jobs, shared.limit)
     reports: dict[str, Any] = {}
@@ -91,7 +91,7 @@ def _publish(job: Job, to: str, console: Console, *, silently: bool) -> None:
         )
 
 
-def _recalled(job: Job) -> Job:
+def _recall(job: Job) -> Job:
     """A job with what its stream remembers, as far as its state can be read."""
     try:
         return recall(job)

@@ -18,7 +18,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.models import ArgumentInfo, OptionInfo
 
 from counton.cli.beside import BESIDE, HEADINGS, OTHER
-from counton.cli.exits import explained
+from counton.cli.exits import explain_errors
 from counton.errors import InvalidInput
 from counton.jobs.fields import options_of
 from counton.jobs.job import Job
@@ -122,7 +122,7 @@ def _json() -> Any:
     return option(False, JSON, "--json")
 
 
-def _annotated(kind: Any, said: Any) -> Any:
+def _annotate(kind: Any, said: Any) -> Any:
     return Annotated[kind, said]
 
 
@@ -644,7 +644,7 @@ def takes(
         for name, hint in _options(kind).items():
             stated[name] = hint
             if kind is Job and name == "state":
-                stated |= {option.name: (_told(option), option.default) for option in own}
+                stated |= {option.name: (_parameter_of(option), option.default) for option in own}
     parameters = [
         inspect.Parameter(
             name,
@@ -661,10 +661,10 @@ def takes(
         found = option_names(*kinds)
         return {**option_names_of_statistics(), **found} if Job in kinds else found
 
-    def made(perform: Callable[..., None]) -> Callable[..., None]:
+    def make_command(perform: Callable[..., None]) -> Callable[..., None]:
         def command(**given: Any) -> None:
             given |= fixed
-            with explained(names):
+            with explain_errors(names):
                 values = []
                 for kind in kinds:
                     wanted = {item.name for item in fields(kind)}
@@ -679,7 +679,7 @@ def takes(
         )
         return command
 
-    return made
+    return make_command
 
 
 def of_statistic(name: str) -> dict[str, Any]:
@@ -707,7 +707,7 @@ def option_names(*kinds: type) -> dict[str, str]:
     '--from'
     """
     return _COMMANDS | {
-        name: _shown(name, hint.__metadata__[0])
+        name: _option_name(name, hint.__metadata__[0])
         for kind in kinds
         for name, (hint, _default) in _options(kind).items()
     }
@@ -766,17 +766,20 @@ def _options(kind: type) -> dict[str, tuple[Any, Any]]:
     told = options_of(kind)
     if told:
         return {
-            name: (_told(option), MISSING if option.needed else option.default)
+            name: (_parameter_of(option), MISSING if option.needed else option.default)
             for name, option in told.items()
         }
     hints = get_type_hints(kind)
     return {
-        item.name: (_parsed(_annotated(hints[item.name], item.metadata["option"])), item.default)
+        item.name: (
+            _with_parser(_annotate(hints[item.name], item.metadata["option"])),
+            item.default,
+        )
         for item in fields(kind)
     }
 
 
-def _parsed(hint: Any) -> Any:
+def _with_parser(hint: Any) -> Any:
     """A parameter with the parser of its numbers."""
     kinds = set(get_args(hint.__origin__)) | {hint.__origin__}
     for number, parser in _PARSERS.items():
@@ -796,18 +799,18 @@ _TYPES: dict[str, Any] = {
 }
 
 
-def _told(option: Option) -> Any:
+def _parameter_of(option: Option) -> Any:
     """An option as typer takes it."""
     if option.argument:
-        return _parsed(_annotated(list[str], typer.Argument(help=option.help)))
+        return _with_parser(_annotate(list[str], typer.Argument(help=option.help)))
     given = _TYPES[option.kind]
     if option.kind == "text" and isinstance(option.default, str):
         given = str
     said = typer.Option(f"--{option.key}", help=option.help, rich_help_panel=option.heading or None)
-    return _parsed(_annotated(given, said))
+    return _with_parser(_annotate(given, said))
 
 
-def _shown(name: str, said: OptionInfo | ArgumentInfo) -> str:
+def _option_name(name: str, said: OptionInfo | ArgumentInfo) -> str:
     if not isinstance(said, OptionInfo):
         return name.upper()
     # In an annotation typer takes the first name for a default, and mends it later.

@@ -50,7 +50,7 @@ def print_inspection(options: InspectOptions) -> None:
         CountonError: see `counton.inspect`.
     """
     check_chart(options.plot, options.width)
-    planned = _planned(options)
+    planned = _planned_releases(options)
     if options.exact:
         _refuse_of_exact(options)
         _print_exact(options, planned)
@@ -58,7 +58,7 @@ def print_inspection(options: InspectOptions) -> None:
     _print_private(options, planned)
 
 
-def _planned(options: InspectOptions) -> dict[str, Any]:
+def _planned_releases(options: InspectOptions) -> dict[str, Any]:
     """What is to come, as its words say: nothing where there are none."""
     if options.plan is None:
         return {}
@@ -79,7 +79,7 @@ def _refuse_of_exact(options: InspectOptions) -> None:
 
 
 def _print_private(options: InspectOptions, planned: dict[str, Any]) -> None:
-    errors, asked = Console(stderr=True), _asked(options)
+    errors, asked = Console(stderr=True), _inspect_arguments(options)
     if options.bounds is not None:
         for name in ("sweep", "plan", "plot"):
             value = getattr(options, name)
@@ -131,7 +131,7 @@ def _print_private(options: InspectOptions, planned: dict[str, Any]) -> None:
     print_files(console, None, options.plot)
 
 
-def _asked(options: InspectOptions) -> dict[str, Any]:
+def _inspect_arguments(options: InspectOptions) -> dict[str, Any]:
     """The arguments of `counton.inspect`."""
     if options.state is None:
         raise InvalidInput(
@@ -175,7 +175,7 @@ def _protection(found: Inspection) -> list[tuple[str, str]]:
     unit = definition.unit
     cells = len(definition.statistic.parameters["edges"]) - 1
     return [
-        ("protected", found.protected),
+        ("protected", found.protection),
         ("guarantee", str(definition.guarantee)),
         ("", definition.guarantee.meaning_for(unit)),
         ("against", "anyone who knows or chooses all other rows"),

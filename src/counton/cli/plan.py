@@ -61,7 +61,7 @@ def print_plan(options: PlanOptions) -> None:
         simple=options.simple,
         around=options.around,
         **planned,
-        **_wanted(options),
+        **_target(options),
     )
     guarantee, unit = ranked.guarantee, ranked.contribution
     about = None if ranked.restated is None else ranked.restated.words
@@ -161,17 +161,17 @@ def _subject(options: PlanOptions) -> tuple[dict[str, Any], str | None]:
         if options.most is not None:
             unit = Contribution.events(options.most, unit="user")
         return {"contribution": unit}, f"{_whom(options.most)} added or removed"
-    from counton.cli.statistic import parsed
+    from counton.cli.statistic import parse_statistic
 
     if options.most is not None:
         raise InvalidInput(
             f"{field('most', options.most)} belongs into {field('of', options.of)}, where a "
             f"statistic has users; leave it out"
         )
-    return {"of": parsed(options.of), "batched": not options.each_row}, None
+    return {"of": parse_statistic(options.of), "batched": not options.each_row}, None
 
 
-def _wanted(options: PlanOptions) -> dict[str, Any]:
+def _target(options: PlanOptions) -> dict[str, Any]:
     """The guarantee, or the half-width for which it is found, as `counton.plan` takes it.
 
     Raises:

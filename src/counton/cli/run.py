@@ -140,7 +140,7 @@ def as_json(outcome: Outcome, written: WrittenOutputs, outputs: Outputs) -> dict
         "until": None if until is None or cut is None else cut.at(until),
         "until_from_data": not outcome.until_stated,
         "protected": dict(protection(outcome))["protected"],
-        "people": definition.unprotected,
+        "people": definition.people_note,
         "unit": definition.unit,
         "contribution": definition.contribution.to_dict(),
         "guarantee": definition.guarantee.to_dict(),

@@ -99,16 +99,16 @@ def command_of(app: typer.Typer, name: str, says: str) -> None:
     app.command(name=name, cls=CommandWithHeadings)(takes(*kinds, **of_statistic(name))(command))
 
 
-def parsed(words: str) -> Statistic:
+def parse_statistic(words: str) -> Statistic:
     """The statistic that words define, as they stand in its command.
 
     Raises:
         InvalidInput: no such statistic, or options that are not its own.
 
-    >>> parsed("top-k --domain JFK,LGA --top 1").parameters
+    >>> parse_statistic("top-k --domain JFK,LGA --top 1").parameters
     {'groups': ['JFK', 'LGA'], 'k': 1}
     """
-    return _stated("of", words, ())[0]
+    return _parse_words("of", words, ())[0]
 
 
 def planned_job(words: str) -> tuple[Statistic, int, Guarantee]:
@@ -127,7 +127,7 @@ def planned_job(words: str) -> tuple[Statistic, int, Guarantee]:
     from counton.jobs.job import guarantee_from
 
     words = words.removeprefix("statistic ")
-    statistic, job = _stated("plan", words, ("steps", "epsilon", "delta", "rho"))
+    statistic, job = _parse_words("plan", words, ("steps", "epsilon", "delta", "rho"))
     guarantee = guarantee_from(job.epsilon, job.delta, job.rho)
     if job.steps is None or guarantee is None:
         raise InvalidInput(
@@ -137,7 +137,7 @@ def planned_job(words: str) -> tuple[Statistic, int, Guarantee]:
     return statistic, job.steps, guarantee
 
 
-def _stated(option: str, words: str, more: Sequence[str]) -> tuple[Statistic, Job]:
+def _parse_words(option: str, words: str, more: Sequence[str]) -> tuple[Statistic, Job]:
     """The statistic that words define, and what they state besides.
 
     Args:

@@ -138,7 +138,7 @@ def protection(outcome: Outcome) -> list[tuple[str, str]]:
             ("", one),
             (
                 "",
-                f"{definition.unprotected}; to protect people, name their column and how many of "
+                f"{definition.people_note}; to protect people, name their column and how many of "
                 f"their events count: --user COLUMN --most N",
             ),
         ]
@@ -166,14 +166,14 @@ def protection(outcome: Outcome) -> list[tuple[str, str]]:
         losses = loss_in_words(definition.guarantee, definition.strategy, definition.windows.every)
         lines.insert(len(lines) - 2, ("", f"loss by age: {losses}"))
     if definition.discovery is not None:
-        lines.append(("groups", _discovered(definition, definition.discovery)))
+        lines.append(("groups", _discovery_in_words(definition, definition.discovery)))
     if definition.strategy.delay:
         windows = f"{definition.strategy.delay:,} window{'s' * (definition.strategy.delay > 1)}"
         lines.append(("delay", f"each release counts up to {windows} before its own"))
     if definition.continues is not None:
         lines += _succession(definition, definition.continues)
     if not definition.statistic.additive:
-        lines.insert(0, ("statistic", _called(definition)))
+        lines.insert(0, ("statistic", _statistic_in_words(definition)))
     return lines + _until(outcome)
 
 
@@ -192,7 +192,7 @@ def _of_table(definition: Definition, outcome: Outcome) -> list[tuple[str, str]]
     ]
 
 
-def _called(definition: Definition) -> str:
+def _statistic_in_words(definition: Definition) -> str:
     """A statistic other than counts and sums, in words."""
     from counton.results.wording import statistic_in_words
 
@@ -205,9 +205,9 @@ def _of_statistic(definition: Definition) -> list[tuple[str, str]]:
     from counton.results.wording import cost_in_words, strategy_in_words
 
     unit, guarantee = definition.contribution, definition.guarantee
-    people = [] if definition.unprotected is None else [("", definition.unprotected)]
+    people = [] if definition.people_note is None else [("", definition.people_note)]
     return [
-        ("statistic", _called(definition)),
+        ("statistic", _statistic_in_words(definition)),
         ("protected", str(unit)),
         *people,
         ("neighbours", f"differ {definition.statistic.neighbours_differ}"),
@@ -245,7 +245,7 @@ def _until(outcome: Outcome) -> list[tuple[str, str]]:
     ]
 
 
-def _discovered(definition: Definition, discovery: Discovery) -> str:
+def _discovery_in_words(definition: Definition, discovery: Discovery) -> str:
     """How groups are found that nobody declared."""
     margin = float(Fraction(discovery.margin))
     return (

@@ -10,7 +10,7 @@ import polars as pl
 from counton.errors import InvalidInput, field
 from counton.events.marking import (
     MOST_COUNTED,
-    collected,
+    collect,
     mark_part,
     parts_of_columns,
     row_number_name,
@@ -19,7 +19,7 @@ from counton.events.policies import set_aside
 from counton.events.problems import Problem
 from counton.events.row_reading import RowReading
 from counton.events.sources import Rows, Source
-from counton.events.spread import Fetched, Spread
+from counton.events.spread import FetchedRows, Spread
 from counton.events.windows import as_text
 from counton.groups import GroupNames
 from counton.private import open_private
@@ -53,9 +53,9 @@ def set_bad_rows_aside(source: Source, reading: RowReading) -> tuple[int, int]:
     for part in source.parts:
         bad = _bad(part, reading)
         if policies.missing == "skip":
-            skipped += int(collected(source, bad.filter(lacking).select(pl.len())).item())
+            skipped += int(collect(source, bad.filter(lacking).select(pl.len())).item())
             bad = bad.filter(~lacking)
-        rows = collected(source, bad.head(policies.most + 1 - len(kept)).sort("row"))
+        rows = collect(source, bad.head(policies.most + 1 - len(kept)).sort("row"))
         if policies.quarantine is None and rows.height:
             raise _explain(source, reading)
         if len(kept) + rows.height > policies.most:
@@ -66,7 +66,7 @@ def set_bad_rows_aside(source: Source, reading: RowReading) -> tuple[int, int]:
         if rows.height:
             number = row_number_name(columns)
             texts = texts_of(part, columns).with_row_index(number, offset=1)
-            cells = collected(source, texts.filter(pl.col(number).is_in(rows["row"].to_list())))
+            cells = collect(source, texts.filter(pl.col(number).is_in(rows["row"].to_list())))
             for step, (row, *values) in zip(rows["step"], cells.sort(number).rows(), strict=True):
                 place = row if part.numbered else ""
                 shown = of_unread(part, row - 1, values)
@@ -107,11 +107,11 @@ def set_bad_rows_aside_elsewhere(
             set_aside(policies.quarantine, reading.columns.names, ())
         return skipped, 0
     if policies.quarantine is None:
-        raise _explain(_fetched(source, _some(source, reading, which, 1)), reading, number)
+        raise _explain(_fetch(source, _some(source, reading, which, 1)), reading, number)
     rows = _some(source, reading, which, policies.most + 1)
-    aside = set_bad_rows_aside(_fetched(source, rows), reading)[1]
+    aside = set_bad_rows_aside(_fetch(source, rows), reading)[1]
     if aside != number:
-        raise changed(source.parts[0])
+        raise change_error(source.parts[0])
     return skipped, aside
 
 
@@ -120,20 +120,20 @@ def _some(source: Spread, reading: RowReading, which: pl.Expr, most: int) -> pl.
     return open_private(source.some(reading, which, most))
 
 
-def _fetched(source: Spread, rows: pl.DataFrame) -> Source:
+def _fetch(source: Spread, rows: pl.DataFrame) -> Source:
     """A few rows of a source that lies elsewhere.
 
     Raises:
         InvalidInput: there are none, and there were some.
     """
     if not rows.height:
-        raise changed(source.parts[0])
-    found = Fetched(rows, source.name)
+        raise change_error(source.parts[0])
+    found = FetchedRows(rows, source.name)
     found.together = source.parts[0].together
     return Source((found,), source.name)
 
 
-def changed(part: Rows) -> InvalidInput:
+def change_error(part: Rows) -> InvalidInput:
     """The error for rows that were not the same all the time they were read."""
     return InvalidInput(
         f"{part.name} changed while it was read, so it cannot be told what was counted; "
@@ -227,21 +227,21 @@ def unknown_groups(source: Source, reading: RowReading, domain: Sequence[str]) -
         rows = _some(source, reading, first, _FEW)
         if not rows.height:
             rows = _some(source, reading, by_label, 1)
-        source = _fetched(source, rows)
-    of_labels = not collected(source, _numbered(source, reading).filter(outside).head(1)).height
+        source = _fetch(source, rows)
+    of_labels = not collect(source, _number_rows(source, reading).filter(outside).head(1)).height
     if of_labels:
         outside = by_label
-    found = _numbered(source, reading).filter(outside)
+    found = _number_rows(source, reading).filter(outside)
     if of_labels:
         parts = zip(reading.columns.parts, parts_of_columns(reading), strict=True)
         labels = [name for name, one in parts if one is not None and one.kind == "label"]
-        least = collected(source, found.select(pl.col("row").min())).item()
+        least = collect(source, found.select(pl.col("row").min())).item()
         number, row = divmod(int(least), _APART)
         given = source.parts[number].scan(labels, labels).slice(row - 1, 1).collect()
         shown = _short(given.row(0) if len(labels) > 1 else given.row(0)[0])
         what = f"rows of {', '.join(map(repr, labels))}"
     else:
-        groups = collected(source, found.group_by("group").agg(pl.col("row").min())).sort("group")
+        groups = collect(source, found.group_by("group").agg(pl.col("row").min())).sort("group")
         number, row = divmod(int(groups["row"].min()), _APART)  # type: ignore[arg-type]
         found_names = groups["group"].to_list()
         more = f" and {len(found_names) - _SHOWN:,} more" if len(found_names) > _SHOWN else ""
@@ -256,7 +256,7 @@ def unknown_groups(source: Source, reading: RowReading, domain: Sequence[str]) -
     )
 
 
-def _numbered(source: Source, reading: RowReading) -> pl.LazyFrame:
+def _number_rows(source: Source, reading: RowReading) -> pl.LazyFrame:
     """Marked rows with their numbers, which those of the next file follow at a distance."""
     return pl.concat(
         [

@@ -33,7 +33,7 @@ def cells_of(
     domain: Sequence[str] | None,
     alike: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
-    """Sums of some of a run's rows by cell: `summed` adds up those of several.
+    """Sums of some of a run's rows by cell: `sum_cells` adds up those of several.
 
     Args:
         rows: some of them.
@@ -64,7 +64,7 @@ def _cells_of(
 ) -> pl.DataFrame:
     """See `cells_of`, of marked rows."""
     if reading.unknown == "discover":
-        found = _added(marked, _window(), reading.adds, newest=True, by=["group"], number=number)
+        found = _add(marked, _window(), reading.adds, newest=True, by=["group"], number=number)
     else:
         found = sums_by_cell(marked, domain, reading.adds, newest=True, number=number)
         found = found.with_columns(group=pl.lit(None, pl.String))
@@ -72,7 +72,7 @@ def _cells_of(
     return found.select("cell", "group", *sums).collect()
 
 
-def summed(cells: Sequence[pl.DataFrame]) -> pl.DataFrame:
+def sum_cells(cells: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """Sums of rows from those of parts of them, in any order: see `cells_of`."""
     together = pl.concat(cells)
     sums = [name for name in together.columns if name not in ("cell", "group", "us")]
@@ -93,8 +93,8 @@ def by_place(cells: pl.DataFrame, domain: Sequence[str], adds: Adds | None) -> p
     across, width = cells_across(adds), len(domain) + 1
     window, rest = pl.col("cell") // across, pl.col("cell") % across
     cell = (window * width + pl.col("place").cast(pl.Int64).fill_null(len(domain))) * across + rest
-    placed = _placed(cells.lazy(), domain).collect()
-    return summed([placed.with_columns(cell=cell, group=pl.lit(None, pl.String)).drop("place")])
+    placed = _place(cells.lazy(), domain).collect()
+    return sum_cells([placed.with_columns(cell=cell, group=pl.lit(None, pl.String)).drop("place")])
 
 
 def labels_of(cells: pl.DataFrame, reading: RowReading) -> pl.DataFrame:
@@ -105,7 +105,7 @@ def labels_of(cells: pl.DataFrame, reading: RowReading) -> pl.DataFrame:
     return found.group_by("group").agg(pl.col("step").min())
 
 
-def picked(rows: Rows, reading: RowReading, which: pl.Expr) -> pl.DataFrame:
+def pick_rows(rows: Rows, reading: RowReading, which: pl.Expr) -> pl.DataFrame:
     """Of some rows, as they are, those of which an expression of marked rows is true."""
     found = (
         mark_part(rows, reading).with_row_index("row").filter(which).select("row").collect()["row"]
@@ -146,11 +146,11 @@ def candidates(
 def sums_by_cell(
     rows: pl.LazyFrame, domain: Sequence[str] | None, adds: Adds | None, **more: Any
 ) -> pl.LazyFrame:
-    """Marked rows by window and place of a group: see `_added`."""
-    return _added(_placed(rows, domain), _cell(domain), adds, **more)
+    """Marked rows by window and place of a group: see `_add`."""
+    return _add(_place(rows, domain), _cell(domain), adds, **more)
 
 
-def _placed(rows: pl.LazyFrame, domain: Sequence[str] | None) -> pl.LazyFrame:
+def _place(rows: pl.LazyFrame, domain: Sequence[str] | None) -> pl.LazyFrame:
     """Rows with the ``place`` of their group in the domain; null where it is not declared.
 
     A join, since categories of a million names take seven times as long.
@@ -189,7 +189,7 @@ def added_up(parts: Iterable[pl.DataFrame], groups: int, adds: Adds | None) -> p
     none = pl.DataFrame(schema=dict.fromkeys(("step", "group", "total"), pl.Int64))
     added: list[pl.DataFrame] = []
     for rows in chain((none,), parts):
-        added.append(_added(rows.lazy(), cell, adds).collect())
+        added.append(_add(rows.lazy(), cell, adds).collect())
         if sum(map(len, added)) > 2 * len(added[0]) + ROWS_AT_A_TIME:
             added = [merge_batches(added, ["cell"])]
     found = merge_batches(added, ["cell"]).sort("cell")
@@ -198,7 +198,7 @@ def added_up(parts: Iterable[pl.DataFrame], groups: int, adds: Adds | None) -> p
     return _by_place(parted, adds)
 
 
-def _added(
+def _add(
     rows: pl.LazyFrame,
     cell: pl.Expr,
     adds: Adds | None,

@@ -20,8 +20,8 @@ import numpy as np
 import polars as pl
 
 from counton.errors import InvalidInput, field
-from counton.events.bad_rows import changed
-from counton.events.cells import by_place, cells_of, labels_of, picked
+from counton.events.bad_rows import change_error
+from counton.events.cells import by_place, cells_of, labels_of, pick_rows
 from counton.events.frames import EventFrame
 from counton.events.row_reading import RowReading
 from counton.events.sources import Source
@@ -401,7 +401,7 @@ class AlikeRows(Spread):
 
     def some(self, reading: RowReading, which: pl.Expr, most: int) -> Private[pl.DataFrame]:
         """See `Spread.some`."""
-        return Private(picked(self._rows, reading, which).head(most))
+        return Private(pick_rows(self._rows, reading, which).head(most))
 
     def _sums(self, reading: RowReading, domain: Sequence[str] | None) -> pl.DataFrame:
         rows, names = self._rows, reading.columns.names
@@ -418,7 +418,7 @@ class AlikeRows(Spread):
             hashed.update(line.encode() + b"\n")
         digest = hashed.hexdigest()
         if rows.alike_digest.setdefault(tuple(names), digest) != digest:
-            raise changed(rows)
+            raise change_error(rows)
         one = EventFrame(counted)
         one.together = rows.together
         many = [name for name in ("number", "newest") if f"counton {name}" in found.columns]

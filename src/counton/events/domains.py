@@ -22,8 +22,8 @@ from counton.columns import BETWEEN
 from counton.errors import InvalidInput, field, is_text
 from counton.events.files import EventFile
 from counton.events.formats import ending, is_file, is_table
-from counton.events.sources import UNREADABLE, Rows, Source, joined
-from counton.exact import quoted
+from counton.events.sources import UNREADABLE, Rows, Source, join_columns
+from counton.exact import quote
 from counton.groups import GroupNames
 
 #: Tables that are not read: as text, a line of theirs would be taken for a group.
@@ -68,21 +68,21 @@ def read_domain(
     """
     if isinstance(source, str | os.PathLike):
         source = os.fspath(source)
-        names = _listed(source, column)
+        names = _parse_domain(source, column)
     else:
-        names = _given(source, column)
+        names = _group_names(source, column)
     _refuse_too_many(len(names))
     groups = names.column
     if (hidden := groups.filter(groups.str.contains(chr(0), literal=True))).len():
         raise _no_text(hidden[0])
     if not names or (groups == "").any():
         raise InvalidInput(
-            f"domain {quoted(source)} holds no group or an empty one; name each group"
+            f"domain {quote(source)} holds no group or an empty one; name each group"
         )
     if groups.n_unique() < len(names):
         twice = groups.filter(groups.is_duplicated())
         raise InvalidInput(
-            f"domain {quoted(source)} names the group {twice[0]!r} twice; name it once"
+            f"domain {quote(source)} names the group {twice[0]!r} twice; name it once"
         )
     return names
 
@@ -132,12 +132,12 @@ def refuse_long_terms(names: GroupNames) -> None:
         )
 
 
-def _given(groups: object, column: str) -> GroupNames:
+def _group_names(groups: object, column: str) -> GroupNames:
     if isinstance(groups, GroupNames):
         return groups
     parts = [name.strip() for name in column.split(",")]
     if isinstance(groups, Mapping) and len(parts) > 1:
-        return _names(_combined(groups, parts))
+        return _names(_combine(groups, parts))
     if isinstance(groups, Mapping | Set) or hasattr(groups, "columns"):
         kind = type(groups).__name__
         how = "has no order" if isinstance(groups, Set) else f"is a table: give its {column!r} only"
@@ -146,14 +146,14 @@ def _given(groups: object, column: str) -> GroupNames:
         )
     if not isinstance(groups, Iterable):
         raise InvalidInput(
-            f"{field('domain')} is {quoted(groups)}; give a file, a "
+            f"{field('domain')} is {quote(groups)}; give a file, a "
             f"list A,B,C, or a sequence of groups"
         )
     _refuse_too_many(len(groups) if isinstance(groups, Sized) else 0)
     return _names([_label(group, parts) for group in groups])
 
 
-def _combined(groups: Mapping[Any, Any], parts: list[str]) -> list[str]:
+def _combine(groups: Mapping[Any, Any], parts: list[str]) -> list[str]:
     """All combinations of what is declared of each column."""
     if set(groups) != set(parts):
         raise InvalidInput(
@@ -192,7 +192,7 @@ def _label(group: object, parts: list[str]) -> str:
     )
 
 
-def _listed(source: str, column: str) -> GroupNames:
+def _parse_domain(source: str, column: str) -> GroupNames:
     path = Path(source)
     if is_file(source):
         return _from_table(source, column) if is_table(path) else text_lines(path)
@@ -238,7 +238,7 @@ def _from_table(source: str, column: str) -> GroupNames:
     file = EventFile(source)
     names = file.columns()
     if column not in names and "," in column:
-        return _from_table_of(joined(Source((file,), file.name), column).parts[0], column)
+        return _from_table_of(join_columns(Source((file,), file.name), column).parts[0], column)
     if column not in names and len(names) > 1:
         raise InvalidInput(
             f"domain {source!r} has no column {column!r}; name one of its columns "

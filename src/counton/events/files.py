@@ -22,7 +22,7 @@ from counton.errors import InvalidInput, field, is_text
 from counton.events.formats import Format, format_of
 from counton.events.frames import write_lines
 from counton.events.linesums import LineSums
-from counton.events.sifting import FileRows, csv_rows, json_rows, keys_of, sifted
+from counton.events.sifting import FileRows, csv_rows, json_rows, keys_of, sift
 from counton.events.sources import UNREADABLE, Rows, UnreadableRow
 
 #: Gzip and zstd, which polars unpacks.
@@ -120,7 +120,7 @@ class EventFile(Rows):
             return True
         return Path(self.path).stat().st_size == size and _digest(other) == self.digest()
 
-    def changed(self) -> bool:
+    def has_changed(self) -> bool:
         """Whether the file was written, or replaced, since it was opened."""
         return self._present() != self._stamp
 
@@ -170,7 +170,7 @@ class EventFile(Rows):
             return False
         return self.settled or not self._keys or any(name in keys for keys in self._keys_of_lines())
 
-    def sifted(self, columns: Sequence[str], most: int) -> Rows:
+    def sift(self, columns: Sequence[str], most: int) -> Rows:
         """The rows with those empty that cannot be read; itself where all can be.
 
         Args:
@@ -180,7 +180,7 @@ class EventFile(Rows):
         Raises:
             InvalidInput: more of them.
         """
-        asked = list(self._asked(columns))
+        asked = list(self._parts_of(columns))
         if self.kind == "parquet":
             return self
         try:
@@ -191,7 +191,7 @@ class EventFile(Rows):
         read = csv_rows if self.kind == "csv" else json_rows
         try:
             with self._lines() as lines:
-                found = sifted(read(lines, asked), asked, most)
+                found = sift(read(lines, asked), asked, most)
         except (*UNREADABLE, EOFError, zlib.error):
             raise self.unreadable(reason) from reason
         if isinstance(found, FileRows):
@@ -287,9 +287,9 @@ class SiftedFile(Rows):
         """See `Rows.has_bytes_of`."""
         return self.file.has_bytes_of(other)
 
-    def changed(self) -> bool:
-        """See `Rows.changed`."""
-        return self.file.changed()
+    def has_changed(self) -> bool:
+        """See `Rows.has_changed`."""
+        return self.file.has_changed()
 
 
 def _as_read(rows: pl.DataFrame) -> pl.DataFrame:
@@ -299,7 +299,7 @@ def _as_read(rows: pl.DataFrame) -> pl.DataFrame:
 def _wrong_row(lines: IO[bytes], kind: Format) -> tuple[int, str] | None:
     """The first row that is no CSV or JSON, and what it is in words; None if there is none."""
     row = 0
-    texts = _decoded(lines)
+    texts = _decode(lines)
     try:
         if kind == "jsonl":
             for text in texts:
@@ -323,6 +323,6 @@ def _wrong_row(lines: IO[bytes], kind: Format) -> tuple[int, str] | None:
     return None
 
 
-def _decoded(lines: IO[bytes]) -> Iterator[str]:
+def _decode(lines: IO[bytes]) -> Iterator[str]:
     for line in lines:
         yield line.decode("utf-8")

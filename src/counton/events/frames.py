@@ -69,7 +69,7 @@ class EventFrame(Rows):
         if columns not in self._hashed:
             hashed = _Digests()
             frame = self.frame(self.of_file(columns))
-            made = self._made(columns, frame.collect_schema())
+            made = self._combined_columns(columns, frame.collect_schema())
             write_lines(frame.with_columns(made).select(columns), hashed)
             lines = hashed.sums
             self._hashed[columns] = (

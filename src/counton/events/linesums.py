@@ -94,11 +94,11 @@ class LineSums:
         digests = _digests(block, padded, begins, lengths)
         self._lines += len(digests)
         for place, words in enumerate((digests * _E, (digests ^ _PI) * _PHI)):
-            added = int(_mixed(words).sum(dtype=np.uint64))
+            added = int(_mix(words).sum(dtype=np.uint64))
             self._sums[place] = (self._sums[place] + added) % 2**64
 
 
-def _mixed(words: Words) -> Words:
+def _mix(words: Words) -> Words:
     words = (words ^ (words >> np.uint64(32))) * _PHI
     return words ^ (words >> np.uint64(29))
 
@@ -107,13 +107,13 @@ def _digests(
     block: bytes, padded: NDArray[np.uint8], begins: NDArray[np.int64], lengths: NDArray[np.int64]
 ) -> Words:
     words = np.ndarray(len(padded) - 7, "<u8", padded, 0, (1,))  # eight bytes from each on
-    state = _mixed(lengths.astype(np.uint64) * _PI)
+    state = _mix(lengths.astype(np.uint64) * _PI)
     short = np.where(lengths > _LONG, 0, lengths)
     for at in range(0, int(short.max(initial=0)), 8):
         longer = np.flatnonzero(short > at)
         some = slice(None) if len(longer) == len(short) else longer
         rest = np.minimum(short[some] - at, 8)
-        state[some] = _mixed((state[some] ^ (words[begins[some] + at] & _MASKS[rest])) * _E)
+        state[some] = _mix((state[some] ^ (words[begins[some] + at] & _MASKS[rest])) * _E)
     for line in np.flatnonzero(lengths > _LONG).tolist():
         text = block[begins[line] : begins[line] + lengths[line]]
         state[line] = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")

@@ -20,7 +20,7 @@ PART = "part"
 MOST_COUNTED = 2**32
 
 
-def collected(source: Source, frame: pl.LazyFrame) -> pl.DataFrame:
+def collect(source: Source, frame: pl.LazyFrame) -> pl.DataFrame:
     """A frame of a source's rows, computed.
 
     Raises:
@@ -43,7 +43,7 @@ def unreadable_part(source: Source, error: BaseException) -> Exception:
     return source.parts[-1].unreadable(error)
 
 
-def marked(
+def mark_rows(
     source: Source,
     reading: RowReading,
     watch: Callable[[int], None] | None = None,
@@ -81,7 +81,7 @@ def marked(
 def mark_part(
     part: Rows, reading: RowReading, watch: Callable[[int], None] | None = None
 ) -> pl.LazyFrame:
-    """The rows of one part: see `marked`."""
+    """The rows of one part: see `mark_rows`."""
     columns = reading.columns
     parts = list(zip(columns.parts, parts_of_columns(reading), strict=True))
     told = [name for name in (columns.group, columns.user, columns.id) if name is not None]
@@ -98,7 +98,7 @@ def mark_part(
             reading.time_format,
         )
     if watch is not None:
-        us = _watched(us, watch)
+        us = _watch(us, watch)
     if part.unread:
         frame, us = unread_marked(frame, us, part)
     taken = {"us": us}
@@ -166,7 +166,7 @@ def _code(given: pl.Expr, labels: Sequence[str]) -> pl.Expr:
     return pl.when(nothing).then(MISSING).otherwise(place.fill_null(OUTSIDE))
 
 
-def _watched(us: pl.Expr, watch: Callable[[int], None]) -> pl.Expr:
+def _watch(us: pl.Expr, watch: Callable[[int], None]) -> pl.Expr:
     def passing(rows: pl.Series) -> pl.Series:
         watch(len(rows))
         return rows

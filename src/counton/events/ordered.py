@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, field
 from counton.events.bad_rows import of_unread, texts_of
-from counton.events.marking import collected, unread_marked
+from counton.events.marking import collect, unread_marked
 from counton.events.policies import Policies, set_aside
 from counton.events.problems import Problem
 from counton.events.sources import Rows, Source
@@ -117,7 +117,7 @@ def ordered_rows(
             if part.unread:
                 frame, us = unread_marked(frame, us, part)
             taken["us"] = us
-        rows = collected(Source((part,), part.name), frame.select(**taken))
+        rows = collect(Source((part,), part.name), frame.select(**taken))
         if policies == Policies():
             _check(rows, part, columns, numbers, time, windows)
         else:
@@ -185,7 +185,7 @@ def _sorted_out(
         problem = pl.when(pl.col("us") < NO_MOMENT).then(untimed).otherwise(problem)
     told = rows.select(problem=problem).with_row_index("row", offset=1)
     named = list(dict.fromkeys([*([time] if time is not None else []), *columns]))
-    texts = collected(Source((part,), part.name), texts_of(part, named))
+    texts = collect(Source((part,), part.name), texts_of(part, named))
     empty = pl.any_horizontal((pl.col(name).is_null() | (pl.col(name) == "")) for name in named)
     found = told["problem"] > 0
     lacks = texts.select(empty.alias("lacks"))["lacks"]

@@ -37,7 +37,7 @@ def event_paths(events: object, stated: str | None = None) -> list[str]:
     given = [events] if isinstance(events, str | os.PathLike) else list(events)
     if not given:
         raise InvalidInput(f"{field('events')} names no file; give at least one")
-    paths = [path for one in given for path in _found(one, stated)]
+    paths = [path for one in given for path in _find_files(one, stated)]
     seen: set[str] = set()
     for path in paths:
         place = os.path.realpath(path) if path != "-" else path
@@ -89,7 +89,7 @@ def refuse_among_events(events: object, out: Path | None) -> None:
             )
 
 
-def _found(given: object, stated: str | None) -> list[str]:
+def _find_files(given: object, stated: str | None) -> list[str]:
     """Files that one path means: itself, those in a folder, those of a pattern."""
     if not isinstance(given, str | os.PathLike):
         raise InvalidInput(

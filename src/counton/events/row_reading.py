@@ -110,7 +110,7 @@ class Columns:
         named = (self.time, self.group, *self.parts, self.user, self.id)
         return tuple(dict.fromkeys(name for name in named if name))
 
-    def renamed(self, old: str, new: str) -> Columns:
+    def rename(self, old: str, new: str) -> Columns:
         """The same with another name for one of them."""
         named = {"time": self.time, "group": self.group, "value": self.value}
         named |= {"user": self.user, "id": self.id}

@@ -26,12 +26,12 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s"{}\[\],:]+')
 Piece = tuple[pl.DataFrame | None, bytes]
 
 
-def wanted(line: str, keys: Sequence[str]) -> str | None:
+def select_keys(line: str, keys: Sequence[str]) -> str | None:
     """A JSON object with some of its keys alone; None where a line is none.
 
     Values of other keys are passed over, whatever they hold.
 
-    >>> wanted('{"at": "9:00", "n": 1e999, "deep": [[{"at": 2}]]}', ["at", "paid"])
+    >>> select_keys('{"at": "9:00", "n": 1e999, "deep": [[{"at": 2}]]}', ["at", "paid"])
     '{"at":"9:00"}'
     """
     found = _values(line)
@@ -103,7 +103,7 @@ def json_rows(stream: IO[bytes], columns: Sequence[str]) -> Iterator[Piece]:
     """Rows of JSON lines, as texts of some columns; of lines that are no objects none."""
     schema = dict.fromkeys(columns, pl.String)
 
-    def parsed(records: list[bytes]) -> pl.DataFrame:
+    def parse(records: list[bytes]) -> pl.DataFrame:
         frame = pl.scan_ndjson(io.BytesIO(b"".join(records)), schema=schema).collect()
         return _of_height(frame, len(records))
 
@@ -111,10 +111,10 @@ def json_rows(stream: IO[bytes], columns: Sequence[str]) -> Iterator[Piece]:
         given = [line for line in lines if line.strip()]
         records = []
         for line in given:
-            kept = wanted(line.decode("utf-8", "surrogateescape"), columns)
+            kept = select_keys(line.decode("utf-8", "surrogateescape"), columns)
             records.append((kept or "").encode("utf-8", "surrogateescape") + b"\n")
         while given:
-            frame, read = _prefix(records, parsed)
+            frame, read = _prefix(records, parse)
             yield frame, b""
             if read < len(given):
                 yield None, given[read]
@@ -125,7 +125,7 @@ def csv_rows(stream: IO[bytes], columns: Sequence[str]) -> Iterator[Piece]:
     """Rows of CSV, as texts of some columns; of lines that cannot be read none."""
     header = b""
 
-    def parsed(records: list[bytes]) -> pl.DataFrame:
+    def parse(records: list[bytes]) -> pl.DataFrame:
         rows = io.BytesIO(header + b"".join(records))
         frame = pl.scan_csv(rows, infer_schema=False).collect().select(columns)
         return _of_height(frame, len(records))
@@ -136,8 +136,8 @@ def csv_rows(stream: IO[bytes], columns: Sequence[str]) -> Iterator[Piece]:
         if not header:
             size = _records(lines)[0][0]
             header, lines = b"".join(lines[:size]), lines[size:]
-        lines = yield from _read_csv(lines, parsed, whole=False)
-    yield from _read_csv(lines, parsed, whole=True)
+        lines = yield from _read_csv(lines, parse, whole=False)
+    yield from _read_csv(lines, parse, whole=True)
 
 
 def _read_csv(
@@ -246,7 +246,7 @@ class FileRows(NamedTuple):
         return "FileRows(secret)"
 
 
-def sifted(
+def sift(
     pieces: Iterator[Piece], columns: Sequence[str], most: int
 ) -> FileRows | tuple[int, bytes]:
     """The rows of a file, if no more than ``most`` cannot be read; else the first such row.

@@ -22,7 +22,7 @@ UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
 
 
 class UnreadableRow(InvalidInput):
-    """One line of a file cannot be read; the others may be, see `Source.sifted`."""
+    """One line of a file cannot be read; the others may be, see `Source.sift`."""
 
 
 class Rows(ABC):
@@ -32,7 +32,7 @@ class Rows(ABC):
         name: what messages call it.
         kind: as what it is read, in messages.
         numbered: its rows have an order, so that one is found again by its number.
-        together: columns that are made of others, see `joined`.
+        together: columns that are made of others, see `join_columns`.
         settled: its columns were there when its stream was made: where a format names them in each
             row, none need be there tonight.
         unread: numbers of rows that cannot be read, from 0, and what stands there; these are empty.
@@ -60,8 +60,8 @@ class Rows(ABC):
     def frame(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
         """The columns, or all of them with types only to look at; see `scan`."""
 
-    def sifted(self, columns: Sequence[str], most: int) -> Rows:
-        """The rows with those empty that cannot be read: see `EventFile.sifted`."""
+    def sift(self, columns: Sequence[str], most: int) -> Rows:
+        """The rows with those empty that cannot be read: see `EventFile.sift`."""
         return self
 
     @abstractmethod
@@ -83,7 +83,7 @@ class Rows(ABC):
         """Whether a file is this one, by whatever path, or holds the same bytes."""
         return False
 
-    def changed(self) -> bool:
+    def has_changed(self) -> bool:
         """Whether it was written since it was opened."""
         return False
 
@@ -100,7 +100,7 @@ class Rows(ABC):
             InvalidInput: it cannot be read as what it is, lacks a column or has one twice, a column
                 holds lists or the like, or one of names floating-point numbers.
         """
-        asked, present = self._asked(columns), self.columns()
+        asked, present = self._parts_of(columns), self.columns()
         for name in asked:
             if name not in present and not self._may_lack(name):
                 raise InvalidInput(f"{self.name} has no column {name!r}; {_listing(present)}")
@@ -120,9 +120,9 @@ class Rows(ABC):
         for name in names:
             for part in self.together.get(name, (name,)):
                 refuse_floats(self, part, types[part])
-        return found.with_columns(self._made(columns, types)).select(columns)
+        return found.with_columns(self._combined_columns(columns, types)).select(columns)
 
-    def _asked(self, columns: Sequence[str]) -> dict[str, None]:
+    def _parts_of(self, columns: Sequence[str]) -> dict[str, None]:
         """Those columns of the rows of which some are made, or are."""
         return dict.fromkeys(part for name in columns for part in self.together.get(name, (name,)))
 
@@ -132,9 +132,11 @@ class Rows(ABC):
 
     def of_file(self, columns: Sequence[str]) -> list[str]:
         """The columns as they are given: what those are made of that are made of others."""
-        return list(self._asked(columns))
+        return list(self._parts_of(columns))
 
-    def _made(self, columns: Sequence[str], types: Mapping[str, pl.DataType]) -> list[pl.Expr]:
+    def _combined_columns(
+        self, columns: Sequence[str], types: Mapping[str, pl.DataType]
+    ) -> list[pl.Expr]:
         """Those of the columns that are made of others; null where one of these is."""
         return [
             pl.concat_str(
@@ -251,15 +253,15 @@ class Source:
         """Whether a file is a part, by whatever path, or holds the same bytes."""
         return any(part.has_bytes_of(other) for part in self.parts)
 
-    def sifted(self, columns: Sequence[str], most: int) -> Source:
-        """The same with rows empty that cannot be read: see `Rows.sifted`."""
+    def sift(self, columns: Sequence[str], most: int) -> Source:
+        """The same with rows empty that cannot be read: see `Rows.sift`."""
         parts = list[Rows]()
         for part in self.parts:
             left = most - sum(len(one.unread) for one in parts)
-            parts.append(part.sifted(columns, left))
+            parts.append(part.sift(columns, left))
         return Source(tuple(parts), self.name)
 
-    def settled(self) -> Source:
+    def for_known_stream(self) -> Source:
         """The same for a stream that there is: see `Rows`."""
         if type(self) is not Source:
             return self
@@ -278,12 +280,12 @@ class Source:
         """The other parts."""
         return Source(tuple(part for part in self.parts if part not in parts), self.name)
 
-    def changed(self) -> Rows | None:
+    def changed_part(self) -> Rows | None:
         """A part that was written since it was opened, if any."""
-        return next((part for part in self.parts if part.changed()), None)
+        return next((part for part in self.parts if part.has_changed()), None)
 
 
-def joined(source: Source, column: str | None) -> Source:
+def join_columns(source: Source, column: str | None) -> Source:
     """A source in which several columns, named with commas between, are one that has their values.
 
     Args:
@@ -292,7 +294,7 @@ def joined(source: Source, column: str | None) -> Source:
 
     >>> from counton.events.opening import open_source
     >>> rows = pl.DataFrame({"sex": ["f", "m"], "adult": [True, None]})
-    >>> found = joined(open_source(rows), "sex,adult")
+    >>> found = join_columns(open_source(rows), "sex,adult")
     >>> found.parts[0].scan(["sex,adult"]).collect().to_series().to_list()
     ['f / true', None]
     """

@@ -35,14 +35,14 @@ class Spread(Source):
     def labels(self, reading: RowReading) -> Private[pl.DataFrame]:
         """Labels of rows within the windows: ``group``, and the first ``step`` of each."""
 
-    def marked(
+    def mark_rows(
         self, reading: RowReading, domain: Sequence[str] | None
     ) -> Private[Iterable[pl.DataFrame]]:
         """Marked rows within the windows, of groups of the domain, as far as they could count.
 
-        Some at a time, with columns as of `counton.events.marking.marked`; a group may be its place
-        in the domain. They are the rows that `cells`, asked next, adds up. A source that is never
-        asked for them, since its rows are not told from each other, has none.
+        Some at a time, with columns as of `counton.events.marking.mark_rows`; a group may be its
+        place in the domain. They are the rows that `cells`, asked next, adds up. A source that is
+        never asked for them, since its rows are not told from each other, has none.
         """
         raise NotImplementedError
 
@@ -57,14 +57,14 @@ class Spread(Source):
         """
 
 
-class Fetched(EventFrame):
+class FetchedRows(EventFrame):
     """A few rows of a spread source, brought here to be named in a message or set aside.
 
     Args:
         rows: what `Spread.some` found.
         name: of the source.
 
-    >>> Fetched(pl.DataFrame({"time": [None]}), "the data frame").place_of(1)
+    >>> FetchedRows(pl.DataFrame({"time": [None]}), "the data frame").place_of(1)
     'a row of the data frame'
     """
 

@@ -13,7 +13,7 @@ import polars as pl
 from counton.errors import SumOverflow
 from counton.events.bad_rows import set_bad_rows_aside, set_bad_rows_aside_elsewhere, unknown_groups
 from counton.events.cells import ROWS_AT_A_TIME, _by_place, merge_batches, sums_by_cell
-from counton.events.marking import PART, collected, marked, unreadable_part
+from counton.events.marking import PART, collect, mark_rows, unreadable_part
 from counton.events.row_reading import RowReading, cells_across
 from counton.events.sources import UNREADABLE, Source
 from counton.events.spread import Spread
@@ -24,7 +24,7 @@ from counton.private import Private, open_private
 class RowHolder(Protocol):
     """What holds marked rows, until it is known which of them count."""
 
-    def wanted(self, marked: pl.LazyFrame) -> pl.LazyFrame:
+    def select(self, marked: pl.LazyFrame) -> pl.LazyFrame:
         """What is looked at of rows (see `marked`), also of those that cannot be counted."""
 
     def take(self, rows: pl.DataFrame) -> None:
@@ -142,23 +142,23 @@ def _by_cell(
     """Sums of rows by cell, of a source here or elsewhere; and see `Tally.sums`."""
     if isinstance(source, Spread):
         if bound is not None:
-            for some in open_private(source.marked(reading, domain)):
-                bound.take(bound.wanted(some.lazy()).collect())
+            for some in open_private(source.mark_rows(reading, domain)):
+                bound.take(bound.select(some.lazy()).collect())
         return open_private(source.cells(reading, domain)).sort("cell"), ()
-    rows = marked(source, reading, watch, numbered=True)
+    rows = mark_rows(source, reading, watch, numbered=True)
     by = [PART] if len(source.parts) > 1 else []
     adding = partial(
         sums_by_cell, domain=domain, adds=reading.adds, newest=True, by=by, moments=True
     )
     if bound is None:
-        each = collected(source, adding(rows))
+        each = collect(source, adding(rows))
     else:
-        each = _held(source, bound.wanted(rows), bound, adding, ["cell", *by])
+        each = _hold(source, bound.select(rows), bound, adding, ["cell", *by])
     sums = _sums_of_parts(each, len(source.parts), domain, cells_across(reading.adds))
     return _together(each).sort("cell"), sums
 
 
-def _held(
+def _hold(
     source: Source,
     rows: pl.LazyFrame,
     bound: RowHolder,

@@ -129,7 +129,7 @@ def as_text(column: pl.Expr, dtype: pl.DataType) -> pl.Expr:
     elif dtype == pl.Duration:
         return column.to_physical().cast(pl.String)
     elif dtype == pl.Binary:
-        return column.map_batches(_decoded, return_dtype=pl.String, is_elementwise=True)
+        return column.map_batches(_decode, return_dtype=pl.String, is_elementwise=True)
     else:
         return column.cast(pl.String, strict=False)
     shown = pl.when(there).then(column)
@@ -184,7 +184,7 @@ def _clock() -> pl.Series:
     return pl.select(pl.format(" {}:{}:{}", hour, minute, rest)).to_series()
 
 
-def _decoded(values: pl.Series) -> pl.Series:
+def _decode(values: pl.Series) -> pl.Series:
     texts: list[str | None] = []
     for value in values:
         try:

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from counton.jobs.runs import run as run
     from counton.results.inspection import Inspection as Inspection
     from counton.results.release import Release as Release
-    from counton.results.shown import Shown as Shown
+    from counton.results.shown import View as View
 
 #: Where each public name lives. The imports above say the same to type checkers.
 _HOME = {
@@ -62,7 +62,7 @@ _HOME = {
     "Publication": "counton.jobs.publishing",
     "Release": "counton.results.release",
     "Job": "counton.jobs.job",
-    "Shown": "counton.results.shown",
+    "View": "counton.results.shown",
     "export": "counton.jobs.exports",
     "export_all": "counton.jobs.exports",
     "Inspection": "counton.results.inspection",
@@ -82,7 +82,7 @@ __all__ = [
     "Progress",
     "Publication",
     "Release",
-    "Shown",
+    "View",
     "export",
     "export_all",
     "inspect",

@@ -15,7 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, field
-from counton.events.marking import collected
+from counton.events.marking import collect
 from counton.events.opening import open_source
 from counton.events.windows import CLOCK_CHANGE, ClockChange, moments
 from counton.jobs.asking import check_period
@@ -138,7 +138,7 @@ def activity(
             period = period_of(pl.col("counton us"), per, timezone)
         parts.append(frame.select(known=known, user=name, period=pl.when(known).then(period)))
     units = pl.concat(parts).group_by("known", "user", "period").agg(size=pl.len())
-    sizes = collected(
+    sizes = collect(
         source,
         units.group_by("known", "size").agg(units=pl.len()).sort("size"),
     )

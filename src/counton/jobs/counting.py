@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from counton.errors import InvalidInput, field
-from counton.exact import quoted
+from counton.exact import quote
 from counton.jobs.job import Events, Job, check_types
 from counton.jobs.keywords import JobFields
 from counton.jobs.progress import Progress, silent
@@ -136,6 +136,6 @@ def _numbers(guarantee: object, named: dict[str, Any]) -> dict[str, Any]:
     if isinstance(guarantee, ZCDP):
         return {"rho": guarantee.rho}
     raise InvalidInput(
-        f"{field('guarantee')} is {quoted(guarantee)}; give PureDP(epsilon), ApproxDP(epsilon, "
+        f"{field('guarantee')} is {quote(guarantee)}; give PureDP(epsilon), ApproxDP(epsilon, "
         f"delta), ZCDP(rho), ExpiringDP(epsilon) or ExpiringZCDP(rho)"
     )

@@ -10,7 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counton.errors import StreamConflict
-from counton.events.marking import collected, marked
+from counton.events.marking import collect, mark_rows
 from counton.events.row_reading import RowReading
 from counton.events.spread import Spread
 from counton.groups import GroupNames
@@ -30,10 +30,10 @@ def labels_in(
     if isinstance(source, Spread):
         found = open_private(source.labels(reading))
     else:
-        rows = marked(source, reading).filter(
+        rows = mark_rows(source, reading).filter(
             pl.col("step").is_between(1, reading.windows.steps), pl.col("group").is_not_null()
         )
-        found = collected(source, rows.group_by("group").agg(pl.col("step").min()))
+        found = collect(source, rows.group_by("group").agg(pl.col("step").min()))
     there = set(before)
     new = [row for row in found.select("step", "group").rows() if row[1] not in there]
     return Private(FoundLabels(before, tuple(name for _, name in sorted(new))))

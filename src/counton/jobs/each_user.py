@@ -132,9 +132,9 @@ class EachUser(EventFrame):
         """See `Rows.columns`: known before anything is read."""
         return [self._asked_for.user, self._asked_for.named]
 
-    def changed(self) -> bool:
-        """See `Rows.changed`."""
-        return self._source.changed() is not None
+    def has_changed(self) -> bool:
+        """See `Rows.has_changed`."""
+        return self._source.changed_part() is not None
 
     def _digests(self, columns: tuple[str, ...]) -> tuple[str, str | None]:
         self._frame = self.frame()
@@ -164,7 +164,7 @@ class _MarkedRowHolder:
     def __init__(self) -> None:
         self.rows: list[pl.DataFrame] = []
 
-    def wanted(self, marked: pl.LazyFrame) -> pl.LazyFrame:
+    def select(self, marked: pl.LazyFrame) -> pl.LazyFrame:
         """All of it."""
         self.rows.append(marked.collect_schema().to_frame())
         return marked

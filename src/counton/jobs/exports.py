@@ -118,7 +118,7 @@ def export(
         found = _of_stream(reader, steps, start, until, groups, level, fit)
         found = _large(found, above, surely_above)
         if (doubt := reader.doubt()) is not None:
-            found = found.noted(doubt).at_hand()
+            found = found.with_note(doubt).at_hand()
     if path is not None:
         look = {"title": title, "axis": axis, "source": source, "width": width}
         write_release(found, path, panels=panels, **look)

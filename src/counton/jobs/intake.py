@@ -303,7 +303,7 @@ def _refuse_vanished(
     if isinstance(windows, Once):
         raise other_rows(f"{what} ({wrong.height:,} such cells)")
     raise ReplayMismatch(
-        f"{windows.called(step)} of group {groups[group]!r} {what} ({wrong.height:,} such "
+        f"{windows.label_of(step)} of group {groups[group]!r} {what} ({wrong.height:,} such "
         f"cells): rows must not disappear or change once they are counted; restore them, or use "
         f"{field('append', True)} for a file that holds new events only"
     )

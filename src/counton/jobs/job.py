@@ -201,9 +201,9 @@ def check_types(request: Job) -> Job:
     """
     given: object = request
     if not is_dataclass(given):
-        from counton.exact import quoted
+        from counton.exact import quote
 
-        raise InvalidInput(f"the request is {quoted(given)}; give a Job(what, events, state)")
+        raise InvalidInput(f"the request is {quote(given)}; give a Job(what, events, state)")
     _check_what(request.what)
     _check_events(request.events)
     whole = request.check()
@@ -213,12 +213,12 @@ def check_types(request: Job) -> Job:
 def _check_what(value: object) -> None:
     if isinstance(value, str):
         return
-    from counton.exact import quoted
+    from counton.exact import quote
     from counton.statistics import Statistic
 
     if not isinstance(value, Statistic):
         raise InvalidInput(
-            f"what is {quoted(value)}; give a statistic such as Average(0, 200, resolution=1), or "
+            f"what is {quote(value)}; give a statistic such as Average(0, 200, resolution=1), or "
             f'the name of one, such as "count"; the events come after it'
         )
 

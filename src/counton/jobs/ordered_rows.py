@@ -18,8 +18,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counton.errors import HorizonExceeded, InvalidInput, ReplayMismatch, field
-from counton.events.bad_rows import changed
-from counton.events.marking import collected
+from counton.events.bad_rows import change_error
+from counton.events.marking import collect
 from counton.events.ordered import OrderedEvents, letters_of, ordered_rows
 from counton.events.policies import Policies
 from counton.events.sources import Source, UnreadableRow
@@ -107,7 +107,7 @@ def numbers_of_rows(source: Source, definition: Definition) -> list[str]:
     """How many rows each part has, as text; nothing for a part without rows."""
     columns = columns_of(definition)[:1]
     frames = [part.scan(columns).select(pl.len()) for part in source.parts]
-    return [str(collected(source, frame).item() or "") for frame in frames]
+    return [str(collect(source, frame).item() or "") for frame in frames]
 
 
 def in_any_order(definition: Definition) -> bool:
@@ -283,10 +283,10 @@ def rows_in_order(settled: SettledJob, now: datetime | None) -> OrderedRows:
         try:
             rows = read_rows(job, definition, source, settled.policies)
         except UnreadableRow:
-            source = source.sifted(columns_of(definition), settled.policies.unread)
+            source = source.sift(columns_of(definition), settled.policies.unread)
             rows = read_rows(job, definition, source, settled.policies)
-        if (part := source.changed()) is not None:
-            raise changed(part)
+        if (part := source.changed_part()) is not None:
+            raise change_error(part)
         if len(source.parts) > 1:
             marks_of_all(source, job, definition, numbers_of_rows(source, definition))
     fitted = fitting(rows, definition, settled.steps_released)

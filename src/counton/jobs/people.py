@@ -81,7 +81,7 @@ class DigestHolder:
         self._step: Any = np.int32 if definition.windows.steps < 2**31 - 1 else np.int64
         self._pool = Pool(thinned)
 
-    def wanted(self, marked: pl.LazyFrame) -> pl.LazyFrame:
+    def select(self, marked: pl.LazyFrame) -> pl.LazyFrame:
         """Of marked rows what is held, with digests for names."""
         columns, domain = self._definition.columns, self._definition.domain
         wanted = [pl.col("us"), pl.col("step")]

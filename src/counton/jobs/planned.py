@@ -32,7 +32,7 @@ from counton.statistics import Grouped, TallyStatistic
 
 if TYPE_CHECKING:
     from counton.results.release import Release
-    from counton.results.shown import Shown
+    from counton.results.shown import View
 
 #: Steps that are planned for where a stream has no last one and nobody says how many are in mind.
 _AROUND = 1000
@@ -85,7 +85,7 @@ class PlannedJob:
     state: str
     ledger: str | None
     spend: Spend
-    shown: Shown
+    shown: View
 
     def simulate(self, numbers: Any, n: int = 1) -> list[Release]:
         """What a reader would see if the true numbers were these; nothing is read or spent.
@@ -359,7 +359,7 @@ def _accounts(
     ledger.enter_all(spends.values())
     counted = {
         name: (entry, as_what)
-        for name, (entry, as_what) in zip(spends, ledger.counted(), strict=True)
+        for name, (entry, as_what) in zip(spends, ledger.entries_with_costs(), strict=True)
     }
     found = []
     for unit, relation in ledger.units.items():
@@ -368,7 +368,7 @@ def _accounts(
             for name, (entry, as_what) in counted.items()
             if entry.unit == unit
         }
-        found.append(Account(unit, relation, ledger.spent(unit=unit), limit, shares))
+        found.append(Account(unit, relation, ledger.cost(unit=unit), limit, shares))
     return tuple(found)
 
 

@@ -14,7 +14,7 @@ from counton.errors import InvalidInput, field
 from counton.events.domains import table_columns
 from counton.events.files import EventFile
 from counton.events.formats import is_file
-from counton.events.marking import collected
+from counton.events.marking import collect
 from counton.events.opening import open_source
 from counton.events.paths import is_database
 from counton.jobs.job import Job
@@ -96,7 +96,7 @@ def number_rows(job: Job) -> Job:
             f"a line; give {field('label')}, the column that names the cells"
         )
     rows = part.scan((value,)).with_row_index(ROWS)
-    table = collected(source, rows.with_columns(pl.col(ROWS).cast(pl.String)))
+    table = collect(source, rows.with_columns(pl.col(ROWS).cast(pl.String)))
     if not table.height:
         raise InvalidInput(
             f"{part.name} has no rows, and without {field('label')} each row is a cell of a line; "

@@ -18,8 +18,8 @@ from counton.jobs.released import level_of, read_cells, read_released, shown_of
 from counton.jobs.succession import carried_by
 from counton.results.cells import carried_facts
 from counton.results.files import AUTHOR, description_of
-from counton.results.packing import MOST_CELLS, packed
-from counton.results.shown import Shown
+from counton.results.packing import MOST_CELLS, pack
+from counton.results.shown import View
 from counton.store import Stream, published
 from counton.store.store import JournalReader
 from counton.windows import moment
@@ -80,7 +80,7 @@ def publish_new(
     own: dict[str, Any] = {"shown": readings.to_dict()}
     if definition.discovery is not None:
         found = read_released(source, definition, level_of(definition))
-        groups, own = found.groups, found.described() or {}
+        groups, own = found.groups, found.own_facts() or {}
         own.pop("cells", None)  # which have a table of their own
     elif of_cells:
         own = carried_facts(carried_by(source, definition), definition.groups, terms)
@@ -94,7 +94,7 @@ def publish_new(
             str(terms.guarantee),
             repr(terms.strategy),
             level or kept,
-            None if readings == Shown() else json.dumps(readings.to_dict()),
+            None if readings == View() else json.dumps(readings.to_dict()),
             groups if of_cells else (),
         )
         description = description_of(terms, definition, shown.level, own)
@@ -135,7 +135,7 @@ def _publish_readings(
     place: published.Place,
     begun: published.PublishedReach,
     level: float,
-    readings: Shown,
+    readings: View,
 ) -> None:
     """Add the readings of a statistic: what its table says, a row a number; and its cells."""
     stream_id, before, cells_until = begun
@@ -147,7 +147,7 @@ def _publish_readings(
     cells = released.cells()
     if before == source.step and cells is not None:  # published before there were cells
         with place.transaction(write=True) as connection:
-            packs = packed(cells[cells_until:])
+            packs = pack(cells[cells_until:])
             published.write_cells(connection, stream_id, cells_until + 1, source.step, packs)
         return
     # Of what is read, `over` windows before its end; a table that was released once has no times.
@@ -189,7 +189,7 @@ def _publish_readings(
             if cells is None:
                 published.remove_cells(connection, stream_id)
             else:
-                packs = packed(cells[cells_until : steps[-1]])
+                packs = pack(cells[cells_until : steps[-1]])
                 published.write_cells(connection, stream_id, cells_until + 1, steps[-1], packs)
                 cells_until = steps[-1]
 

@@ -13,7 +13,7 @@ from counton.events.formats import is_file
 from counton.events.paths import names_tell_format
 from counton.jobs.job import Job
 from counton.jobs.released import SHOWN, known_totals
-from counton.options import listed
+from counton.options import split_names
 from counton.store import Store, state_file
 from counton.store.store import StoredStream
 
@@ -78,7 +78,7 @@ def with_totals(job: Job) -> Job:
             f"are kept as they are, so they must be public"
         )
     levels = job.option("levels")
-    named = None if levels is None else listed(levels)
+    named = None if levels is None else split_names(levels)
     from counton.jobs.public_tables import totals_of
 
     totals = totals_of(job.known, named)

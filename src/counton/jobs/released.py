@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from counton.errors import InvalidInput, ReplayMismatch, field
-from counton.exact import quoted
+from counton.exact import quote
 from counton.jobs.definition import Definition
 from counton.jobs.job import Job
 from counton.mechanisms.discovery import Discovery
@@ -22,7 +22,7 @@ from counton.store import Stream
 if TYPE_CHECKING:
     from counton.mechanisms.fit import Fit
     from counton.results.release import Release
-    from counton.results.shown import Shown
+    from counton.results.shown import View
     from counton.store.store import JournalReader
 
 #: Options of jobs that say what is shown of a stream; it is remembered, since it is published.
@@ -38,7 +38,7 @@ def read_released(
     stream: Stream | JournalReader,
     definition: Definition,
     level: float | None,
-    shown: Shown | None = None,
+    shown: View | None = None,
 ) -> Release:
     """Everything that a stream has released, from its journal.
 
@@ -67,7 +67,7 @@ def level_of(definition: Definition) -> float:
     return float(definition.remembered.get("level", 0.95))
 
 
-def shown_by(job: Job) -> Shown:
+def shown_by(job: Job) -> View:
     """What a job asks to be shown of a statistic's readings.
 
     >>> shown_by(Job("quantiles", "-", "visits.db", shares="0.5")).ask
@@ -79,16 +79,16 @@ def shown_by(job: Job) -> Shown:
     return shown_of({name: job.option(name) for name in SHOWN})
 
 
-def shown_of(told: Mapping[str, Any]) -> Shown:
+def shown_of(told: Mapping[str, Any]) -> View:
     """What is shown of a statistic's readings, by the options of jobs.
 
     Raises:
         InvalidInput: a share that is none.
     """
-    from counton.results.shown import Shown
+    from counton.results.shown import View
 
     over, top, room = told.get("over") or None, told.get("top"), told.get("room")
-    return Shown(_parse_question(told), over, top, fit_of(told), room)
+    return View(_parse_question(told), over, top, fit_of(told), room)
 
 
 def fit_of(told: Mapping[str, Any]) -> Fit | None:
@@ -140,7 +140,7 @@ def known_totals(given: Any) -> tuple[tuple[tuple[str, ...], int], ...]:
     pairs = [*given.items()] if isinstance(given, Mapping) else given
     if not isinstance(pairs, list | tuple) or not all(map(_is_total, pairs)):
         raise InvalidInput(
-            f"{field('known')} is {quoted(given)}; give a file, or a mapping from paths of nodes "
+            f"{field('known')} is {quote(given)}; give a file, or a mapping from paths of nodes "
             f"to totals, as in {{('CA', 'Napa'): 138019}}"
         )
     found = {tuple(path) if isinstance(path, tuple | list) else (path,): n for path, n in pairs}

@@ -30,7 +30,7 @@ from counton.store.database import Closing, Within
 
 if TYPE_CHECKING:
     from counton.results.release import Release
-    from counton.results.shown import Shown
+    from counton.results.shown import View
 
 
 class Changes(Protocol):
@@ -86,7 +86,7 @@ class Outcome(Closing):
         """Exact numbers of rows, for whoever may see the events: not for what is published."""
         return for_operator(self.counts)
 
-    def read(self, level: float | None = None, shown: Shown | None = None) -> Release:
+    def read(self, level: float | None = None, shown: View | None = None) -> Release:
         """Everything released so far, from the journal, with intervals of confidence ``level``.
 
         Args:

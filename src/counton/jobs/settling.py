@@ -29,7 +29,7 @@ from counton.jobs.statements import (
     name_of,
     statistic_class,
 )
-from counton.options import ROWS, OwnColumns, listed
+from counton.options import ROWS, OwnColumns, split_names
 from counton.privacy.contribution import checked_unit
 from counton.private import Private
 from counton.store import Store
@@ -142,7 +142,9 @@ def _settle(job: Job, store: Store | None, saved: StoredStream | None) -> Settle
             )
     if source is not None:
         _refuse_no_order(definition, source)
-        source = joined(source if saved is None else source.settled(), definition.columns.group)
+        source = join_columns(
+            source if saved is None else source.for_known_stream(), definition.columns.group
+        )
     _check_fit(job, definition)
     kept = remembered_of(job, definition.remembered)
     if definition.statistic.on_demand:  # what is asked of it is asked anew
@@ -255,7 +257,7 @@ def _refuse_events_as_domain(request: Job, definition: Definition | None, source
 
     columns: Any = request if definition is None else definition.columns
     by = request.by if definition is None else columns.group
-    named = {*listed(by or ()), request.option("value"), *label_columns(request)}
+    named = {*split_names(by or ()), request.option("value"), *label_columns(request)}
     if definition is not None:
         named |= {*map(definition.current_name, definition.parts.names)}
     people = [name for name in (columns.user, columns.id) if name is not None]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from counton.errors import InvalidInput, field
 from counton.jobs.fields import options_of
 from counton.jobs.job import Job
-from counton.options import Option, OwnColumns, Statement, check_value, listed
+from counton.options import Option, OwnColumns, Statement, check_value, split_names
 
 if TYPE_CHECKING:
     from counton.statistics import Statistic
@@ -184,7 +184,7 @@ def label_columns(job: Job) -> tuple[str, ...]:
     ('region', 'city')
     """
     named = [job.option(one.name) for one in own_options(job.what) if one.column == "label"]
-    return tuple(column for given in named if given is not None for column in listed(given))
+    return tuple(column for given in named if given is not None for column in split_names(given))
 
 
 def settle_statistic(job: Job) -> tuple[Statistic, OwnColumns]:
@@ -212,7 +212,7 @@ def _columns_of(statistic: Statistic, job: Job) -> OwnColumns:
     if statistic.own_columns is not None:
         return statistic.own_columns
     columns, value = job.options.get("columns"), job.options.get("value")
-    named = () if columns is None else listed(columns)
+    named = () if columns is None else split_names(columns)
     if isinstance(statistic, TallyStatistic) and (job.time is not None or is_once(job)):
         parts = [part for part in statistic.parts if part.name != "by"]
         named = named or (() if value is None else (value,))

@@ -32,7 +32,7 @@ from counton.laws import Law
 from counton.privacy import Spend
 from counton.privacy.ledger import why_not_following
 from counton.private import open_private
-from counton.results.description import Carried
+from counton.results.description import CarriedTotals
 from counton.statistics.tallied import TallyStatistic
 from counton.store import Store, Stream
 from counton.store.store import JournalReader
@@ -333,7 +333,7 @@ def counted_once(definition: Definition, before: Definition, name: str, store: S
     return replace(definition, continues=found._replace(apart=one))
 
 
-def carried_by(stream: Stream | JournalReader, definition: Definition) -> Carried | None:
+def carried_by(stream: Stream | JournalReader, definition: Definition) -> CarriedTotals | None:
     """What a stream's totals go on from, along all streams before it; None: they begin anew."""
     found = definition.continues
     if found is None or not found.totals:
@@ -351,4 +351,4 @@ def carried_by(stream: Stream | JournalReader, definition: Definition) -> Carrie
         estimates = estimates + np.asarray(last.values).reshape(len(before.cells))
         variance += float(last.std()[0]) ** 2
         releases = (*releases, (reader.terms.strategy, reader.terms.law, found.step))
-    return Carried(estimates, variance, releases)
+    return CarriedTotals(estimates, variance, releases)

@@ -8,7 +8,7 @@ from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from counton.events.bad_rows import changed
+from counton.events.bad_rows import change_error
 from counton.events.policies import Policies
 from counton.events.row_reading import RowReading
 from counton.events.sources import Source, UnreadableRow
@@ -171,14 +171,14 @@ def tallied_rows(settled: SettledJob, progress: Progress, now: datetime | None) 
     try:
         rows, bounding = _read(settled, source, progress)
     except UnreadableRow:
-        source = source.sifted(definition.columns.names, settled.policies.unread)
+        source = source.sift(definition.columns.names, settled.policies.unread)
         rows, bounding = _read(settled, source, progress)
     sums = sums_of(rows.found)
     marks = marks_of_all(source, job, definition, sums)
     if definition.columns.id is not None or source.comes_once:
         sums = ()
-    if (part := source.changed()) is not None:
-        raise changed(part)
+    if (part := source.changed_part()) is not None:
+        raise change_error(part)
     until, ended = ended_windows(job, definition, source, rows.found, settled.steps_released, now)
     files = Private(KnownBy(source, marks, sums))
     return TalliedRows(settled, rows, bounding, files, until, ended)

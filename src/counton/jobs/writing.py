@@ -22,7 +22,7 @@ from counton.results.periods import check_periods, parsed_period
 from counton.results.release import Release
 from counton.results.shown import (
     LOOK,
-    Shown,
+    View,
     check_look,
     check_shown,
 )
@@ -71,7 +71,7 @@ class Outputs:
     out: Path | None
     plot: Path | None
     sums: Mapping[str, Path]
-    shown: Shown
+    shown: View
     level: float
 
     @classmethod

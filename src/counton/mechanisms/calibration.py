@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from counton.errors import InvalidInput
-from counton.exact import quoted
+from counton.exact import quote
 from counton.laws import Family
 from counton.noise.blocks import ROWS_LIMIT
 from counton.privacy import (
@@ -57,7 +57,7 @@ def promise_of(strategy: StreamStrategy, guarantee: Guarantee) -> Guarantee:
     _check_strategy(strategy)
     if not isinstance(guarantee, Guarantee):
         raise InvalidInput(
-            f"guarantee is {quoted(guarantee)}; give PureDP(epsilon), ApproxDP(epsilon, delta) or "
+            f"guarantee is {quote(guarantee)}; give PureDP(epsilon), ApproxDP(epsilon, delta) or "
             f"ZCDP(rho)"
         )
     if isinstance(guarantee, (ExpiringDP, ExpiringZCDP)):
@@ -147,7 +147,7 @@ def check_contribution(contribution: Contribution) -> None:
     """
     if not isinstance(contribution, Contribution):
         raise InvalidInput(
-            f"contribution is {quoted(contribution)}; give what one protected unit can change, "
+            f"contribution is {quote(contribution)}; give what one protected unit can change, "
             f"such as Contribution.add_remove()"
         )
 
@@ -155,6 +155,6 @@ def check_contribution(contribution: Contribution) -> None:
 def _check_strategy(strategy: StreamStrategy) -> None:
     if not isinstance(strategy, StreamStrategy):
         raise InvalidInput(
-            f"strategy is {quoted(strategy)}; pass an instance such as KAry.best(8760), or "
+            f"strategy is {quote(strategy)}; pass an instance such as KAry.best(8760), or "
             f"counton.plan(...).best.strategy"
         )

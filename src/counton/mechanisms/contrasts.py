@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from counton.errors import InvalidInput
 from counton.exact import check_integer, quantity
-from counton.mechanisms.formulas import Asked, CellSum, Formula, Term, ratio_of
+from counton.mechanisms.formulas import CellSum, Formula, ReleasedNumber, Term, ratio_of
 from counton.mechanisms.intervals import check_level
 from counton.mechanisms.terms import StreamTerms
 
@@ -44,7 +44,7 @@ class Answer:
     upper: float
     level: float
     what: str = "combination"
-    asked: Asked | None = field(default=None, repr=False, compare=False)
+    asked: ReleasedNumber | None = field(default=None, repr=False, compare=False)
     at_once: int = field(default=1, repr=False, compare=False)
 
     def interval(self) -> tuple[float, float]:
@@ -103,7 +103,7 @@ class Answer:
 
 
 def answer(
-    asked: Asked, level: float = 0.95, *, at_once: int = 1, what: str = "combination"
+    asked: ReleasedNumber, level: float = 0.95, *, at_once: int = 1, what: str = "combination"
 ) -> Answer:
     """A number that is read from what was released, and its interval.
 
@@ -140,7 +140,7 @@ def weighted_sum(
     Raises:
         InvalidInput: no parts, weights that are no finite numbers, or a level out of range.
     """
-    return answer(summed(terms, parts, total), level, at_once=at_once, what=what)
+    return answer(sum_formula(terms, parts, total), level, at_once=at_once, what=what)
 
 
 def ratio(
@@ -157,11 +157,11 @@ def ratio(
 
     The interval holds with probability ``level`` at least, however small the numbers are.
     """
-    one, other = (summed(terms, parts, total) for parts in (above, below))
+    one, other = (sum_formula(terms, parts, total) for parts in (above, below))
     return answer(ratio_of(one, other), level, at_once=at_once, what=what)
 
 
-def summed(
+def sum_formula(
     terms: StreamTerms, parts: Sequence[Term], total: Callable[[int, int], float]
 ) -> Formula:
     """A sum of parts with weights, as a formula.

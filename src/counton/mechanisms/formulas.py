@@ -4,7 +4,7 @@ A statistic says of what it reads which `Formula` it is: sums of cells with weig
 two such sums (a mean), products of two quotients (in a variance). Formulas are added and subtracted
 across groups, windows and streams, and keep the noise that they share: an interval comes from the
 joint law of all cells at all steps. What is no formula, as a quantile, gives a set of its own that
-holds at any level (`Asked`); of two such sets the ends are combined, each at half the error.
+holds at any level (`ReleasedNumber`); ends of two such sets are combined, each at half the error.
 
 The interval of one quotient, or of one formula over another, is Fieller's (1954): all numbers r for
 which A - r B may be 0 by its own interval. Nothing in it is an approximation. A sum of several
@@ -49,7 +49,7 @@ class Term(NamedTuple):
     cell: int
 
 
-class Asked(ABC):
+class ReleasedNumber(ABC):
     """A number that is read from what was released.
 
     Attributes:
@@ -73,7 +73,7 @@ class Asked(ABC):
     def interval(self, level: float) -> tuple[float, float]:
         """Ends that hold the truth with this probability, at least."""
 
-    def _kept(self, low: float, high: float) -> tuple[float, float]:
+    def _clip(self, low: float, high: float) -> tuple[float, float]:
         """Ends, within what is possible."""
         return min(max(low, self.least), self.most), max(min(high, self.most), self.least)
 
@@ -104,7 +104,7 @@ class Quotient:
 
 
 @dataclass(frozen=True, eq=False)
-class Formula(Asked):
+class Formula(ReleasedNumber):
     """Sums of cells, quotients of such sums and products of two quotients, each with a weight.
 
     >>> two = Formula(2.0) + 3 - Formula(1.0)
@@ -131,7 +131,7 @@ class Formula(Asked):
 
     @property
     def value(self) -> float:
-        """See `Asked.value`; NaN where a divisor is 0."""
+        """See `ReleasedNumber.value`; NaN where a divisor is 0."""
         return float(min(max(self.raw, self.least), self.most))
 
     @property
@@ -145,14 +145,14 @@ class Formula(Asked):
 
     @property
     def std(self) -> float:
-        """See `Asked.std`."""
+        """See `ReleasedNumber.std`."""
         found = _Law([self]).first_order(self)
         return math.inf if found is None else found
 
     def interval(self, level: float) -> tuple[float, float]:
-        """See `Asked.interval`."""
+        """See `ReleasedNumber.interval`."""
         if (one := self._one_quotient()) is not None:
-            return self._kept(*one.interval(level))
+            return self._clip(*one.interval(level))
         return self.around(self.half(level))
 
     def half(self, level: float) -> float:
@@ -163,7 +163,7 @@ class Formula(Asked):
         """Ends of the interval of this half-width, within what is possible."""
         if not math.isfinite(half):
             return self.least, self.most
-        return self._kept(self.raw - half, self.raw + half)
+        return self._clip(self.raw - half, self.raw + half)
 
     def _one_quotient(self) -> Ratio | None:
         """The same as one sum of cells over another, where it is one."""
@@ -222,7 +222,7 @@ def product(one: Formula, other: Formula) -> Formula:
 
 
 @dataclass(frozen=True, eq=False)
-class Ratio(Asked):
+class Ratio(ReleasedNumber):
     """One formula over another.
 
     The interval holds all r for which above - r below, a formula, may be 0 by its own interval
@@ -242,7 +242,7 @@ class Ratio(Asked):
 
     @property
     def value(self) -> float:
-        """See `Asked.value`; NaN where the divisor is 0."""
+        """See `ReleasedNumber.value`; NaN where the divisor is 0."""
         x, y = self.above.value, self.below.value
         if not y:
             return math.nan
@@ -250,17 +250,17 @@ class Ratio(Asked):
 
     @property
     def std(self) -> float:
-        """See `Asked.std`."""
+        """See `ReleasedNumber.std`."""
         x, y = self.above.value, self.below.value
         if not y or not math.isfinite(x / y):
             return math.inf
         return abs(self.scale) * (self.above - self.below * (x / y)).std / abs(y)
 
     def interval(self, level: float) -> tuple[float, float]:
-        """See `Asked.interval`."""
+        """See `ReleasedNumber.interval`."""
         low, high = self._ends(check_level(level))
         ends = sorted(self.scale * end + self.moved for end in (low, high))
-        return self._kept(ends[0], ends[1])
+        return self._clip(ends[0], ends[1])
 
     def _ends(self, level: float) -> tuple[float, float]:
         above, below = self.above, self.below
@@ -312,7 +312,7 @@ def _end(excess: Callable[[float], float], middle: float, sign: int, step: float
 
 
 @dataclass(frozen=True, eq=False)
-class Alone(Asked):
+class Alone(ReleasedNumber):
     """A number whose error has no form here, but an interval at every level.
 
     Attributes:
@@ -330,21 +330,21 @@ class Alone(Asked):
 
     @property
     def value(self) -> float:
-        """See `Asked.value`."""
+        """See `ReleasedNumber.value`."""
         return self.estimate
 
     @property
     def std(self) -> float:
-        """See `Asked.std`."""
+        """See `ReleasedNumber.std`."""
         return self.deviation
 
     def interval(self, level: float) -> tuple[float, float]:
-        """See `Asked.interval`."""
+        """See `ReleasedNumber.interval`."""
         return self.ends(check_level(level))
 
 
 @dataclass(frozen=True, eq=False)
-class OfTwo(Asked):
+class OfTwo(ReleasedNumber):
     """The difference, or the ratio, of two numbers at least one of which is no formula.
 
     Each is held with half of the error that is allowed, so both are (Bonferroni).
@@ -354,15 +354,15 @@ class OfTwo(Asked):
         over: whether it is their ratio.
     """
 
-    one: Asked
-    other: Asked
+    one: ReleasedNumber
+    other: ReleasedNumber
     over: bool = False
     scale: float = 1.0
     moved: float = 0.0
 
     @property
     def value(self) -> float:
-        """See `Asked.value`; NaN where it is the ratio to 0."""
+        """See `ReleasedNumber.value`; NaN where it is the ratio to 0."""
         one, other = self.one.value, self.other.value
         if not self.over:
             return one - other
@@ -370,11 +370,11 @@ class OfTwo(Asked):
 
     @property
     def std(self) -> float:
-        """See `Asked.std`: none."""
+        """See `ReleasedNumber.std`: none."""
         return math.nan
 
     def interval(self, level: float) -> tuple[float, float]:
-        """See `Asked.interval`."""
+        """See `ReleasedNumber.interval`."""
         each = 1 - (1 - check_level(level)) / 2
         (low, high), (least, most) = self.one.interval(each), self.other.interval(each)
         if not self.over:
@@ -386,14 +386,16 @@ class OfTwo(Asked):
         return (min(known), max(known)) if len(known) == 4 else (-math.inf, math.inf)
 
 
-def difference(one: Asked, other: Asked) -> Asked:
+def difference(one: ReleasedNumber, other: ReleasedNumber) -> ReleasedNumber:
     """One number less another."""
     if isinstance(one, Formula) and isinstance(other, Formula):
         return one - other
     return OfTwo(one, other)
 
 
-def ratio_of(one: Asked, other: Asked, scale: float = 1.0, moved: float = 0.0) -> Asked:
+def ratio_of(
+    one: ReleasedNumber, other: ReleasedNumber, scale: float = 1.0, moved: float = 0.0
+) -> ReleasedNumber:
     """``scale`` times one number over another, and ``moved`` more."""
     if isinstance(one, Formula) and isinstance(other, Formula):
         return Ratio(one, other, scale, moved)
@@ -504,12 +506,12 @@ class _Law:
             more += abs(each.weight) * rounded
             for place in range(len(vectors)):
                 vectors[place] = vectors[place] + each.weight * each.off[place] / each.divisor
-        of = {id(each): read for each, read in self._named(one, reads)}
+        of = {id(each): read for each, read in self._by_read(one, reads)}
         for first, second, weight in one.products:
             more += abs(weight) * of[id(first)].reach * of[id(second)].reach
         return self._half(vectors, level, full) * widest + more
 
-    def _named(self, one: Formula, reads: Sequence[_Read]) -> Iterable[tuple[Quotient, _Read]]:
+    def _by_read(self, one: Formula, reads: Sequence[_Read]) -> Iterable[tuple[Quotient, _Read]]:
         """Quotients in the order of their reads."""
         order: dict[int, Quotient] = {}
         for each, _ in one.quotients:

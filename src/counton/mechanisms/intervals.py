@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput
-from counton.exact import check_integer, quoted
+from counton.exact import check_integer, quote
 from counton.laws import DiscreteGaussian, DiscreteLaplace, Law
 from counton.strategies import StreamStrategy
 from counton.strategies.base import Steps
@@ -378,7 +378,7 @@ def check_level(level: float) -> float:
         number = math.nan
     if not 0 < number <= 1 - SMALLEST_TAIL:
         raise InvalidInput(
-            f"level is {quoted(level)}; it must be above 0 and at most 1 - 1e-9: try 0.95"
+            f"level is {quote(level)}; it must be above 0 and at most 1 - 1e-9: try 0.95"
         )
     return number
 

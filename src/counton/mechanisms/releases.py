@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput
-from counton.exact import check_integer, quantity, quoted
+from counton.exact import check_integer, quantity, quote
 from counton.mechanisms.intervals import halfwidths, window_halfwidths
 from counton.mechanisms.terms import StreamTerms
 from counton.privacy import Contribution, Guarantee
@@ -181,7 +181,7 @@ class Releases(_Terms):
         if outside:
             first, last = (self.steps[0], self.steps[-1]) if len(self) else (0, 0)
             raise InvalidInput(
-                f"step {quoted(outside[0])} is none of those released here, {first:,} to "
+                f"step {quote(outside[0])} is none of those released here, {first:,} to "
                 f"{last:,}: name some of these, or ask the counter"
             )
         return self._terms.std(steps)

@@ -85,7 +85,7 @@ class StreamProgress(NamedTuple):
         return f"StreamProgress(step={self.step}, secret)"
 
     @property
-    def taken(self) -> NDArray[np.int64]:
+    def totals_taken(self) -> NDArray[np.int64]:
         """Running totals of all that came in, counted or waiting, shape ``shape``."""
         return self.sums + self.waiting.sum
 
@@ -141,7 +141,7 @@ def _refuse_impossible(
     if smallest < 0 and not unit.signed:
         remedy = (
             "a negative count: counts are 0 or more; for signed sums declare "
-            "Contribution.clipped(lower, upper, resolution)"
+            "Contribution.values(lower, upper, resolution)"
         )
     elif smallest < 0 and unit.lower is not None and unit.lower >= 0:
         remedy = f"below 0, and all values lie in [{unit.lower}, {unit.upper}]: clip with to_grid"
@@ -169,12 +169,12 @@ def _refuse_overflow(
                 f"that is released exactly: coarsen the resolution or count in larger units"
             )
         return
-    if _largest(done.taken) + largest * len(totals) <= terms.largest_sum:
+    if _largest(done.totals_taken) + largest * len(totals) <= terms.largest_sum:
         return
     # cumulative sums in two halves of 32 bits cannot wrap; floats then compare safely
     high = np.cumsum(totals >> 32, axis=0).astype(float) * 2.0**32
     low = np.cumsum(totals & 0xFFFFFFFF, axis=0).astype(float)
-    running = np.abs(high + low + done.taken)
+    running = np.abs(high + low + done.totals_taken)
     wrong = running > terms.largest_sum * (1 - 1e-9)
     if wrong.any():
         place = int(np.argwhere(wrong)[0][0])

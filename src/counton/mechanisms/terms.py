@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, StateError
-from counton.exact import quoted, quoted_numbers
+from counton.exact import quote, quoted_numbers
 from counton.laws import Law, law_from_dict, law_to_dict
 from counton.noise import Key, NoiseField
 from counton.noise.key import check_key
@@ -362,7 +362,7 @@ def check_name(name: object) -> None:
     >>> check_name("visits")
     """
     if type(name) is not str or not name:
-        raise InvalidInput(f"name is {quoted(name)}; it must be a non-empty text such as 'visits'")
+        raise InvalidInput(f"name is {quote(name)}; it must be a non-empty text such as 'visits'")
     try:
         name.encode()
     except UnicodeEncodeError as error:

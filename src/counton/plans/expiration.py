@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from counton.columns import html
 from counton.errors import InvalidInput
-from counton.exact import Number, check_integer, exact, figures, float_below, quoted
+from counton.exact import Number, check_integer, exact, figures, float_below, quote
 from counton.expiry import LARGEST_DELAY, Expiry, checked_age, checked_ages
 from counton.laws import Family
 from counton.plans.expiration_search import (
@@ -258,7 +258,7 @@ def plan_expiration(
     wanted_largest = None if largest_error is None else _positive("largest_error", largest_error)
     if targets is not None and age is not None:
         raise InvalidInput(
-            f"age is {quoted(age)} and expire is given too: with expire the error is made "
+            f"age is {quote(age)} and expire is given too: with expire the error is made "
             f"smallest; leave age out, or add it to expire with a largest loss"
         )
     losses = {} if targets is None else _check_targets(targets)
@@ -383,7 +383,7 @@ def _positive(name: str, value: Number) -> float:
     """A float that is not above the number that is meant."""
     number = exact(value, name)
     if number <= 0:
-        raise InvalidInput(f"{name} is {quoted(value)}; it must be a number above 0")
+        raise InvalidInput(f"{name} is {quote(value)}; it must be a number above 0")
     near = float(number)
     return near if Fraction(str(near)) <= number else float_below(number)
 
@@ -392,7 +392,7 @@ def _check_targets(targets: object) -> dict[int, float]:
     """Targets in order of age."""
     if not isinstance(targets, Mapping) or not targets:
         raise InvalidInput(
-            f"expire is {quoted(targets)}; give a largest loss for at least one age in steps, such "
+            f"expire is {quote(targets)}; give a largest loss for at least one age in steps, such "
             f"as {{24: 1, 8760: 3}}"
         )
     ages = {checked_age(age): _positive("a largest loss", loss) for age, loss in targets.items()}
@@ -408,7 +408,7 @@ def _checked_delays(delays: object) -> Sequence[int]:
     whole = isinstance(listed, range) or all(isinstance(one, int | np.integer) for one in listed)
     if not listed or not whole:
         raise InvalidInput(
-            f"delays are {quoted(delays)}; give one or more in steps to choose from, such as "
+            f"delays are {quote(delays)}; give one or more in steps to choose from, such as "
             f"[0, 24] or range(25)"
         )
     if isinstance(listed, range):

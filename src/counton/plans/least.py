@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Literal, NamedTuple
 
 from counton.errors import InvalidInput, field
-from counton.exact import Number, exact, figures, quoted, text
+from counton.exact import Number, exact, figures, quote, text
 from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP
 
 #: What is made small: the loss of pure or approximate privacy, or of zero-concentrated privacy.
@@ -23,7 +23,7 @@ _LOWEST, _HIGHEST = -9, 3
 Within = Number | str | Mapping[str, Number | str]
 
 
-class Reached(NamedTuple):
+class ReachedHalfwidths(NamedTuple):
     """Half-widths that were asked for, and those that are planned.
 
     Attributes:
@@ -96,9 +96,9 @@ def bounds_of(within: Within, size: int | None = None) -> dict[str, float]:
     return found
 
 
-def compared(
+def compare_halfwidths(
     halfwidths: Mapping[str, float], bounds: Mapping[str, float], step: int, level: float
-) -> Reached:
+) -> ReachedHalfwidths:
     """Planned half-widths beside the bounds on them.
 
     A bound without a name is on all of them, or on the number of rows where that is among them.
@@ -115,12 +115,12 @@ def compared(
         else:
             known = ", ".join(filter(None, halfwidths)) or "one number, without a name"
             raise InvalidInput(
-                f"{field('within', f'{name}={bound:g}')} names {quoted(name)}, of which no half-"
+                f"{field('within', f'{name}={bound:g}')} names {quote(name)}, of which no half-"
                 f"width is planned: there is {known}; what depends on how many rows there are "
                 f"needs {field('size')}, which must be public"
             )
         wanted |= {each: min(bound, wanted.get(each, math.inf)) for each in names}
-    return Reached(step, level, wanted, {name: halfwidths[name] for name in wanted})
+    return ReachedHalfwidths(step, level, wanted, {name: halfwidths[name] for name in wanted})
 
 
 def of_loss(loss: Fraction, least: Loss, delta: Number | None = None) -> Guarantee:
@@ -156,7 +156,7 @@ def loss_of(guarantee: Guarantee) -> tuple[Loss, Fraction]:
     if isinstance(guarantee, PureDP | ApproxDP):
         return "epsilon", guarantee.epsilon
     raise InvalidInput(
-        f"guarantee is {quoted(guarantee)}; give PureDP(epsilon), ApproxDP(epsilon, delta) or "
+        f"guarantee is {quote(guarantee)}; give PureDP(epsilon), ApproxDP(epsilon, delta) or "
         f"ZCDP(rho)"
     )
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from counton import strategies as known
 from counton.errors import InvalidInput
-from counton.exact import Number, check_integer, figures, quoted
+from counton.exact import Number, check_integer, figures, quote
 from counton.laws import Family, Law, Shift
 from counton.mechanisms.calibration import check_addresses, check_contribution, law_for
 from counton.mechanisms.intervals import SMALLEST_TAIL, halfwidths, widest_halfwidth
@@ -33,7 +33,7 @@ from counton.strategies.base import ReleaseForm, check_metric, check_release_for
 
 if TYPE_CHECKING:
     from counton.plans.bounds import Factor, LowerBound
-    from counton.plans.least import Reached
+    from counton.plans.least import ReachedHalfwidths
 
 #: Exponents of ten between which the crossing is looked for.
 _LOWEST, _HIGHEST = -60.0, -1.0
@@ -215,7 +215,7 @@ class Plan:
     notes: tuple[str, ...]
     restated: Restatement | None = None
     around: int | None = None
-    reached: Reached | None = None
+    reached: ReachedHalfwidths | None = None
 
     @property
     def steps(self) -> int:
@@ -489,7 +489,7 @@ def plan_stream(
             )
     if not isinstance(guarantee, Guarantee):
         raise InvalidInput(
-            f"guarantee is {quoted(guarantee)}; give PureDP(epsilon), ApproxDP(epsilon, delta) or "
+            f"guarantee is {quote(guarantee)}; give PureDP(epsilon), ApproxDP(epsilon, delta) or "
             f"ZCDP(rho)"
         )
     contribution = Contribution.add_remove() if contribution is None else contribution
@@ -588,7 +588,7 @@ def _choice(
         mean = strategy.released_variance("mean", release) * node_variance + times * rounding
         largest = strategy.released_variance("max", release) * node_variance + rounding
     mean_std, max_std = math.sqrt(mean) * resolution, math.sqrt(largest) * resolution
-    held = strategy.held * math.prod(shape)
+    held = strategy.buffer_size * math.prod(shape)
     unit = Fraction(1) if contribution.resolution is None else contribution.resolution
     return Choice(0, kind, strategy, calibration, mean_std, max_std, "", held=held, resolution=unit)
 
@@ -616,7 +616,7 @@ def _check_serves(
         raise InvalidInput("it releases no totals")
     check_addresses(strategy, shape)
     cells = math.prod(shape)
-    held, drawn = strategy.held, strategy.drawn_ahead
+    held, drawn = strategy.buffer_size, strategy.drawn_ahead
     if held * cells > MOST_HELD:
         raise InvalidInput(
             f"a running stream would hold {held * cells:,} numbers, more than "
@@ -679,7 +679,7 @@ class _Question(NamedTuple):
 
 def _kary(asked: _Question, subtraction: bool) -> Iterable[StreamStrategy]:
     if asked.plain:
-        return known.KAry.undominated(asked.horizon, asked.metric, subtraction)
+        return known.KAry.undominated_trees(asked.horizon, asked.metric, subtraction)
     few = asked.horizon > _LONG
     return asked.without_dominated(
         known.KAry.candidates(asked.horizon, subtraction, of_each=3 if few else 8)
@@ -688,7 +688,7 @@ def _kary(asked: _Question, subtraction: bool) -> Iterable[StreamStrategy]:
 
 def _smooth(asked: _Question) -> Iterable[StreamStrategy]:
     if asked.plain:
-        return known.SmoothBinary.undominated(asked.horizon)
+        return known.SmoothBinary.undominated_trees(asked.horizon)
     if asked.horizon <= _LONG:
         return asked.without_dominated(known.SmoothBinary.candidates(asked.horizon))
     trees = known.SmoothBinary.candidates(asked.horizon, of_each=1)

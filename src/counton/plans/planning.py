@@ -275,7 +275,7 @@ def plan(
     >>> plan(cells=64, guarantee=PureDP(1), workload="prefixes").best.family
     'laplace'
     """
-    given = _given(locals())
+    given = _non_defaults(locals())
     form = _form(given)
     own = {name: value for name, value in given.items() if name in form}
     if form is _EXPIRATION:
@@ -321,7 +321,7 @@ def _within(own: dict[str, Any]) -> Plan:
     """
     from counton.exact import check_integer
     from counton.mechanisms.intervals import check_level
-    from counton.plans.least import bounds_of, compared, least_guarantee
+    from counton.plans.least import bounds_of, compare_halfwidths, least_guarantee
 
     if "guarantee" in own:
         raise InvalidInput(
@@ -334,23 +334,23 @@ def _within(own: dict[str, Any]) -> Plan:
     if least not in ("epsilon", "rho"):
         raise InvalidInput(f"{field('least', least)} must be 'epsilon' or 'rho'")
 
-    def reached(guarantee: Guarantee, **faster: bool) -> Plan:
+    def plan_with(guarantee: Guarantee, **faster: bool) -> Plan:
         found = _of_stream({**own, **faster, "guarantee": guarantee})
         if of is None:
             halfwidths = {"": found.best.halfwidth(found.steps, level)}
         else:
             halfwidths = of.halfwidths(found, level=level, rows=size)
-        return replace(found, reached=compared(halfwidths, bounds, found.steps, level))
+        return replace(found, reached=compare_halfwidths(halfwidths, bounds, found.steps, level))
 
     def factor(guarantee: Guarantee) -> float:
-        found = reached(guarantee, compare=False).reached  # kinds that are never best cost time
+        found = plan_with(guarantee, compare=False).reached  # kinds that are never best cost time
         assert found is not None
         return found.factor
 
-    return reached(least_guarantee(factor, 1.0, least, delta))
+    return plan_with(least_guarantee(factor, 1.0, least, delta))
 
 
-def _given(arguments: Mapping[str, Any]) -> dict[str, Any]:
+def _non_defaults(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments that are not what they are by default."""
 
     def left_out(value: Any, default: Any) -> bool:
@@ -394,10 +394,10 @@ def _of_statistic(of: _Statistic, horizon: Any, guarantee: Any, **options: Any) 
     Raises:
         InvalidInput: it is none, or what it says itself is said too.
     """
-    from counton.exact import quoted
+    from counton.exact import quote
 
     if not callable(getattr(of, "plan", None)):
-        raise InvalidInput(f"of is {quoted(of)}; give a statistic, such as Distinct()")
+        raise InvalidInput(f"of is {quote(of)}; give a statistic, such as Distinct()")
     for name in ("contribution", "shape"):
         if name in options:
             raise InvalidInput(f"a statistic says {name} by itself: leave {name} out")

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from counton.columns import html
 from counton.errors import InvalidInput
-from counton.exact import figures, quoted, quoted_numbers
+from counton.exact import figures, quote, quoted_numbers
 from counton.laws import Family, Law
 from counton.mechanisms.tables import NORMS, noise_kinds, rank_attempts, shift_of_cells
 from counton.privacy import Contribution, Guarantee, calibrate
@@ -150,7 +150,7 @@ def plan_cells(
     shape = _shape(cells)
     if not isinstance(guarantee, Guarantee):
         raise InvalidInput(
-            f"guarantee is {quoted(guarantee)}; give PureDP(epsilon), ApproxDP(epsilon, delta) or "
+            f"guarantee is {quote(guarantee)}; give PureDP(epsilon), ApproxDP(epsilon, delta) or "
             f"ZCDP(rho)"
         )
     unit = Contribution.add_remove() if contribution is None else contribution
@@ -202,7 +202,7 @@ def _strategies_by_name(
         known = isinstance(name, str) and name in ("auto", *NAMES)
         if not known and not isinstance(name, LineStrategy):
             raise InvalidInput(
-                f"line is {quoted(name)}; it must be 'auto' or one of {', '.join(NAMES)}, or a "
+                f"line is {quote(name)}; it must be 'auto' or one of {', '.join(NAMES)}, or a "
                 f"strategy, or a tuple with one of these an axis"
             )
     return names

@@ -39,8 +39,8 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from counton.errors import InvalidInput, field
-from counton.exact import Number, exact, figures, quoted, text
-from counton.laws import Bounded
+from counton.exact import Number, exact, figures, quote, text
+from counton.laws import BoundedChange
 from counton.plans.least import least_guarantee, loss_of, next_loss, with_loss
 from counton.plans.planner import plan_stream
 from counton.privacy import ApproxDP, Contribution, Guarantee, PureDP
@@ -61,7 +61,7 @@ _LEAST_REST = 0.01
 _FINE = 2**8
 #: Rounds in which a split and the error of its noise come to agree, and whole numbers to try.
 _MOST_ROUNDS, _MOST_SIZE = 8, 2**14
-#: No unit moves all cells by more (`Bounded`).
+#: No unit moves all cells by more (`BoundedChange`).
 _MOST = 2**40
 
 
@@ -92,7 +92,7 @@ class Cost:
     name: str = ""
 
     def __post_init__(self) -> None:
-        Bounded(self.l1, self.l2_squared)
+        BoundedChange(self.l1, self.l2_squared)
         wanted = {"within": self.within, "weight": self.weight, "each": self.each}
         for name, value in wanted.items():
             if value is not None and exact(value, name) <= 0:
@@ -159,7 +159,7 @@ def split(
     _check(costs, guarantee, noise, by)
     if noise is None:
         power = _norms(guarantee)[0].power
-        return _whole(costs, _shared([0.0 for _ in costs], costs, by, power, 1.0), power)
+        return _whole(costs, _share_out([0.0 for _ in costs], costs, by, power, 1.0), power)
     found: list[Split] = []
     for norm in _norms(guarantee):
         try:
@@ -194,14 +194,14 @@ def last_halfwidth(
     """
 
     @lru_cache(maxsize=256)
-    def found(guarantee: Guarantee, l1: int, l2_squared: int) -> float:
-        moved = Bounded(l1, l2_squared, once=True)
+    def halfwidth(guarantee: Guarantee, l1: int, l2_squared: int) -> float:
+        moved = BoundedChange(l1, l2_squared, once=True)
         words = "which changes all parts of a report together"
         ranked = plan_stream(
             steps,
             guarantee,
             metric,
-            Contribution.patterned(moved, words),
+            Contribution.of_pattern(moved, words),
             compare=False,
             simple=simple or steps == 1,
             release=release,
@@ -209,12 +209,12 @@ def last_halfwidth(
         )
         return ranked.best.halfwidth(ranked.steps, level)
 
-    return found
+    return halfwidth
 
 
 def _check(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise | None, by: str) -> None:
     if not costs or not all(isinstance(cost, Cost) for cost in costs):
-        raise InvalidInput(f"costs are {quoted(costs)}; give a Cost for each part of the report")
+        raise InvalidInput(f"costs are {quote(costs)}; give a Cost for each part of the report")
     loss_of(guarantee)
     if by not in ("shares", "errors"):
         raise InvalidInput(f"{field('by', by)} must be 'shares' or 'errors'")
@@ -267,10 +267,10 @@ def _split(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise, by: By, no
     power = norm.power
     unit = _unit_error(noise, guarantee, power, sum(cost.l1 for cost in costs))
     for turn in range(_MOST_ROUNDS):
-        needed = _needed(costs, power, unit)
+        needed = _needed_shares(costs, power, unit)
         if sum(needed) > _most_needed(costs):
             break
-        found = _whole(costs, _shared(needed, costs, by, power, unit), power)
+        found = _whole(costs, _share_out(needed, costs, by, power, unit), power)
         size = norm.of(found)
         error = noise(guarantee, found.l1, found.l2_squared)
         here = error / size
@@ -307,7 +307,7 @@ def _total(costs: Sequence[Cost], found: Split) -> float:
     return sum(v * one**2 for v, one in zip(weights, found.errors, strict=True))
 
 
-def _needed(costs: Sequence[Cost], power: int, unit: float) -> list[float]:
+def _needed_shares(costs: Sequence[Cost], power: int, unit: float) -> list[float]:
     """The share that each part needs to be within its bound; 0 where it has none."""
     room = 1 - _TOLERANCE / 2
     return [
@@ -329,13 +329,15 @@ def _beyond(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise) -> Invali
     most = _most_needed(costs)
     size = sum(cost.l1 for cost in costs)
 
-    def taken(other: Guarantee) -> float:
+    def budget_factor(other: Guarantee) -> float:
         """How often the budget would have to be there for all bounds."""
         units = {norm.power: _unit_error(noise, other, norm.power, size) for norm in _norms(other)}
-        return min(sum(_needed(costs, power, unit)) for power, unit in units.items()) / most
+        return min(sum(_needed_shares(costs, power, unit)) for power, unit in units.items()) / most
 
     delta = guarantee.delta if isinstance(guarantee, ApproxDP) else None
-    least = loss_of(least_guarantee(taken, 1.0, name, delta, loss * exact(taken(guarantee), "")))[1]
+    least = loss_of(
+        least_guarantee(budget_factor, 1.0, name, delta, loss * exact(budget_factor(guarantee), ""))
+    )[1]
     least = max(least, next_loss(loss * Fraction(1001, 1000)))
     while not _reaches(costs, with_loss(guarantee, least), noise):
         least = next_loss(least * Fraction(1001, 1000))
@@ -360,7 +362,7 @@ def _reaches(costs: Sequence[Cost], guarantee: Guarantee, noise: Noise) -> bool:
     return False
 
 
-def _shared(
+def _share_out(
     needed: Sequence[float], costs: Sequence[Cost], by: By, power: int, unit: float
 ) -> list[float]:
     """Shares that add up to 1, none below what is needed."""

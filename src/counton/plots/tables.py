@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.columns import listed
+from counton.columns import list_in_words
 from counton.exact import quantity
 from counton.plots.style import (
     FAINT,
@@ -93,7 +93,7 @@ def plot_table(
 def _tree(
     reading: Any, head: str, subtitle: str, *, title: str | None, level: float, **look: Any
 ) -> Figure:
-    levels = listed(reading.statistic.tree.levels[1:])
+    levels = list_in_words(reading.statistic.tree.levels[1:])
     return plot_hierarchy(
         reading, title or (f"{head} by {levels}" if levels else head), subtitle, **look
     )
@@ -127,7 +127,7 @@ def _margins(
 ) -> Figure:
     names = list(reading.statistic.columns)
     shown = reading if fit is None else reading.apply_fit(fit)
-    words = title or f"{head} by {listed(names)}"
+    words = title or f"{head} by {list_in_words(names)}"
     return plot_contingency(names, shown.table_columns(level), words, subtitle, **look)
 
 

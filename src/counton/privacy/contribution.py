@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counton.errors import InvalidInput
-from counton.exact import Number, check_integer, exact, first_digits, quoted, text
-from counton.laws import Bounded, Pattern, Shift, pattern_from_dict, pattern_to_dict
+from counton.exact import Number, check_integer, exact, first_digits, quote, text
+from counton.laws import BoundedChange, Pattern, Shift, pattern_from_dict, pattern_to_dict
 from counton.privacy import value_grid
 
 Relation = Literal["add_remove", "replace"]
@@ -46,7 +46,7 @@ def checked_unit(unit: object, what: str = "unit") -> str:
     word = " ".join(part for part in given.split(" ") if part)
     if not word or not word.isprintable():
         raise InvalidInput(
-            f"{what} is {quoted(unit)}; it must be a word such as 'visitor', without control "
+            f"{what} is {quote(unit)}; it must be a word such as 'visitor', without control "
             f"characters: what one protected unit is called"
         )
     if len(word) > _LONGEST_UNIT:
@@ -98,7 +98,7 @@ class Contribution:
         once: with ``most``, "group" if no two of them are in one cell, whatever their steps.
         unit: what one protected unit is called; see `checked_unit`. The word "unit" says nothing of
             it: a state takes it for what its units are called already.
-        pattern: instead of steps and cells, how a unit changes the counts; see `patterned`.
+        pattern: instead of steps and cells, how a unit changes the counts; see `of_pattern`.
         words: what the pattern is, in words.
 
     >>> print(Contribution.add_remove())
@@ -209,7 +209,7 @@ class Contribution:
         return cls("replace", cells, per_cell, None, None, None, steps, separation, every, unit)
 
     @classmethod
-    def clipped(
+    def values(
         cls,
         lower: Number,
         upper: Number,
@@ -229,7 +229,7 @@ class Contribution:
             InvalidInput: bounds that are not finite, not ascending or not multiples of
                 ``resolution``; a resolution that is not above 0 or too fine.
 
-        >>> Contribution.clipped(-5, 100, resolution=0.01).per_cell
+        >>> Contribution.values(-5, 100, resolution=0.01).per_cell
         10000
         """
         low, high = exact(lower, "lower"), exact(upper, "upper")
@@ -283,7 +283,7 @@ class Contribution:
         Args:
             most: most events of one unit that count.
             once: see the class.
-            bounds: how each event's value is clipped (`clipped`); None for counts.
+            bounds: how each event's value is clipped (`values`); None for counts.
             unit: what one protected unit is called.
 
         Raises:
@@ -297,7 +297,7 @@ class Contribution:
         return replace(one, most=most, once=once, unit=unit)
 
     @classmethod
-    def patterned(
+    def of_pattern(
         cls, pattern: Pattern, words: str, *, relation: Relation = "add_remove", unit: str = "unit"
     ) -> Contribution:
         """A unit that changes counts in a pattern which steps and cells do not describe.
@@ -305,7 +305,7 @@ class Contribution:
         Counts may then fall as well as rise.
 
         Args:
-            pattern: `counton.laws.Runs`, `Alternating` or `Bounded`.
+            pattern: `counton.laws.Runs`, `Alternating` or `BoundedChange`.
             words: what one unit changes, as "which ...": words that follow its name.
             relation: neighbours differ by a unit that is added or removed, or by one replaced.
             unit: what one protected unit is called.
@@ -313,9 +313,9 @@ class Contribution:
         Raises:
             InvalidInput: no words, or the unit is no word.
 
-        >>> from counton.laws import Bounded
+        >>> from counton.laws import BoundedChange
         >>> weight = "which changes the weight of the forest by at most 2, up and then down"
-        >>> print(Contribution.patterned(Bounded(4, 8), weight, unit="edge"))
+        >>> print(Contribution.of_pattern(BoundedChange(4, 8), weight, unit="edge"))
         one edge added or removed, which changes the weight of the forest by at most 2, up and then
         down
         """
@@ -346,7 +346,7 @@ class Contribution:
     @property
     def in_one_step(self) -> bool:
         """Whether all that a unit changes stands in one step, also where a pattern says what."""
-        return self.acts_once or (isinstance(self.pattern, Bounded) and self.pattern.once)
+        return self.acts_once or (isinstance(self.pattern, BoundedChange) and self.pattern.once)
 
     def describe(self, unit: str | None = None, *, steps: bool = True) -> str:
         """What is protected, and the neighbouring relation, in words.
@@ -442,7 +442,7 @@ class Contribution:
         """
         if cells < 1:
             raise InvalidInput(f"a step's vector has {cells} cells; it must have at least 1")
-        if isinstance(self.pattern, Bounded) and self.pattern.once:
+        if isinstance(self.pattern, BoundedChange) and self.pattern.once:
             return Shift(one.l1 * self.pattern.l1, one.l2_squared * self.pattern.l2_squared)
         if self.pattern is not None:
             raise InvalidInput(
@@ -487,7 +487,7 @@ class Contribution:
         Raises:
             InvalidInput: as `to_grid`.
 
-        >>> Contribution.clipped(0, 10, resolution=0.5).clip([-3, 2.6, 99])
+        >>> Contribution.values(0, 10, resolution=0.5).clip([-3, 2.6, 99])
         array([ 0. ,  2.5, 10. ])
         """
         return np.asarray(value_grid.to_data(self.to_grid(values), self._step), dtype=np.float64)
@@ -502,7 +502,7 @@ class Contribution:
             InvalidInput: NaN, infinity or not a number, naming position and value; for counts
                 also fractions and values beyond ``per_cell``.
 
-        >>> Contribution.clipped(0, 10, resolution=0.5).to_grid([-3, 2.6, 99])
+        >>> Contribution.values(0, 10, resolution=0.5).to_grid([-3, 2.6, 99])
         array([ 0,  5, 20])
         """
         if self.resolution is None or self.lower is None or self.upper is None:
@@ -520,7 +520,7 @@ class Contribution:
             InvalidInput: a total off the grid, NaN, infinite, or not a number.
             SumOverflow: a total beyond 2^62 grid cells.
 
-        >>> Contribution.clipped(0, 10, resolution=0.1).grid_total(0.1 + 0.2)
+        >>> Contribution.values(0, 10, resolution=0.1).grid_total(0.1 + 0.2)
         array(3)
         """
         return np.asarray(value_grid.totals(totals, self.resolution))
@@ -531,7 +531,7 @@ class Contribution:
         Returns:
             As `from_grid`; where floats could not tell neighbours apart, fractions (objects).
 
-        >>> unit = Contribution.clipped("0", "1", "0.1")
+        >>> unit = Contribution.values("0", "1", "0.1")
         >>> unit.exact_from_grid(np.array([3])), unit.exact_from_grid(np.array([2**50]))[0]
         (array([0.3]), Fraction(562949953421312, 5))
         """
@@ -590,7 +590,7 @@ class Contribution:
             if "resolution" in saved:
                 events = {name: saved[name] for name in ("most", "once") if name in saved}
                 rest = {name: value for name, value in saved.items() if name not in events}
-                return replace(cls.clipped(**rest), **events)
+                return replace(cls.values(**rest), **events)
             parameters = dict(saved)
             if "pattern" in parameters:
                 parameters["pattern"] = pattern_from_dict(parameters["pattern"])

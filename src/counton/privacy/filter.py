@@ -180,7 +180,7 @@ class Filter:
         return self._plain_left >= 0 or any(left >= 0 for left in self._lefts)
 
     @property
-    def spent(self) -> Limit | None:
+    def cost(self) -> Limit | None:
         """What counts against the limit, by the sum that counts least; None: nothing."""
         if not self.epsilon and not self.rho:
             return None

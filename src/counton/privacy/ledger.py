@@ -217,7 +217,7 @@ class Ledger:
     >>> ledger = Ledger(PureDP(1))
     >>> for hour in range(10):
     ...     ledger.spend(f"hour {hour}", PureDP(0.1))
-    >>> print(ledger.spent(), ledger.remaining())
+    >>> print(ledger.cost(), ledger.remaining())
     pure differential privacy with epsilon = 1 None
     """
 
@@ -354,7 +354,7 @@ class Ledger:
         self._spends.append(entry)
         self._accounts[unit] = after
 
-    def counted(self) -> tuple[tuple[Spend, Limit | None], ...]:
+    def entries_with_costs(self) -> tuple[tuple[Spend, Limit | None], ...]:
         """Every entry, and as what it counts by its unit's relation and at the ledger's age.
 
         None: as nothing yet.
@@ -364,7 +364,7 @@ class Ledger:
             for entry in self._spends
         )
 
-    def spent(self, *, unit: str | None = None, relation: Relation | None = None) -> Limit | None:
+    def cost(self, *, unit: str | None = None, relation: Relation | None = None) -> Limit | None:
         """What everything spent counts as against the limit; None: nothing.
 
         Against a limit of ApproxDP it is PureDP where no delta is needed, and otherwise contains
@@ -382,14 +382,14 @@ class Ledger:
         if account is None:
             return None
         if relation in (None, account.relation):
-            return account.filter.spent
+            return account.filter.cost
         _check_relation(relation)
         entries = [entry for entry in self._spends if self._accounts[entry.unit] is account]
         assert relation is not None
         total = _Account(relation, Filter.from_dict(self.limit, account.filter.to_dict()))
         for entry in entries:
             total = total.after(entry, self._counting(relation))
-        return total.filter.spent
+        return total.filter.cost
 
     def remaining(
         self,
@@ -569,7 +569,7 @@ class Ledger:
         if ways:
             asked += f", which {' and '.join(ways)} counts as {counted}"
         left = account.filter.remaining(None if counted is None else type(counted))
-        spent = account.filter.spent
+        spent = account.filter.cost
         return (
             f"release {entry.name!r} asks for {asked}; the limit is {self.limit} for one "
             f"{entry.unit} {NEIGHBOURS[account.relation]}, of which "
@@ -620,7 +620,7 @@ class Ledger:
         elif isinstance(asked, ApproxDP) and isinstance(rest, ApproxDP):
             wanted = ApproxDP(rest.epsilon, min(Fraction(asked.delta), Fraction(rest.delta)))
         rounded = {
-            name: typed(Fraction(getattr(wanted, name)))
+            name: short_below(Fraction(getattr(wanted, name)))
             for name in _LOSSES
             if getattr(wanted, name, None) is not None
         }
@@ -649,10 +649,10 @@ _LOSSES = ("epsilon", "delta", "rho")
 _DIGITS, _ROUNDING = 6, Fraction(1, 2**40)
 
 
-def typed(number: Fraction) -> Fraction:
+def short_below(number: Fraction) -> Fraction:
     """A number with few digits, below another one or equal to it.
 
-    >>> str(typed(Fraction(1, 3))), str(typed(Fraction(3, 10)))
+    >>> str(short_below(Fraction(1, 3))), str(short_below(Fraction(3, 10)))
     ('333333/1000000', '3/10')
     """
     if number <= 0:
@@ -706,7 +706,7 @@ def _total(entries: list[Spend]) -> tuple[Relation, Limit | None]:
     for entry in entries:
         total = total.after(entry, lambda one: _when_counted(one, relation))
     try:
-        return relation, total.filter.spent
+        return relation, total.filter.cost
     except InvalidInput:  # a delta of 1 or more promises nothing
         return relation, None
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counton.errors import InvalidInput, SumOverflow
-from counton.exact import quoted, text, without_mask
+from counton.exact import quote, text, without_mask
 
 #: What is read as numbers: anything numpy reads, and exact Python numbers, alone or in sequences.
 Numbers = ArrayLike | Fraction | Decimal | Sequence[object]
@@ -163,7 +163,7 @@ def _float_cells(numbers: NDArray[np.float64], resolution: Fraction | None) -> N
             numbers,
             "total",
             "a float, and counts are integers: pass integers, or state bounds and a resolution "
-            "with Contribution.clipped",
+            "with Contribution.values",
         )
         return numbers.astype(np.int64)  # only an empty array comes here
     cells = numbers / float(resolution)
@@ -196,7 +196,7 @@ def _each(
             converted[position] = convert(value)
         except (InvalidInput, TypeError, ValueError, OverflowError) as error:
             kind = SumOverflow if isinstance(error, SumOverflow) else InvalidInput
-            raise kind(f"{what} {quoted(value)}{_at(position)}: {error}") from error
+            raise kind(f"{what} {quote(value)}{_at(position)}: {error}") from error
     return converted
 
 

@@ -13,15 +13,15 @@ from counton.lazy import loader, require
 if TYPE_CHECKING:
     from counton.results.description import Description as Description
     from counton.results.release import Release as Release
-    from counton.results.shown import Shown as Shown
+    from counton.results.shown import View as View
 
 _HOME = {
     "Description": "counton.results.description",
     "Release": "counton.results.release",
-    "Shown": "counton.results.shown",
+    "View": "counton.results.shown",
 }
 
-__all__ = ["Description", "Release", "Shown"]
+__all__ = ["Description", "Release", "View"]
 
 _load = loader(__name__, _HOME)
 

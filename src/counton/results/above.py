@@ -48,7 +48,7 @@ def only_above(
             f"{name} does not go with groups that nobody declared, which are shown by a threshold "
             f"of their own: leave it out"
         )
-    main = released.main.known()
+    main = released.main.with_zeros()
     numbers = np.asarray(main.estimates if of == "estimate" else main.lower)
     there = numbers > value
     if released.there is not None:
@@ -70,7 +70,7 @@ def only_above(
         carried=carried and replace(carried, estimates=carried.estimates[places]),
     )
     rows, all_rows = int(there[first].sum()), len(released.shown_steps) * len(released.groups)
-    return found.noted(
+    return found.with_note(
         f"{rows:,} of {all_rows:,} rows, of {len(names):,} of {declared:,} groups, are shown: "
         f"{threshold}. A number that is shown because it is large is on the average larger than "
         f"the true one"

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from counton.errors import InvalidInput
 from counton.mechanisms import Releases
 from counton.mechanisms.terms import StreamTerms
-from counton.results.shown import Shown
+from counton.results.shown import View
 from counton.statistics import Statistic
 from counton.statistics.readings import Readings
 
@@ -38,7 +38,7 @@ class Answers:
         self,
         terms: StreamTerms,
         statistic: Statistic,
-        shown: Shown,
+        shown: View,
         tables: Sequence[pl.DataFrame],
     ) -> None:
         self.terms, self.statistic = terms, statistic
@@ -66,7 +66,7 @@ class Answers:
             self._known[_key(cells)] = of.get(name, {})
 
     @staticmethod
-    def named_by(statistic: Statistic, shown: Shown) -> str:
+    def named_by(statistic: Statistic, shown: View) -> str:
         """The column of a table that says what is asked about."""
         return "cell" if shown.ask is None else statistic.drawing.cells
 

@@ -22,7 +22,7 @@ from counton.mechanisms.intervals import (
     joint_halfwidths,
     window_halfwidths,
 )
-from counton.results.description import Carried, Description
+from counton.results.description import CarriedTotals, Description
 from counton.results.release import Groups, Release, Steps
 from counton.results.screen import MOST, Screen
 from counton.results.series import Numbers, Series, local_times, some_of
@@ -78,7 +78,7 @@ class ReleasedCells(Release):
     level: float
     first: int = 1
     chosen: tuple[str, ...] | None = None
-    carried: Carried | None = None
+    carried: CarriedTotals | None = None
     since: Mapping[str, int] | None = None
     there: NDArray[np.bool_] | None = None
     own_windows: Numbers | None = None
@@ -92,7 +92,7 @@ class ReleasedCells(Release):
         values: Numbers,
         level: float,
         *,
-        carried: Carried | None = None,
+        carried: CarriedTotals | None = None,
         since: Mapping[str, int] | None = None,
         there: NDArray[np.bool_] | None = None,
         own_windows: Numbers | None = None,
@@ -327,16 +327,16 @@ class ReleasedCells(Release):
             return estimates
         return cast("Numbers", np.cumsum(estimates, axis=0))
 
-    def asked(self, one: Groups, steps: Steps = None, of: str | None = None) -> Formula:
-        """See `Release.asked`: groups that are added up, each with its weight."""
-        from counton.mechanisms.contrasts import summed
+    def number_of(self, one: Groups, steps: Steps = None, of: str | None = None) -> Formula:
+        """See `Release.number_of`: groups that are added up, each with its weight."""
+        from counton.mechanisms.contrasts import sum_formula
 
         if of is not None:
             raise InvalidInput(
                 f"{field('of', of)} names one of several numbers of a statistic, and "
                 f"{self.terms.name!r} holds the {self.definition.subject}: leave it out"
             )
-        return summed(self.terms, self._parts(one, steps), self._after)
+        return sum_formula(self.terms, self._parts(one, steps), self._after)
 
     def whole(self, steps: Steps = None, of: str | None = None) -> Formula:
         """See `Release.whole`: all declared groups.
@@ -345,7 +345,7 @@ class ReleasedCells(Release):
             InvalidInput: those are shown that are large enough.
         """
         self._refuse_chosen("a sum of all groups")
-        return self.asked(self.definition.groups, steps, of)
+        return self.number_of(self.definition.groups, steps, of)
 
     def at(self, level: float) -> ReleasedCells:
         """See `Release.at`."""
@@ -437,7 +437,7 @@ class ReleasedCells(Release):
         ('SIMULATED events', 3, (3, 1))
         >>> folder.cleanup()
         """
-        from counton.results.simulated import check_numbers, simulated, simulated_releases
+        from counton.results.simulated import as_simulation, check_numbers, simulated_releases
 
         if self.since is not None:
             self._cannot("simulations of groups that nobody declared")
@@ -450,7 +450,7 @@ class ReleasedCells(Release):
         else:
             exact = check_numbers(numbers, (len(self.groups),), self.terms)
         whole = self.published.values.dtype == np.int64
-        terms, definition = simulated(self.terms, self.definition)
+        terms, definition = as_simulation(self.terms, self.definition)
         found = []
         for values in simulated_releases(terms, exact, n):
             made = ReleasedCells.of(
@@ -564,7 +564,7 @@ class ReleasedCells(Release):
         """Ends of the windows in local time, without a zone."""
         return self._local(self.definition.windows.ends(self.steps))
 
-    def ended(self, step: int) -> np.datetime64:
+    def window_end(self, step: int) -> np.datetime64:
         """When the window of a step ended, in local time."""
         found: np.datetime64 = self.local_ends()[step - self.steps.start]
         return found
@@ -575,9 +575,9 @@ class ReleasedCells(Release):
 
     def local_counted(self) -> NDArray[np.datetime64]:
         """Up to when each release counts, in local time: ends of windows, less the delay."""
-        return self._local(self._counted())
+        return self._local(self._counted_until())
 
-    def _counted(self) -> NDArray[np.int64]:
+    def _counted_until(self) -> NDArray[np.int64]:
         last_windows = np.maximum(np.asarray(self.steps) - self.delay, 0)
         ends = self.definition.windows.ends(range(self.steps.stop))  # from the stream's beginning
         return np.asarray(ends[last_windows], dtype=np.int64)
@@ -624,7 +624,7 @@ class ReleasedCells(Release):
     def _curves(self, times: NDArray[np.datetime64], series: Series, shown: Any) -> Curves:
         from counton.plots import Curves
 
-        known = series.known()
+        known = series.with_zeros()
         estimates, lower, upper = (
             np.asarray(a, np.float64)[shown] for a in (known.estimates, known.lower, known.upper)
         )
@@ -793,8 +793,8 @@ class ReleasedCells(Release):
         """See `Release.rows`; of groups that nobody declared there may be fewer."""
         return len(self.shown_steps) * len(self.groups)
 
-    def noted(self, note: str) -> ReleasedCells:
-        """See `Release.noted`."""
+    def with_note(self, note: str) -> ReleasedCells:
+        """See `Release.with_note`."""
         return replace(self, notes=(*self.notes, note))
 
     def left_out(self) -> tuple[int, int]:
@@ -809,7 +809,7 @@ class ReleasedCells(Release):
     def last_numbers(self) -> dict[str, Any]:
         """See `Release.last_numbers`: numbers by group, of windows under ``window_`` names."""
         last: dict[str, Any] = {
-            "counted_until": self.definition.windows.at(int(self._counted()[-1]))
+            "counted_until": self.definition.windows.at(int(self._counted_until()[-1]))
         }
         groups: list[dict[str, Any]] = [{"group": group} for group in self.groups]
         for prefix, series in zip(("", "window_"), self.last, strict=True):
@@ -830,8 +830,8 @@ class ReleasedCells(Release):
         """See `Release.drawable`: a group, at least."""
         return bool(self.groups)
 
-    def described(self) -> dict[str, Any]:
-        """See `Release.described`."""
+    def own_facts(self) -> dict[str, Any]:
+        """See `Release.own_facts`."""
         found: dict[str, Any] = {"steps": self.steps.stop - 1}
         found |= carried_facts(self.carried, self.groups, self.terms)
         if self.since is not None:
@@ -893,14 +893,14 @@ class ReleasedCells(Release):
             "window_end": each(windows.ends(shown)),
         }
         if self.delay:
-            columns["counted_until"] = each(self._counted()[shown.start - 1 : shown.stop - 1])
+            columns["counted_until"] = each(self._counted_until()[shown.start - 1 : shown.stop - 1])
         names = pl.Series(list(groups), dtype=pl.String)
         columns["group"] = names.gather(np.tile(np.arange(len(groups)), steps))
         if self.totals is not None:
-            columns |= self.totals.part(shown).known().columns()
+            columns |= self.totals.part(shown).with_zeros().columns()
         own = self._windows(shown)
         if own is not None:
-            columns |= own.known().columns("window_")
+            columns |= own.with_zeros().columns("window_")
         table = pl.DataFrame(columns)
         if self.definition.by_several:
             from counton.results.wording import with_parts
@@ -915,7 +915,7 @@ class ReleasedCells(Release):
 
 
 def carried_facts(
-    carried: Carried | None, groups: Sequence[str], terms: StreamTerms
+    carried: CarriedTotals | None, groups: Sequence[str], terms: StreamTerms
 ) -> dict[str, Any]:
     """The totals before a stream, as a description has them: those of its first groups."""
     if carried is None:

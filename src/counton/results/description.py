@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, field
 from counton.groups import GroupNames
-from counton.laws import Bounded, Law, law_from_dict, law_to_dict
+from counton.laws import BoundedChange, Law, law_from_dict, law_to_dict
 from counton.mechanisms import StreamTerms
 from counton.mechanisms.discovery import Discovery
 from counton.privacy import Contribution, Guarantee
@@ -80,14 +80,14 @@ class People(NamedTuple):
         once: Literal["group"] | None = "group" if self.first else None
         if row.pattern is None:
             return Contribution.events(self.most, once=once, bounds=row, unit=row.unit)
-        assert isinstance(row.pattern, Bounded)
+        assert isinstance(row.pattern, BoundedChange)
         l1, l2_squared = norms or (
             self.most * row.pattern.l1,
             self.most**2 * row.pattern.l2_squared,
         )
         rows = f"up to {self.most:,} rows count, each a row" if self.most > 1 else "one row counts,"
         words = f"of whom {rows} {row.words}"
-        return Contribution.patterned(Bounded(l1, l2_squared), words, unit=row.unit)
+        return Contribution.of_pattern(BoundedChange(l1, l2_squared), words, unit=row.unit)
 
 
 class Threshold(NamedTuple):
@@ -203,7 +203,7 @@ class Description:
         return self.people is not None or (self.ordered and self.statistic.protects == "user")
 
     @property
-    def unprotected(self) -> str | None:
+    def people_note(self) -> str | None:
         """What is said of people where single events are protected; None where people are."""
         return None if self.of_people else people_in_words(self.guarantee, self.unit)
 
@@ -307,7 +307,7 @@ class Description:
 
 
 @dataclass(frozen=True)
-class Carried:
+class CarriedTotals:
     """The totals from which a stream goes on.
 
     Attributes:
@@ -320,7 +320,7 @@ class Carried:
     variance: float
     releases: tuple[tuple[StreamStrategy, Law, int], ...]
 
-    def of(self, groups: int) -> Carried:
+    def of(self, groups: int) -> CarriedTotals:
         """Those of the first groups."""
         return replace(self, estimates=self.estimates[:groups])
 
@@ -345,7 +345,7 @@ class Carried:
         }
 
     @classmethod
-    def from_dict(cls, saved: Mapping[str, Any]) -> Carried:
+    def from_dict(cls, saved: Mapping[str, Any]) -> CarriedTotals:
         """Inverse of `to_dict`."""
         releases = tuple(
             (strategy_from_dict(one["strategy"]), law_from_dict(one["law"]), int(one["step"]))

@@ -25,13 +25,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, StateError, field
-from counton.exact import quoted
+from counton.exact import quote
 from counton.laws import law_to_dict
 from counton.mechanisms.intervals import check_level
 from counton.mechanisms.terms import StreamTerms
 from counton.results.cells import ReleasedCells
-from counton.results.description import Carried, Description
-from counton.results.packing import MOST_CELLS, unpacked
+from counton.results.description import CarriedTotals, Description
+from counton.results.packing import MOST_CELLS, unpack
 from counton.results.readings import (
     NUMBERS,
     FromCells,
@@ -41,7 +41,7 @@ from counton.results.readings import (
     rows_among,
 )
 from counton.results.release import Release
-from counton.results.shown import Shown
+from counton.results.shown import View
 from counton.statistics import Statistic
 from counton.statistics.running import noise_at
 
@@ -163,14 +163,14 @@ def promise_of(released: Release) -> dict[str, Any]:
     """What these numbers promise, as JSON values; `facts_of` has all to answer besides."""
     definition = released.definition
     once = definition.what if definition.once else None
-    people = definition.unprotected
+    people = definition.people_note
     found = about(released.terms, released.level, people, released.steps, once=once)
     return found | ({"simulated": True} if definition.simulated else {})
 
 
 def facts_of(released: Release) -> dict[str, Any]:
     """What a file of these numbers carries, as JSON values: what it promises, and all to answer."""
-    facts, own = promise_of(released) | released.facts(), released.described()
+    facts, own = promise_of(released) | released.facts(), released.own_facts()
     if own is None or not released.terms.whole:
         return facts
     described = description_of(released.terms, released.definition, released.level, own)
@@ -180,7 +180,7 @@ def facts_of(released: Release) -> dict[str, Any]:
 def description_of(
     terms: StreamTerms, definition: Description, level: float, own: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """All that is public of a stream, as JSON values; its own facts are of `Release.described`."""
+    """All that is public of a stream, as JSON values; its own facts are of `Release.own_facts`."""
     return {
         "format": _FORMAT,
         "terms": terms.public(),
@@ -242,13 +242,13 @@ def read(
 def _one(place: str, name: str | None, token: str | None, databases: Databases | None) -> _File:
     """One place, and the stream of it that is asked for."""
     if place.startswith(ADDRESSES):
-        found = _fetched(place, token)
+        found = _fetch(place, token)
     elif is_database(place):
         if databases is None:
             raise InvalidInput(f"{place!r} is a database; read it with counton.read")
-        found = _published(databases(place, name))
+        found = _from_database(databases(place, name))
     else:
-        found = _opened(Path(place))
+        found = _open_file(Path(place))
     own = found.described["terms"]["name"]
     if name is not None and name != own:
         raise InvalidInput(f"{found.label!r} is of stream {own!r}: correct {field('name', name)}")
@@ -266,7 +266,7 @@ def is_database(place: str) -> bool:
         return False
 
 
-def _published(kept: FromDatabase) -> _File:
+def _from_database(kept: FromDatabase) -> _File:
     """A stream of a database, which another part of the house reads: it gives what is public."""
     facts = {**kept.facts, "description": dict(kept.facts["description"])}
     described = facts["description"]
@@ -275,7 +275,7 @@ def _published(kept: FromDatabase) -> _File:
         if "shown" not in described:
             described["steps"] = kept.last
         elif kept.cells or kept.last * _width(described) <= MOST_CELLS:
-            described["cells"] = {"parts": _joined(kept.cells, kept.last)}
+            described["cells"] = {"parts": _join(kept.cells, kept.last)}
     except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError) as error:
         raise StateError(
             f"{kept.place} does not hold what was published ({error}): take the "
@@ -298,7 +298,7 @@ def _numbers(name: str, values: list[Any]) -> pl.Series:
     return pl.Series(name, values, dtype=pl.Int64 if whole else pl.Float64)
 
 
-def _joined(parts: Iterable[tuple[int, int, Any]], newest: int) -> list[Any]:
+def _join(parts: Iterable[tuple[int, int, Any]], newest: int) -> list[Any]:
     """Cells of all steps, kept by consecutive ones."""
     found, before = [], 0
     for first, last, cells in parts:
@@ -317,7 +317,7 @@ def _places(source: Any) -> list[str]:
     for one in given:
         if not isinstance(one, str | os.PathLike):
             raise InvalidInput(
-                f"{quoted(one)} is no file: give the path of a table that a run or an export wrote"
+                f"{quote(one)} is no file: give the path of a table that a run or an export wrote"
             )
         name = os.fspath(one)
         if name.startswith((*ADDRESSES, *_DATABASE_URLS)):
@@ -335,7 +335,7 @@ def _places(source: Any) -> list[str]:
     return found
 
 
-def _opened(path: Path) -> _File:
+def _open_file(path: Path) -> _File:
     kind = TABLES.get(path.suffix.lower())
     if kind is None:
         raise InvalidInput(
@@ -420,7 +420,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         """Not followed: the answer is the redirect itself."""
 
 
-def _fetched(address: str, token: str | None) -> _File:
+def _fetch(address: str, token: str | None) -> _File:
     """A stream of a service."""
     parts = urllib.parse.urlsplit(address)
     if parts.query or parts.fragment or "/v1/streams/" not in parts.path:
@@ -443,7 +443,7 @@ def _fetched(address: str, token: str | None) -> _File:
         if facts["description"] is None:
             raise LookupError("description")
     except urllib.error.HTTPError as error:
-        raise _refused(address, error) from None
+        raise _refusal(address, error) from None
     except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", error)
         raise InvalidInput(f"{address!r} does not answer ({reason}): is it served?") from error
@@ -455,7 +455,7 @@ def _fetched(address: str, token: str | None) -> _File:
     return _file(address, rows if rows.width else pl.DataFrame(schema=_NOTHING), facts)
 
 
-def _refused(address: str, error: urllib.error.HTTPError) -> InvalidInput | StateError:
+def _refusal(address: str, error: urllib.error.HTTPError) -> InvalidInput | StateError:
     remedies = {
         401: f"needs a token for reading, or does not know this one: give {field('token')}, or set "
         f"COUNTON_TOKEN",
@@ -552,7 +552,7 @@ def _cells(
         terms,
         values,
         level,
-        carried=_carried(files, described, groups, values.dtype),
+        carried=_carried_totals(files, described, groups, values.dtype),
         since=since,
         there=None if there[expected].all() else there | ~expected,
         own_windows=own,
@@ -591,7 +591,7 @@ def _ranking(
         values[first : first + len(part), : part.shape[1]] = part
         first += len(part)
     cells = ReleasedCells.of(definition, terms, values, level, since=since)
-    found = ReleasedRanking.of(cells, Shown.from_dict(described["shown"]))
+    found = ReleasedRanking.of(cells, View.from_dict(described["shown"]))
     found = found.only(_steps_there(files, found.steps))
     return replace(found, there=_rows_there(files, found, found=True))
 
@@ -609,7 +609,7 @@ def _parts(
             f"{files[0].label!r} holds readings of {terms.name!r} alone, since it has more than "
             f"{MOST_CELLS:,} cells, which a description does not hold: read its rows as they stand"
         )
-    return [unpacked(part, (-1,)) for part in cells.get("parts", (cells,))]
+    return [unpack(part, (-1,)) for part in cells.get("parts", (cells,))]
 
 
 def _steps_there(files: Sequence[_File], steps: range) -> range:
@@ -660,9 +660,9 @@ def _rows_there(
     return None if rows_among(table, there).height == max(table.height, of) else there
 
 
-def _carried(
+def _carried_totals(
     files: Iterable[_File], described: Mapping[str, Any], groups: Sequence[str], kind: Any
-) -> Carried | None:
+) -> CarriedTotals | None:
     """The totals before this stream, by group: a file has those of its own groups, in its order."""
     if described.get("carried") is None:
         return None
@@ -670,14 +670,14 @@ def _carried(
     for one in files:
         saved = one.described["carried"]
         told |= dict(zip(saved["groups"], saved["estimates"], strict=True))
-    found = Carried.from_dict(described["carried"])
+    found = CarriedTotals.from_dict(described["carried"])
     # A group that no file has a row of is not answered, so what stands for it is never read.
     estimates = np.array([told.get(group, 0) for group in groups], kind)
-    return Carried(estimates, found.variance, found.releases)
+    return CarriedTotals(estimates, found.variance, found.releases)
 
 
 def _answers(
-    terms: StreamTerms, statistic: Statistic, shown: Shown, files: Sequence[_File]
+    terms: StreamTerms, statistic: Statistic, shown: View, files: Sequence[_File]
 ) -> Answers:
     """What was asked of cells on demand, which the rows say."""
     from counton.results.answers import Answers
@@ -697,7 +697,7 @@ def _readings(
     level: float,
 ) -> ReleasedReadings:
     """A statistic, from its cells."""
-    shown, statistic = Shown.from_dict(described["shown"]), definition.statistic
+    shown, statistic = View.from_dict(described["shown"]), definition.statistic
     if not any(one.rows.height for one in files):
         raise InvalidInput(f"{field('source', files[0].label)} has no rows: nothing was released")
     kept: ReadingSource

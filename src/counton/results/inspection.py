@@ -186,7 +186,7 @@ class Inspection:
         return self.released.definition.unit
 
     @property
-    def protected(self) -> str:
+    def protection(self) -> str:
         """What is protected, in words."""
         definition, whose = self.released.definition, "with all events"
         if self.of_values:
@@ -275,14 +275,14 @@ class Inspection:
                 "a sweep is over bounds on the events of a user, and this is a look at values: "
                 "inspect the events of users"
             )
-        bounds = self._tried() if most is None else [check_integer("most", m, 1) for m in most]
+        bounds = self._candidates() if most is None else [check_integer("most", m, 1) for m in most]
         planned = planned_halfwidths(bounds, steps, guarantee, of, self.level)
         return tuple(
-            Swept(bound, *self._kept(bound), half)
+            Swept(bound, *self._kept_share(bound), half)
             for bound, half in zip(bounds, planned, strict=True)
         )
 
-    def _tried(self) -> list[int]:
+    def _candidates(self) -> list[int]:
         found = [one for one in self.answers if isinstance(one, Most)]
         last = max(one.upper or self.at_most if one.most is None else one.most for one in found)
         steps = [factor * 10**power for power in range(13) for factor in _TRIED]
@@ -290,7 +290,7 @@ class Inspection:
         tried = [step for step in steps if step <= beyond]
         return sorted({*tried, *(one.most for one in found if one.most is not None)})
 
-    def _kept(self, most: int) -> tuple[float | None, float, float]:
+    def _kept_share(self, most: int) -> tuple[float | None, float, float]:
         """The share of events that count, and its interval.
 
         Those that count and those that are lost are two sums over users, each with an interval of
@@ -309,15 +309,15 @@ class Inspection:
         def counts(each: NDArray[np.float64]) -> NDArray[np.float64]:
             return np.asarray(np.minimum(each, most), np.float64)
 
-        def lost(each: NDArray[np.float64]) -> NDArray[np.float64]:
+        def excess(each: NDArray[np.float64]) -> NDArray[np.float64]:
             return np.asarray(np.maximum(each - most, 0.0), np.float64)
 
         users, middle = np.diff(self._reading.monotone), (least + largest) / 2
         kept_low, kept_high = total(counts(least))[0], total(counts(largest))[1]
-        lost_low, lost_high = total(lost(least))[0], total(lost(largest))[1]
+        lost_low, lost_high = total(excess(least))[0], total(excess(largest))[1]
         lower = kept_low / (kept_low + lost_high) if kept_low > 0 else float(lost_high <= 0)
         upper = kept_high / (kept_high + lost_low) if kept_high > 0 else 1.0
-        kept, gone = float(users @ counts(middle)), float(users @ lost(middle))
+        kept, gone = float(users @ counts(middle)), float(users @ excess(middle))
         if kept + gone <= 0:
             return None, 0.0, 1.0
         return min(max(kept / (kept + gone), lower), upper), lower, upper
@@ -412,7 +412,7 @@ class Inspection:
         return {
             "name": self.released.terms.name,
             "unit": self.unit,
-            "protected": self.protected,
+            "protected": self.protection,
             "guarantee": definition.guarantee.to_dict(),
             "level": self.level,
             "answers": [{**one._asdict(), "options": one.options} for one in self.answers],

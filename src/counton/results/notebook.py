@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _ROWS = 24
 
 
-class Pictured(Protocol):
+class NotebookRelease(Protocol):
     """What a notebook asks of a release: see `counton.results.release.Release`."""
 
     @property
@@ -39,7 +39,7 @@ class Pictured(Protocol):
         """Charts, by name."""
 
 
-def page(released: Pictured, words: str | None = None) -> str:
+def page(released: NotebookRelease, words: str | None = None) -> str:
     """HTML of what was released: words, the largest groups of the last step, charts.
 
     Args:
@@ -59,7 +59,7 @@ def page(released: Pictured, words: str | None = None) -> str:
     return html(words, columns, _ROWS) + _charts(released)
 
 
-def _charts(released: Pictured) -> str:
+def _charts(released: NotebookRelease) -> str:
     if find_spec("matplotlib") is None:  # the extra "plot"; the table is shown without
         return ""
     try:

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 MOST_CELLS = 2**22
 
 
-def packed(values: NDArray[Any]) -> dict[str, Any]:
+def pack(values: NDArray[Any]) -> dict[str, Any]:
     """Integers or floats by step, to the bit, as JSON values.
 
-    >>> packed(np.array([[3, 5], [4, 5]]))["steps"]
+    >>> pack(np.array([[3, 5], [4, 5]]))["steps"]
     2
     """
     kind = "i8" if values.dtype.kind == "i" else "f8"
@@ -29,8 +29,8 @@ def packed(values: NDArray[Any]) -> dict[str, Any]:
     return {"type": kind, "steps": len(values), "data": data}
 
 
-def unpacked(packed: Mapping[str, Any], shape: tuple[int, ...]) -> NDArray[Any]:
-    """Inverse of `packed`: shape ``(steps, *shape)``."""
+def unpack(packed: Mapping[str, Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """Inverse of `pack`: shape ``(steps, *shape)``."""
     moved = np.frombuffer(zlib.decompress(base64.b64decode(packed["data"])), "<i8")
     flat = np.cumsum(moved.reshape(int(packed["steps"]), -1), axis=0).astype("<i8")
     values = flat if packed["type"] == "i8" else flat.view("<f8")

@@ -9,11 +9,11 @@ from counton.results.cells import ReleasedCells
 from counton.results.description import Description
 from counton.results.readings import FromCells, ReleasedReadings
 from counton.results.release import Release
-from counton.results.shown import Shown
+from counton.results.shown import View
 
 
 def release_of_nothing(
-    description: Description, terms: StreamTerms, level: float, shown: Shown
+    description: Description, terms: StreamTerms, level: float, shown: View
 ) -> Release:
     """A first step in which nothing happened, without noise: what is simulated from a plan alone.
 

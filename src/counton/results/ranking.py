@@ -22,11 +22,11 @@ from counton.mechanisms.intervals import halfwidths
 from counton.options import TOP
 from counton.results.cells import ReleasedCells
 from counton.results.description import Description
-from counton.results.packing import MOST_CELLS, packed
+from counton.results.packing import MOST_CELLS, pack
 from counton.results.readings import chart_of, heading_of, rows_among
 from counton.results.release import Release
 from counton.results.screen import Screen, largest_rows
-from counton.results.shown import Look, Shown
+from counton.results.shown import Look, View
 from counton.statistics.known import statistic_named
 from counton.statistics.ranking import rank_largest, ranking_levels
 
@@ -71,7 +71,7 @@ class ReleasedRanking(Release):
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, released: ReleasedCells, shown: Shown) -> ReleasedRanking:
+    def of(cls, released: ReleasedCells, shown: View) -> ReleasedRanking:
         """The largest of what was released, as many as are shown."""
         k, room = TOP if shown.top is None else shown.top, shown.room or ROOM
         own = released.definition, released.terms, released.steps, released.level
@@ -101,9 +101,9 @@ class ReleasedRanking(Release):
         """See `Release.most_of_hidden`: of a group that is not even among those found."""
         return self.released.most_of_hidden(groups=groups)
 
-    def ended(self, step: int) -> np.datetime64:
-        """See `Release.ended`."""
-        return self.released.ended(step)
+    def window_end(self, step: int) -> np.datetime64:
+        """See `Release.window_end`."""
+        return self.released.window_end(step)
 
     def table(self, steps: range | None = None) -> pl.DataFrame:
         """See `Release.table`."""
@@ -155,8 +155,8 @@ class ReleasedRanking(Release):
         last = self._table.filter(self._table["step"] == self.steps.stop - 1)
         return last if most is None else last.head(most)
 
-    def noted(self, note: str) -> ReleasedRanking:
-        """See `Release.noted`."""
+    def with_note(self, note: str) -> ReleasedRanking:
+        """See `Release.with_note`."""
         return replace(self, notes=(*self.notes, note))
 
     def left_out(self) -> tuple[int, int]:
@@ -207,13 +207,13 @@ class ReleasedRanking(Release):
         """See `Release.facts`: how many groups there can be, from which those shown are chosen."""
         return {"room": self.room, **super().facts()}
 
-    def described(self) -> dict[str, Any]:
-        """See `Release.described`: also all groups that are shown, unless they are too many."""
-        found = self.released.described()
+    def own_facts(self) -> dict[str, Any]:
+        """See `Release.own_facts`: also all groups that are shown, unless they are too many."""
+        found = self.released.own_facts()
         found["since"] = {group: found["since"][group] for group in self.groups}
-        found["shown"] = Shown(self.among, top=self.k, room=self.room).to_dict()
+        found["shown"] = View(self.among, top=self.k, room=self.room).to_dict()
         if (cells := self.cells()) is not None:
-            found["cells"] = packed(cells)
+            found["cells"] = pack(cells)
         return found
 
     def cells(self) -> NDArray[Any] | None:

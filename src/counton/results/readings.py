@@ -21,11 +21,11 @@ from counton.mechanisms.intervals import check_level, window_halfwidths
 from counton.privacy.guarantees import plural
 from counton.results.cells import ReleasedCells
 from counton.results.description import Description
-from counton.results.packing import MOST_CELLS, packed
+from counton.results.packing import MOST_CELLS, pack
 from counton.results.release import Groups, Release, Steps
 from counton.results.screen import Screen, largest_rows
 from counton.results.series import local_times
-from counton.results.shown import EVERYTHING, Look, Shown, check_shown
+from counton.results.shown import EVERYTHING, Look, View, check_shown
 from counton.statistics import Grouped, Reading, Statistic
 from counton.statistics.readings import Readings
 from counton.windows import Windows
@@ -33,7 +33,7 @@ from counton.windows import Windows
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from counton.mechanisms.formulas import Asked, Formula
+    from counton.mechanisms.formulas import Formula, ReleasedNumber
     from counton.statistics.report import Report
 
 
@@ -131,7 +131,7 @@ class ReleasedReadings(Release):
     source: ReadingSource
     level: float
     first: int = 1
-    shown: Shown = EVERYTHING
+    shown: View = EVERYTHING
     chosen: tuple[str, ...] | None = None
     there: pl.DataFrame | None = None
     notes: tuple[str, ...] = ()
@@ -142,10 +142,10 @@ class ReleasedReadings(Release):
         stream: ReadingSource,
         definition: Description,
         level: float,
-        shown: Shown | None = None,
+        shown: View | None = None,
     ) -> ReleasedReadings:
         """Everything in the journal, with intervals of confidence ``level``."""
-        shown = Shown() if shown is None else shown
+        shown = View() if shown is None else shown
         statistic = definition.statistic
         check_shown(shown, statistic)
         if shown.top is not None:
@@ -258,8 +258,8 @@ class ReleasedReadings(Release):
             self.statistic.group(group)
         return replace(found, chosen=tuple(groups))
 
-    def asked(self, one: Groups, steps: Steps = None, of: str | None = None) -> Asked:
-        """See `Release.asked`: of all steps asked for, what came in them together."""
+    def number_of(self, one: Groups, steps: Steps = None, of: str | None = None) -> ReleasedNumber:
+        """See `Release.number_of`: of all steps asked for, what came in them together."""
         from counton.mechanisms.formulas import Formula
 
         if isinstance(one, str):
@@ -278,17 +278,17 @@ class ReleasedReadings(Release):
             total = total + number * float(weight)
         return total
 
-    def whole(self, steps: Steps = None, of: str | None = None) -> Asked:
+    def whole(self, steps: Steps = None, of: str | None = None) -> ReleasedNumber:
         """See `Release.whole`."""
         if isinstance(self.statistic, Grouped):
-            return self.asked(self.statistic.groups, steps, of)
+            return self.number_of(self.statistic.groups, steps, of)
         if self.statistic.on_demand:
             self._cannot("shares")
         return self._reading_of(*self.ends(steps)).whole()
 
     @property
-    def compared(self) -> int:
-        """See `Release.compared`: all pairs of groups, where the largest are shown."""
+    def comparisons(self) -> int:
+        """See `Release.comparisons`: all pairs of groups, where the largest are shown."""
         count = math.prod(self.statistic.cells) if self.statistic.ranks else 1
         return max(count * (count - 1) // 2, 1)
 
@@ -298,7 +298,7 @@ class ReleasedReadings(Release):
 
     def simulate(self, numbers: Any = None, n: int = 1) -> list[ReleasedReadings]:
         """See `Release.simulate`: what cells changed by in each step, in the units of releases."""
-        from counton.results.simulated import check_numbers, simulated, simulated_releases
+        from counton.results.simulated import as_simulation, check_numbers, simulated_releases
 
         statistic, shape = self.statistic, self.terms.shape
         if statistic.on_demand:
@@ -313,7 +313,7 @@ class ReleasedReadings(Release):
             exact = np.diff(values, axis=0, prepend=np.zeros((1, *values.shape[1:])))
         else:
             exact = check_numbers(numbers, shape, self.terms)
-        terms, definition = simulated(self.terms, self.definition)
+        terms, definition = as_simulation(self.terms, self.definition)
         found = []
         for made in simulated_releases(terms, exact, n):
             values = np.rint(made).astype(np.int64) if self._whole else made
@@ -332,7 +332,7 @@ class ReleasedReadings(Release):
         found = self._readings.releases
         return found is not None and found.values.dtype == np.int64
 
-    def _number(self, name: str, steps: Steps, of: str | None) -> Asked:
+    def _number(self, name: str, steps: Steps, of: str | None) -> ReleasedNumber:
         """One number of one group, or of all."""
         start, stop = self.ends(steps)
         statistic = self.statistic
@@ -449,8 +449,8 @@ class ReleasedReadings(Release):
         """See `Release.last_rows`."""
         return self.last if most is None else self.last.head(most)
 
-    def noted(self, note: str) -> ReleasedReadings:
-        """See `Release.noted`."""
+    def with_note(self, note: str) -> ReleasedReadings:
+        """See `Release.with_note`."""
         return replace(self, notes=(*self.notes, note))
 
     def left_out(self) -> tuple[int, int]:
@@ -473,11 +473,11 @@ class ReleasedReadings(Release):
         counted = f"all {windows} so far" if over is None else f"the last {over:,} {windows}"
         return {"statistic": self.terms.statistic, "counted": counted, **notes}
 
-    def described(self) -> dict[str, Any]:
-        """See `Release.described`: what is shown, and all cells, unless they are too many."""
+    def own_facts(self) -> dict[str, Any]:
+        """See `Release.own_facts`: what is shown, and all cells, unless they are too many."""
         found: dict[str, Any] = {"shown": self.shown.to_dict()}
         if (cells := self.cells()) is not None:
-            found["cells"] = packed(cells)
+            found["cells"] = pack(cells)
         return found
 
     def cells(self) -> NDArray[Any] | None:
@@ -502,7 +502,7 @@ class ReleasedReadings(Release):
                 parts.append(self._columns(reading))
             rows = [len(next(iter(part.values()))) for part in parts]
             place = np.repeat(np.arange(len(steps)), rows)
-        table = _framed(
+        table = _frame(
             parts, np.asarray(steps, np.int64)[place], self.definition.cut, self.shown.over
         )
         if self.there is not None:
@@ -564,7 +564,7 @@ class ReleasedReadings(Release):
         local = local_times(cut, cut.ends(steps)).dt.replace_time_zone(None)
         return np.asarray(local.to_numpy(), "datetime64[us]")
 
-    def ended(self, step: int) -> np.datetime64:
+    def window_end(self, step: int) -> np.datetime64:
         """When the window of a step ended, in local time."""
         found: np.datetime64 = np.asarray(self.times(range(step, step + 1)), "datetime64[us]")[0]
         return found
@@ -656,7 +656,7 @@ def heading_of(released: Release, over: int | None, at_once: str = "") -> str:
     after, cut = released.steps.stop - 1, released.definition.cut
     when = ""
     if cut is not None:
-        ended = str(released.ended(after).astype("datetime64[s]"))
+        ended = str(released.window_end(after).astype("datetime64[s]"))
         when = f" ({ended.replace('T', ' ')}, {cut.timezone})"
     which = "after" if over is None else "in"
     if over is not None and over > 1:
@@ -668,7 +668,7 @@ def heading_of(released: Release, over: int | None, at_once: str = "") -> str:
 def chart_of(
     statistic: Statistic,
     table: pl.DataFrame,
-    released: Timed,
+    released: TimedSteps,
     look: Look,
     *,
     over: int | None = None,
@@ -711,7 +711,7 @@ def chart_of(
     )
 
 
-class Timed(Protocol):
+class TimedSteps(Protocol):
     """Released steps with their times."""
 
     @property
@@ -758,7 +758,7 @@ def rows_among(table: pl.DataFrame, there: pl.DataFrame) -> pl.DataFrame:
     return table[kept["_row"]]
 
 
-def _framed(
+def _frame(
     parts: Sequence[Mapping[str, Any]],
     steps: NDArray[np.int64],
     windows: Windows | None,

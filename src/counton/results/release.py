@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from counton.mechanisms.contrasts import Answer
-    from counton.mechanisms.formulas import Asked
+    from counton.mechanisms.formulas import ReleasedNumber
     from counton.windows import Windows
 
 #: Groups that are asked about: one, several that are added up, or weights of some.
@@ -98,7 +98,7 @@ class Release(ABC):
         """The rows of the last step; of many groups at most so many, the largest."""
 
     @abstractmethod
-    def ended(self, step: int) -> np.datetime64:
+    def window_end(self, step: int) -> np.datetime64:
         """When the window of a step ended, in local time."""
 
     @abstractmethod
@@ -126,11 +126,11 @@ class Release(ABC):
         return {"notes": list(self.notes)} if self.notes else {}
 
     @abstractmethod
-    def noted(self, note: str) -> Self:
+    def with_note(self, note: str) -> Self:
         """The same, with a sentence that stands with it wherever it is shown."""
 
     @abstractmethod
-    def described(self) -> dict[str, Any] | None:
+    def own_facts(self) -> dict[str, Any] | None:
         """What belongs to the description that a file carries, and is the statistic's own.
 
         None: its rows do not say enough for `counton.read` to give it back.
@@ -270,7 +270,7 @@ class Release(ABC):
 
         return page(self) if self.steps else html(self.describe(), {})
 
-    def asked(self, one: Groups, steps: Steps = None, of: str | None = None) -> Asked:
+    def number_of(self, one: Groups, steps: Steps = None, of: str | None = None) -> ReleasedNumber:
         """A number of one group, or of several together, in some steps, with what is known of it.
 
         Args:
@@ -285,10 +285,10 @@ class Release(ABC):
         """
         self._cannot("differences")
 
-    def whole(self, steps: Steps = None, of: str | None = None) -> Asked:
+    def whole(self, steps: Steps = None, of: str | None = None) -> ReleasedNumber:
         """Of what shares are: all groups together.
 
-        Args and errors as of `asked`.
+        Args and errors as of `number_of`.
         """
         self._cannot("shares")
 
@@ -298,7 +298,7 @@ class Release(ABC):
         return False
 
     @property
-    def compared(self) -> int:
+    def comparisons(self) -> int:
         """How many comparisons there are to choose among: 1 unless groups are shown by size."""
         return 1
 
@@ -414,7 +414,7 @@ class Release(ABC):
 
     def _two(
         self,
-        together: Callable[[Asked, Asked], Asked],
+        together: Callable[[ReleasedNumber, ReleasedNumber], ReleasedNumber],
         how: str,
         one: Groups,
         other: Groups,
@@ -435,8 +435,8 @@ class Release(ABC):
                 f"report, with itself"
             )
         named = None if second.definition.statistic.additive and second is not self else of
-        asked = together(self.asked(one, steps, of), second.asked(other, later, named))
-        many = at_once * max(self.compared, second.compared)
+        asked = together(self.number_of(one, steps, of), second.number_of(other, later, named))
+        many = at_once * max(self.comparisons, second.comparisons)
         words = self._pair(one, steps, other, later, of, second, how)
         return answer(asked, self.level, at_once=many, what=words)
 
@@ -450,11 +450,11 @@ class Release(ABC):
         from counton.mechanisms.contrasts import answer
         from counton.mechanisms.formulas import Ratio, ratio_of
 
-        asked = ratio_of(self.asked(one, steps, of), self.whole(steps, of))
-        words = f"{_named(one, of)}, of all groups{self._within_words(steps)}"
+        asked = ratio_of(self.number_of(one, steps, of), self.whole(steps, of))
+        words = f"{_question_in_words(one, of)}, of all groups{self._within_words(steps)}"
         if self.parts_of_whole and not isinstance(one, Mapping) and isinstance(asked, Ratio):
             asked = replace(asked, least=0.0, most=1.0)
-        return answer(asked, self.level, at_once=at_once * self.compared, what=words)
+        return answer(asked, self.level, at_once=at_once * self.comparisons, what=words)
 
     def shares_of_groups(self, *, steps: Steps = None, of: str | None = None) -> pl.DataFrame:
         """The share of each group, with intervals that hold for all of them at once.
@@ -485,9 +485,11 @@ class Release(ABC):
         """
         from counton.mechanisms.contrasts import answer
 
-        words = " + ".join(f"{weight:g} {_named(one, of)}" for one, weight in weights.items())
+        words = " + ".join(
+            f"{weight:g} {_question_in_words(one, of)}" for one, weight in weights.items()
+        )
         return answer(
-            self.asked(weights, steps, of),
+            self.number_of(weights, steps, of),
             self.level,
             at_once=at_once,
             what=words.replace("+ -", "- ") + self._within_words(steps),
@@ -518,7 +520,10 @@ class Release(ABC):
             self._cannot("changes of groups")
         one = self.level ** (1 / len(names))
         found = [
-            answer(difference(self.asked(name, steps, of), self.asked(name, other_steps, of)), one)
+            answer(
+                difference(self.number_of(name, steps, of), self.number_of(name, other_steps, of)),
+                one,
+            )
             for name in names
         ]
         table = answers_table(names, found)
@@ -604,7 +609,7 @@ class Release(ABC):
     ) -> str:  # fmt: skip
         """What is compared, in words."""
         counts = second is not self and second.definition.statistic.additive
-        names = [_named(one, of), _named(other, None if counts else of)]
+        names = [_question_in_words(one, of), _question_in_words(other, None if counts else of)]
         if second is not self:
             streams = (self, steps, names[0]), (second, later, names[1])
             first, last = (
@@ -632,7 +637,7 @@ class Release(ABC):
         )
 
 
-def _named(asked: Groups, of: str | None) -> str:
+def _question_in_words(asked: Groups, of: str | None) -> str:
     """What is asked about, in words."""
     name = asked if isinstance(asked, str) else " and ".join(asked)
     return name if of is None else f"{of} of {name}"

@@ -54,21 +54,21 @@ class Series:
             )
         return self.values
 
-    def known(self) -> Series:
+    def with_zeros(self) -> Series:
         """The same, with 0 where rows were left out, for those who leave these out themselves."""
         return replace(self, there=None)
 
     @property
     def lower(self) -> Numbers:
         """Lower ends of the intervals; integers where estimates are."""
-        return self._shifted(-self.half)
+        return self._shift(-self.half)
 
     @property
     def upper(self) -> Numbers:
         """Upper ends of the intervals; integers where estimates are."""
-        return self._shifted(self.half)
+        return self._shift(self.half)
 
-    def _shifted(self, by: NDArray[np.float64]) -> Numbers:
+    def _shift(self, by: NDArray[np.float64]) -> Numbers:
         if self.estimates.dtype == np.int64 and np.all(by == np.rint(by)):
             return np.asarray(self.estimates + by.astype(np.int64)[:, None], dtype=np.int64)
         return np.asarray(self.estimates + by[:, None], dtype=np.float64)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Shown:
+class View:
     """What is shown of readings; None: what the statistic shows by itself.
 
     Attributes:
@@ -26,7 +26,7 @@ class Shown:
         room: of groups that nobody declared, how many there can be, known to the public.
         fit: how the numbers of a table are made to fit; None: as they were released.
 
-    >>> Shown(over=24).over
+    >>> View(over=24).over
     24
     """
 
@@ -45,7 +45,7 @@ class Shown:
         return found if self.fit is None else found | {"fit": self.fit.to_dict()}
 
     @classmethod
-    def from_dict(cls, saved: Mapping[str, Any]) -> Shown:
+    def from_dict(cls, saved: Mapping[str, Any]) -> View:
         """Inverse of `to_dict`."""
         ask = saved["ask"]
         ask = None if ask is None else tuple(ask)
@@ -58,7 +58,7 @@ class Shown:
 
 
 #: What a statistic shows by itself.
-EVERYTHING = Shown()
+EVERYTHING = View()
 
 #: How a chart is worded, and how wide it is: fields of whatever asks for one.
 LOOK = ("title", "axis", "source", "width")
@@ -94,7 +94,7 @@ class Look:
     width: float | None = None
 
 
-def check_shown(shown: Shown, statistic: Statistic) -> None:
+def check_shown(shown: View, statistic: Statistic) -> None:
     """Refuse what a statistic's readings do not have.
 
     Raises:

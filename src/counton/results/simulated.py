@@ -20,7 +20,7 @@ SIMULATED = "SIMULATED"
 _MOST = 10_000
 
 
-def simulated(terms: StreamTerms, definition: Description) -> tuple[StreamTerms, Description]:
+def as_simulation(terms: StreamTerms, definition: Description) -> tuple[StreamTerms, Description]:
     """The terms and the description of a stream, as those of a simulation."""
     name = terms.name
     if not definition.simulated:

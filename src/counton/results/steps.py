@@ -102,8 +102,8 @@ class ReleasedSteps(Release):
         rows = self.table(self.steps[-1:])
         return rows if most is None else rows.head(most)
 
-    def ended(self, step: int) -> np.datetime64:
-        """See `Release.ended`: its steps have no times.
+    def window_end(self, step: int) -> np.datetime64:
+        """See `Release.window_end`: its steps have no times.
 
         Raises:
             InvalidInput: always.
@@ -131,16 +131,16 @@ class ReleasedSteps(Release):
         """
         self._no_times("a chart")
 
-    def described(self) -> None:
-        """See `Release.described`: its stream answers by `Stream.window`."""
+    def own_facts(self) -> None:
+        """See `Release.own_facts`: its stream answers by `Stream.window`."""
 
     @property
     def drawable(self) -> bool:
         """See `Release.drawable`."""
         return False
 
-    def noted(self, note: str) -> ReleasedSteps:
-        """See `Release.noted`."""
+    def with_note(self, note: str) -> ReleasedSteps:
+        """See `Release.with_note`."""
         return replace(self, notes=(*self.notes, note))
 
     def _no_times(self, what: str) -> NoReturn:

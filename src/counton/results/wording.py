@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from counton.columns import BETWEEN, listed
+from counton.columns import BETWEEN, list_in_words
 from counton.mechanisms import StreamTerms
 from counton.privacy.guarantees import AgesWithData, difference, plural
 from counton.results.description import PERIODS, Description
@@ -120,9 +120,9 @@ def statistic_in_words(definition: Description) -> str:
         "units": plural(given.get("unit", "user")),
         "first": _plain(edges[0]),
         "last": _plain(edges[-1]),
-        "columns": listed(names),
-        "statistics": listed([*inner.statistics]),
-        "levels": listed([] if tree is None else list(tree.levels)),
+        "columns": list_in_words(names),
+        "statistics": list_in_words([*inner.statistics]),
+        "levels": list_in_words([] if tree is None else list(tree.levels)),
     }
     return inner.phrase.format_map(given) if inner.phrase else f"statistic {type(inner).__name__}"
 
@@ -208,7 +208,7 @@ def in_words(definition: Description, name: str, steps: range, new: int | None =
     more = "" if new is None else f", {new:,} of them new"
     if definition.once:
         what, more = getattr(definition.statistic, "size", definition.what), " once"
-    people = "" if definition.unprotected is None else f"           {definition.unprotected}\n"
+    people = "" if definition.people_note is None else f"           {definition.people_note}\n"
     if definition.simulated:
         return f"{name}: {what} simulated: no data stand behind these numbers"
     return (

@@ -62,10 +62,10 @@ def application(service: Service) -> FastAPI:
 
     @app.exception_handler(RequestValidationError)
     async def _invalid(_request: Request, error: RequestValidationError) -> JSONResponse:
-        return JSONResponse({"detail": "; ".join(map(worded, error.errors()))}, 422)
+        return JSONResponse({"detail": "; ".join(map(problem_in_words, error.errors()))}, 422)
 
     @app.exception_handler(InvalidInput)
-    async def _refused(_request: Request, error: InvalidInput) -> JSONResponse:
+    async def _refuse(_request: Request, error: InvalidInput) -> JSONResponse:
         return JSONResponse({"detail": explain(error)}, 422)
 
     @app.exception_handler(OSError)
@@ -104,14 +104,14 @@ def application(service: Service) -> FastAPI:
     )
     app.include_router(writing.router(service, count))
     app.include_router(assets.router())
-    _documented(app)
+    _document(app)
     return app
 
 
-def worded(problem: Mapping[str, Any]) -> str:
+def problem_in_words(problem: Mapping[str, Any]) -> str:
     """What is wrong with a value of a request, its bound and the remedy.
 
-    >>> worded({"type": "missing", "loc": ("query", "from"), "input": None})
+    >>> problem_in_words({"type": "missing", "loc": ("query", "from"), "input": None})
     'from is missing; give it'
     """
     name = ".".join(str(one) for one in problem["loc"][1:]) or "the request"
@@ -187,7 +187,7 @@ class RequestLog:
 _METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH")
 
 
-def _documented(app: FastAPI) -> None:
+def _document(app: FastAPI) -> None:
     """A page about the paths whose scripts come from here, not from elsewhere."""
     from swagger_ui_bundle import swagger_ui_path
 
@@ -205,7 +205,7 @@ def _documented(app: FastAPI) -> None:
 
     made = app.openapi
 
-    def described() -> dict[str, Any]:
+    def openapi() -> dict[str, Any]:
         """As OpenAPI 3.0, which the page reads."""
         if app.openapi_schema is None:
             found = _older(made())
@@ -213,7 +213,7 @@ def _documented(app: FastAPI) -> None:
             app.openapi_schema = found
         return app.openapi_schema
 
-    app.openapi = described  # type: ignore[method-assign]
+    app.openapi = openapi  # type: ignore[method-assign]
 
 
 def _older(value: Any) -> Any:

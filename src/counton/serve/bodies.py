@@ -67,7 +67,7 @@ class Body(NamedTuple):
     missing: Sequence[str] = ()
 
 
-def decompressed(body: bytes, encoding: str, most: int) -> bytes:
+def decompress(body: bytes, encoding: str, most: int) -> bytes:
     """A body without its compression.
 
     Args:
@@ -79,7 +79,7 @@ def decompressed(body: bytes, encoding: str, most: int) -> bytes:
         TooLarge: it would be larger.
         InvalidInput: it is not of this encoding, or ends early.
 
-    >>> decompressed(zlib.compress(b"rows", wbits=31), "gzip", 100)
+    >>> decompress(zlib.compress(b"rows", wbits=31), "gzip", 100)
     b'rows'
     """
     if encoding == "identity":

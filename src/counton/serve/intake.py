@@ -15,7 +15,7 @@ import polars as pl
 
 from counton.errors import InvalidInput, field
 from counton.events.bad_rows import texts_of
-from counton.events.marking import collected, marked
+from counton.events.marking import collect, mark_rows
 from counton.events.policies import MOST
 from counton.events.problems import Problem
 from counton.events.sources import Source
@@ -26,7 +26,7 @@ from counton.jobs.discovery import labels_in
 from counton.jobs.intake import place_sums
 from counton.private import Private, open_private
 from counton.serve.bodies import Body, no_column, read_rows
-from counton.serve.jobs import InboxRows, Served, packed
+from counton.serve.jobs import InboxRows, ServedJob, pack_rows
 from counton.store.inbox import Batch, Inbox, Verdict
 from counton.windows import NO_MOMENT, microseconds
 
@@ -46,7 +46,7 @@ def digest_of(media: str, body: bytes) -> bytes:
 
 
 def checked_batch(
-    served: Served, id: str, media: str, sent: bytes, digest: bytes, most: int, now: int
+    served: ServedJob, id: str, media: str, sent: bytes, digest: bytes, most: int, now: int
 ) -> Batch:
     """A batch whose rows the job can count, by its policies.
 
@@ -76,7 +76,7 @@ def checked_batch(
     if definition.discovery is not None:
         domain = GroupNames(open_private(labels_in(source, reading, Private(()))).all)
     # All that a run reads of a row, so that none is accepted which a run could not read.
-    read = collected(source, marked(source, reading))
+    read = collect(source, mark_rows(source, reading))
     bad = _bad_rows(read["step"])
     aside: list[tuple[Any, ...]] = []
     frame = _with_moments(part.frame().collect(), read["us"], served)
@@ -106,7 +106,7 @@ def checked_batch(
         "counted": whole - sum(left.values()),
         "counted_nowhere": {name: rows for name, rows in left.items() if rows},
     }
-    return Batch(served.job.name, id, digest, now, answer, whole, packed(frame), Private(aside))
+    return Batch(served.job.name, id, digest, now, answer, whole, pack_rows(frame), Private(aside))
 
 
 def _bad_rows(steps: pl.Series) -> pl.DataFrame:
@@ -116,7 +116,7 @@ def _bad_rows(steps: pl.Series) -> pl.DataFrame:
     return pl.DataFrame({"row": rows.cast(pl.Int64), "problem": problem})
 
 
-def _with_moments(frame: pl.DataFrame, us: pl.Series, served: Served) -> pl.DataFrame:
+def _with_moments(frame: pl.DataFrame, us: pl.Series, served: ServedJob) -> pl.DataFrame:
     """Rows with their times as they were read: texts are read once, and not by each run again."""
     columns = served.definition.columns
     others = (columns.group, *columns.parts, columns.user, columns.id)
@@ -134,7 +134,7 @@ _LACKING = [
 ]
 
 
-def _aside(served: Served, id: str, body: Body, bad: pl.DataFrame) -> list[tuple[Any, ...]]:
+def _aside(served: ServedJob, id: str, body: Body, bad: pl.DataFrame) -> list[tuple[Any, ...]]:
     """Rows to be set aside; none of those that lack something where these are skipped.
 
     Raises:

@@ -68,7 +68,7 @@ def no_rows(columns: Sequence[str]) -> InboxRows:
 
 
 @dataclass(frozen=True)
-class Served:
+class ServedJob:
     """A job of a service.
 
     Attributes:
@@ -83,7 +83,7 @@ class Served:
     reading: RowReading
     quarantine: Path | None
 
-    def given(self, parts: Sequence[Rows]) -> Job:
+    def with_rows(self, parts: Sequence[Rows]) -> Job:
         """The job with rows from the inbox."""
         told = tuple(parts) or (no_rows(self.definition.columns.names),)
         source: Any = AcceptedRows(told, "the inbox")
@@ -125,7 +125,7 @@ class ServedJobs(NamedTuple):
         failed: why others cannot be, each a sentence that names its job, by the stream's name.
     """
 
-    served: dict[str, Served]
+    served: dict[str, ServedJob]
     failed: dict[str, CountonError]
 
 
@@ -142,7 +142,7 @@ def prepare(path: str | Path, only: Sequence[str] = ()) -> ServedJobs:
     """
     nothing: Any = Source((no_rows(("time",)),), "the inbox")
     jobs = select_jobs(load(path, nothing), only)
-    found, failed = dict[str, Served](), dict[str, CountonError]()
+    found, failed = dict[str, ServedJob](), dict[str, CountonError]()
     names: set[str] = set()
     for name, job in jobs.items():
         if job.name in names:
@@ -153,7 +153,7 @@ def prepare(path: str | Path, only: Sequence[str] = ()) -> ServedJobs:
         names.add(job.name)
         try:
             with about(name):
-                found[name] = served(job)
+                found[name] = serve_job(job)
         except MissingExtra:
             raise
         except CountonError as error:
@@ -169,7 +169,7 @@ def prepare(path: str | Path, only: Sequence[str] = ()) -> ServedJobs:
     return ServedJobs(found, failed)
 
 
-def served(job: Job) -> Served:
+def serve_job(job: Job) -> ServedJob:
     """A job as a service carries it out, if it can be; or as it shows it, where its stream ended.
 
     Raises:
@@ -196,7 +196,7 @@ def served(job: Job) -> Served:
     columns = tuple(name for name in named if name is not None)
     source: Any = Source((no_rows(columns or ("time",)),), "the inbox")
     job = replace(job, events=source, append=True, confirmed=True)
-    known = _known(job)
+    known = _find_stream(job)
     if known is not None and known.details.get("once"):
         raise InvalidInput(
             f"{job.name!r} is a table that was released once, and a service releases at the ends "
@@ -208,7 +208,7 @@ def served(job: Job) -> Served:
             f"each row; a service releases at the ends of windows: state {field('time')}, or use "
             f"counton run"
         )
-    definition = _ended(known)
+    definition = _ended_definition(known)
     if definition is None:
         try:
             run(job, approve=_approve).close()
@@ -225,10 +225,10 @@ def served(job: Job) -> Served:
     policies = Policies.read(job.bad_rows, job.bad_rows_most, job.missing)
     reading = reading_of(job, ask(job, definition), definition, policies)
     # What cannot be read is told apart when it comes, and is not in the inbox.
-    return Served(job, definition, reading, policies.quarantine)
+    return ServedJob(job, definition, reading, policies.quarantine)
 
 
-def _known(job: Job) -> StoredStream | None:
+def _find_stream(job: Job) -> StoredStream | None:
     """What the state says of the job's stream, if it has it."""
     place = state_file(job.state)
     if place is not None and not place.exists():
@@ -237,21 +237,21 @@ def _known(job: Job) -> StoredStream | None:
         return store.find(job.name)
 
 
-def _ended(known: StoredStream | None) -> Definition | None:
+def _ended_definition(known: StoredStream | None) -> Definition | None:
     """What is known of a stream, where it has ended: no run goes on with it."""
     if known is None or known.details.get("ended") is None:
         return None
     return Definition.reopen(known.terms, known.details)
 
 
-def packed(frame: pl.DataFrame) -> Private[bytes]:
+def pack_rows(frame: pl.DataFrame) -> Private[bytes]:
     """Rows as bytes of the inbox."""
     whole = io.BytesIO()
     frame.write_ipc_stream(whole, compression="lz4")
     return Private(whole.getvalue())
 
 
-def unpacked(bodies: Sequence[Private[bytes]]) -> list[Rows]:
+def unpack_rows(bodies: Sequence[Private[bytes]]) -> list[Rows]:
     """Parts of a source from bytes of the inbox: one for each kind of columns."""
     kinds: dict[tuple[Any, ...], list[pl.DataFrame]] = {}
     for body in bodies:
@@ -262,11 +262,11 @@ def unpacked(bodies: Sequence[Private[bytes]]) -> list[Rows]:
 
 __all__ = [
     "InboxRows",
-    "Served",
+    "ServedJob",
     "ServedJobs",
     "no_rows",
-    "packed",
+    "pack_rows",
     "prepare",
-    "served",
-    "unpacked",
+    "serve_job",
+    "unpack_rows",
 ]

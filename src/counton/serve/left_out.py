@@ -10,11 +10,11 @@ from typing import Any
 
 from counton.errors import InvalidInput, field
 from counton.events.sources import Source
-from counton.exact import quoted
+from counton.exact import quote
 from counton.jobs.job import Job
 from counton.jobs.jobfile import load, select_jobs
 from counton.jobs.runs import is_known
-from counton.serve.jobs import no_rows, unpacked
+from counton.serve.jobs import no_rows, unpack_rows
 from counton.store.inbox import Inbox, LeftOut
 from counton.windows import microseconds, moment
 
@@ -79,7 +79,7 @@ class LeftOutBatches:
         """
         job = self._stream_of("rows", id)
         (body,) = (one.body for one in _left_out(job) if one.id == id)
-        (rows,) = unpacked([body])
+        (rows,) = unpack_rows([body])
         return rows.frame().collect().write_csv()
 
     def put_back(self, id: str) -> int:
@@ -90,7 +90,7 @@ class LeftOutBatches:
             StateError: its stream counts nothing any more, or the state is an old copy.
         """
         now = microseconds(datetime.now(UTC))
-        return self._done("put_back", id, lambda inbox, name: inbox.put_back(name, id, now))
+        return self._perform("put_back", id, lambda inbox, name: inbox.put_back(name, id, now))
 
     def drop(self, id: str) -> int:
         """Forget a batch; how many rows it has.
@@ -98,9 +98,9 @@ class LeftOutBatches:
         Raises:
             InvalidInput: no such batch.
         """
-        return self._done("drop", id, lambda inbox, name: inbox.drop(name, id))
+        return self._perform("drop", id, lambda inbox, name: inbox.drop(name, id))
 
-    def _done(self, what: str, id: str, work: Callable[[Inbox, str], int]) -> int:
+    def _perform(self, what: str, id: str, work: Callable[[Inbox, str], int]) -> int:
         job = self._stream_of(what, id)
         with _inbox(job) as inbox:
             return work(inbox, job.name)
@@ -111,7 +111,7 @@ class LeftOutBatches:
             if one.id == id:
                 return self._jobs[one.stream]
         known = ", ".join(one.id for one in told) or "none"
-        raise InvalidInput(f"{field(what)} is {quoted(id)}, and no such batch is left out: {known}")
+        raise InvalidInput(f"{field(what)} is {quote(id)}, and no such batch is left out: {known}")
 
 
 def _inbox(job: Job) -> Inbox:

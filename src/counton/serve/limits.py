@@ -108,7 +108,7 @@ class ReadingLimit:
         self.refused = 0
 
     @property
-    def checked(self) -> Any:
+    def check(self) -> Any:
         """A dependency of a path: refuses who asks too often. What a token says comes before."""
 
         async def check(request: Request) -> None:

@@ -104,7 +104,12 @@ def _all(
     yield "counton_reads_refused_total", "counter", "requests of readers who ask too often", often
     listeners = [Number({"stream": name}, feed.listeners) for name, feed in service.feeds.items()]
     yield "counton_listeners", "gauge", "readers who listen", listeners
-    yield "counton_budget_left_ratio", "gauge", "part of the budget that is left", _left(service)
+    yield (
+        "counton_budget_left_ratio",
+        "gauge",
+        "part of the budget that is left",
+        _budgets_left(service),
+    )
     leads = [
         Number({"stream": name}, float(name in service.state_of(name).leads))
         for name in service.served
@@ -114,11 +119,11 @@ def _all(
     yield "counton_up_seconds", "gauge", "how long the service runs", up
 
 
-def _left(service: Service) -> list[Number]:
+def _budgets_left(service: Service) -> list[Number]:
     """Of streams whose state has a limit, the part of it that is left."""
     found = []
     for name, journal in service.journals.items():
-        left = journal.left()
+        left = journal.budget_left()
         if left is not None:
             found.append(Number({"stream": name, "unit": journal.definition.unit}, left))
     return found
@@ -127,9 +132,9 @@ def _left(service: Service) -> list[Number]:
 def _labels(labels: dict[str, str]) -> str:
     if not labels:
         return ""
-    told = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
+    told = ",".join(f'{name}="{_escape(value)}"' for name, value in labels.items())
     return f"{{{told}}}"
 
 
-def _escaped(value: str) -> str:
+def _escape(value: str) -> str:
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

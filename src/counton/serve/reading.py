@@ -183,7 +183,7 @@ def router(
     paths = APIRouter(
         prefix="/v1/streams",
         tags=["read"],
-        dependencies=[access.needs("read"), limit.checked],
+        dependencies=[access.needs("read"), limit.check],
         responses=REFUSALS,
     )
 
@@ -205,7 +205,7 @@ def router(
     @paths.get("/{name}", response_model=StreamDescription)
     def stream(name: Name) -> dict[str, Any]:
         """One stream, in more words."""
-        return of(name).described()
+        return of(name).describe()
 
     @paths.get(
         "/{name}/series",
@@ -233,14 +233,14 @@ def router(
     ) -> Response:
         """Released steps with their intervals, by window and group."""
         found = of(name).series(group or (), start, until, of_, level, last)
-        answer = _written(found, format or _accepted(request.headers.get("accept", "")))
-        return _compressed(answer, request.headers.get("accept-encoding", ""))
+        answer = _write(found, format or _preferred_format(request.headers.get("accept", "")))
+        return _compress(answer, request.headers.get("accept-encoding", ""))
 
     @paths.get("/{name}/release", response_model=WholeRelease)
     def release(request: Request, name: Name) -> Response:
         """All that is released, with what a file of it carries: what `counton.read` reads."""
         answer = JSONResponse(of(name).whole())
-        return _compressed(answer, request.headers.get("accept-encoding", ""))
+        return _compress(answer, request.headers.get("accept-encoding", ""))
 
     @paths.get("/{name}/difference", response_model=Difference)
     def difference(
@@ -299,7 +299,7 @@ def router(
     return paths
 
 
-def _accepted(accept: str) -> str:
+def _preferred_format(accept: str) -> str:
     """The format that a request prefers; JSON unless it names another."""
     for one in accept.lower().split(","):
         kind = one.split(";")[0].strip()
@@ -309,7 +309,7 @@ def _accepted(accept: str) -> str:
     return "json"
 
 
-def _compressed(answer: Response, accepted: str) -> Response:
+def _compress(answer: Response, accepted: str) -> Response:
     """An answer as gzip, where its reader takes that and it is not short."""
     answer.headers["Vary"] = "Accept, Accept-Encoding"
     names = [one.split(";")[0].strip().lower() for one in accepted.split(",")]
@@ -320,7 +320,7 @@ def _compressed(answer: Response, accepted: str) -> Response:
     return answer
 
 
-def _written(found: SeriesAnswer, format: str) -> Response:
+def _write(found: SeriesAnswer, format: str) -> Response:
     if format == "json":
         return JSONResponse(found.as_json())
     if format == "csv":

@@ -32,7 +32,7 @@ from counton.jobs.runs import Outcome, run
 from counton.mechanisms.counter import NoiseAhead
 from counton.private import Private, open_private
 from counton.serve.intake import UnderWay
-from counton.serve.jobs import Served, explain, unpacked
+from counton.serve.jobs import ServedJob, explain, unpack_rows
 from counton.serve.journaling import note, warn
 from counton.store import Store, state_file
 from counton.store.database import Within
@@ -46,7 +46,7 @@ def clock() -> datetime:
     return datetime.now(UTC)
 
 
-def released(served: Served) -> int | None:
+def steps_released(served: ServedJob) -> int | None:
     """How many steps of a job are released; None where there is no stream yet."""
     place = state_file(served.job.state)
     if place is not None and not place.exists():
@@ -59,18 +59,18 @@ def released(served: Served) -> int | None:
     return None if found is None else found.step
 
 
-def begin(served: Served) -> None:
+def begin(served: ServedJob) -> None:
     """Make the stream of a job, where it is new.
 
     Raises:
         CountonError: the job does not fit the state, its budget or its key.
     """
     job = served.job
-    if released(served) is None:
+    if steps_released(served) is None:
         try:
-            run(served.given([]), now=served.definition.windows.start).close()
+            run(served.with_rows([]), now=served.definition.windows.start).close()
         except StateError:
-            if released(served) is None:
+            if steps_released(served) is None:
                 raise  # else another server has made it
     with Store(job.state) as store:
         store.secret(job.name, job.key)  # the key is there, and is the stream's
@@ -122,7 +122,7 @@ class Releaser:
 
     def __init__(
         self,
-        served: Served,
+        served: ServedJob,
         inbox: Inbox,
         every: float,
         under_way: UnderWay,
@@ -164,7 +164,7 @@ class Releaser:
         try:
             return self._work()
         except StateError:
-            if not self._ended():
+            if not self._has_ended():
                 raise
         why = "the stream has ended"
         while (fold := self._inbox.fold(self.name, self._cut, _FOREVER)) is not None:
@@ -231,12 +231,14 @@ class Releaser:
         """
         rest = list(zip(fold.batches, fold.bodies, strict=True))
         good: list[Private[bytes]] = []
-        if self._tried(good, us) is not None:
+        if self._try_run(good, us) is not None:
             raise error
         wrong: dict[int, str] = {}
         while rest:
             size = len(rest)
-            while (why := self._tried([*good, *(body for _, body in rest[:size])], us)) is not None:
+            while (
+                why := self._try_run([*good, *(body for _, body in rest[:size])], us)
+            ) is not None:
                 if size == 1:
                     wrong[rest[0][0]] = why
                     break
@@ -248,16 +250,16 @@ class Releaser:
             raise error
         return wrong
 
-    def _ended(self) -> bool:
+    def _has_ended(self) -> bool:
         """Whether a command has ended the stream."""
         with Store(self._served.job.state) as store:
             found = store.find(self.name)
         return found is not None and found.details.get("ended") is not None
 
-    def _tried(self, bodies: Sequence[Private[bytes]], us: int) -> str | None:
+    def _try_run(self, bodies: Sequence[Private[bytes]], us: int) -> str | None:
         """Why a run cannot count batches; None where it could. Nothing is counted."""
         try:
-            job = self._served.given(unpacked(bodies))
+            job = self._served.with_rows(unpack_rows(bodies))
             with self._ahead.keep_noise(), run(job, commit=_undo, now=moment(us)):
                 raise AssertionError("every run is undone")  # pragma: no cover
         except _Undone:
@@ -269,8 +271,8 @@ class Releaser:
 
     def _run(self, fold: Fold | None, us: int) -> bool:
         began = monotonic()
-        job = self._served.given([] if fold is None else unpacked(fold.bodies))
-        taken = None if fold is None else self._taken(fold)
+        job = self._served.with_rows([] if fold is None else unpack_rows(fold.bodies))
+        taken = None if fold is None else self._removal(fold)
         with self._ahead.keep_noise(), run(job, commit=taken, now=moment(us)) as outcome:
             self._step = outcome.after
             self._note(outcome, monotonic() - began)
@@ -279,7 +281,7 @@ class Releaser:
             self._set_aside()
         return outcome.after > outcome.before
 
-    def _taken(self, fold: Fold) -> Within:
+    def _removal(self, fold: Fold) -> Within:
         """Removes the rows of a fold, in the transaction that counts them."""
         return partial(self._inbox.take, fold=fold, keep_aside=self._served.quarantine is not None)
 
@@ -291,7 +293,7 @@ class Releaser:
         """Whether a window has ended, with its watermark, that is not released."""
         windows = self._served.definition.windows
         if self._step is None:
-            self._step = released(self._served) or 0
+            self._step = steps_released(self._served) or 0
         return windows.ended_by(us - self._late()) > self._step
 
     def _note(self, outcome: Outcome, seconds: float) -> None:

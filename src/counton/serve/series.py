@@ -192,17 +192,17 @@ class Journal:
         if not self.step and self.definition.discovery is not None:
             return []
         if self.definition.discovery is not None:
-            found = self.released()
+            found = self.read()
             return list(getattr(found, "groups", None) or ())
         return list(self.definition.groups)
 
-    def described(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         """What is public of the stream, in more words, and what is left of the budget."""
         found, definition = self._found
         ledger = self._store.ledger
         unit = definition.unit
         left = None if ledger is None else ledger.remaining(unit=unit)
-        spent = definition.guarantee if ledger is None else ledger.spent(unit=unit)
+        spent = definition.guarantee if ledger is None else ledger.cost(unit=unit)
         columns: list[str] = []
         if self.step:
             columns = self.series(last=1).rows.columns
@@ -211,7 +211,7 @@ class Journal:
             "description": [
                 f"{definition.guarantee}, {definition.guarantee.scope}",
                 definition.guarantee.meaning_for(unit),
-                *([] if definition.unprotected is None else [definition.unprotected]),
+                *([] if definition.people_note is None else [definition.people_note]),
                 repr(definition.strategy),
             ],
             "key_fingerprint": found.key_fingerprint,
@@ -224,7 +224,7 @@ class Journal:
             "columns": columns,
         }
 
-    def left(self) -> float | None:
+    def budget_left(self) -> float | None:
         """The part of the state's limit that is left for this unit; None: there is no limit."""
         ledger = self._store.ledger
         if ledger is None:
@@ -243,7 +243,7 @@ class Journal:
         """Of the intervals, where nobody asks for another: that of the stream's files."""
         return level_of(self.definition)
 
-    def released(self, level: float | None = None) -> Release:
+    def read(self, level: float | None = None) -> Release:
         """Everything that is released, with its intervals.
 
         Args:
@@ -300,7 +300,7 @@ class Journal:
         level = check_level(self.level if level is None else level)
         if not self.step:
             return SeriesAnswer(self.name, level, _nothing(self.definition.windows), self.promise())
-        released = self.released(level)
+        released = self.read(level)
         steps = self._steps(len(released.steps), start, until, last, since)
         if not steps:
             nothing = released.only(range(1, 2)).numbers(of).head(0)
@@ -352,7 +352,7 @@ class Journal:
             InvalidInput: a stream without differences, moments in the wrong order or that are not
                 covered, or a group that there is not.
         """
-        released, windows = self.released(level), self.definition.windows
+        released, windows = self.read(level), self.definition.windows
         steps, moments = self._between(released, start, until)
         if group is None and len(released.groups) > 1:
             raise InvalidInput(
@@ -424,7 +424,7 @@ class Journal:
         Raises:
             InvalidInput: nothing is released yet, or too many rows.
         """
-        released = self.released()
+        released = self.read()
         if (released.rows or 0) > MOST_ROWS:
             raise InvalidInput(
                 f"that would be {released.rows:,} rows; the most is {MOST_ROWS:,}: export the "
@@ -438,7 +438,7 @@ class Journal:
         Raises:
             InvalidInput: nothing is released yet.
         """
-        return self.released().methods()
+        return self.read().methods()
 
 
 def _what(definition: Definition) -> str:

@@ -15,7 +15,7 @@ from counton.errors import CountonError, MissingExtra
 from counton.mechanisms.counter import NoiseAhead
 from counton.serve.access import Access
 from counton.serve.intake import Clock, Committer, UnderWay
-from counton.serve.jobs import Served, about, prepare
+from counton.serve.jobs import ServedJob, about, prepare
 from counton.serve.journaling import note, warn
 from counton.serve.limits import ReadingLimit
 from counton.serve.live import LOOK, Feed
@@ -57,7 +57,7 @@ class State:
             self.turn.close()
             raise
         self.store = Store(address)
-        self.committer = Committer(self.inbox, _QUEUE, _failed)
+        self.committer = Committer(self.inbox, _QUEUE, _warn_of_failure)
         self.waiting_bytes = 0
         self.watch = Watch()
         self.leads: frozenset[str] = frozenset()  # streams of which it is this process's turn
@@ -70,7 +70,7 @@ class State:
         self.turn.close()
 
 
-def _failed(error: Exception) -> None:
+def _warn_of_failure(error: Exception) -> None:
     warn("batches could not be committed", error=type(error).__name__)
 
 
@@ -101,7 +101,7 @@ class Service:
         self.under_way, self._ahead = UnderWay(clock), NoiseAhead()
         found = prepare(file, only)
         self._jobs = {one.job.name: name for name, one in found.served.items()}
-        self.served: dict[str, Served] = {one.job.name: one for one in found.served.values()}
+        self.served: dict[str, ServedJob] = {one.job.name: one for one in found.served.values()}
         self.failed: dict[str, CountonError] = dict(found.failed)
         self.states: dict[str, State] = {}
         self.releasers: dict[str, Releaser] = {}
@@ -128,7 +128,7 @@ class Service:
             first, *more = self.failed.values()
             raise type(first)("\n".join(map(str, (first, *more))))
 
-    def _each(self, work: Callable[[Served], None]) -> None:
+    def _each(self, work: Callable[[ServedJob], None]) -> None:
         """Do something for each job, and serve those no longer for which it fails."""
         for name, served in list(self.served.items()):
             try:
@@ -140,7 +140,7 @@ class Service:
                 self.failed[name] = error
                 del self.served[name]
 
-    def _open_stream(self, served: Served) -> None:
+    def _open_stream(self, served: ServedJob) -> None:
         name, address = served.job.name, str(served.job.state)
         if address not in self.states:
             keys = {
@@ -172,7 +172,7 @@ class Service:
         """The state of a stream."""
         return self.states[str(self.served[name].job.state)]
 
-    def ended(self, name: str, came: int) -> str | None:
+    def why_closed(self, name: str, came: int) -> str | None:
         """Why a stream does not take a batch; None where it does, unless it is closed meanwhile.
 
         Args:

@@ -13,7 +13,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
 from counton.errors import CountonError, InvalidInput
-from counton.serve.bodies import ARROW, ENCODINGS, JSON_LINES, TooLarge, decompressed
+from counton.serve.bodies import ARROW, ENCODINGS, JSON_LINES, TooLarge, decompress
 from counton.serve.intake import Full, checked_batch, digest_of
 from counton.serve.jobs import explain
 from counton.serve.limits import Rates, Room, later
@@ -25,7 +25,7 @@ _BATCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]*")
 _WORKERS = 4
 
 
-class Accepted(BaseModel):
+class BatchReceipt(BaseModel):
     """What became of a batch. The same is answered where it is sent again."""
 
     batch: str
@@ -34,7 +34,7 @@ class Accepted(BaseModel):
     counted_nowhere: dict[str, int]
 
 
-class Ended(Exception):
+class StreamEnded(Exception):
     """A stream that takes no rows any more."""
 
 
@@ -78,12 +78,12 @@ def router(service: Service, count: Callable[[str, str, int], None]) -> APIRoute
     @paths.post(
         "/{name}/batches/{batch}",
         status_code=202,
-        response_model=Accepted,
+        response_model=BatchReceipt,
         dependencies=[service.access.needs("ingest")],
         responses={
             **REFUSALS,
             **_MORE,
-            200: {"model": Accepted, "description": "the same batch was accepted before"},
+            200: {"model": BatchReceipt, "description": "the same batch was accepted before"},
         },
         openapi_extra=_SCHEMA,
     )
@@ -138,13 +138,15 @@ def router(service: Service, count: Callable[[str, str, int], None]) -> APIRoute
                     408, f"the body did not come within {settings.timeout}; send it again"
                 ) from None
             came = service.under_way.enter(name)
-            done = workers.submit(_taken, service, name, batch, media, encoding, bytes(body), came)
+            done = workers.submit(
+                _take_batch, service, name, batch, media, encoding, bytes(body), came
+            )
             done.add_done_callback(lambda _done: service.under_way.leave(name, came))
             try:
                 verdict, rows = await asyncio.wrap_future(done)
             except TooLarge:
                 raise HTTPException(413, _too_large(service)) from None
-            except Ended as error:
+            except StreamEnded as error:
                 raise HTTPException(410, str(error)) from None
             except InvalidInput as error:
                 count(name, "refused", 0)
@@ -174,19 +176,19 @@ def _too_large(service: Service) -> str:
     )
 
 
-def _taken(
+def _take_batch(
     service: Service, name: str, batch: str, media: str, encoding: str, body: bytes, came: int
 ) -> tuple[Verdict, int]:
     """Check a batch and commit it."""
     settings, state = service.settings, service.state_of(name)
-    whole = decompressed(body, encoding, settings.batch_bytes)
+    whole = decompress(body, encoding, settings.batch_bytes)
     digest = digest_of(media, whole)
     known = state.inbox.find(name, batch, digest)
     if known is not None:  # also where the stream has ended since
         return known, 0
-    ended = service.ended(name, came)
+    ended = service.why_closed(name, came)
     if ended is not None:
-        raise Ended(ended)
+        raise StreamEnded(ended)
     made = checked_batch(
         service.served[name], batch, media, whole, digest, settings.batch_rows, came
     )

@@ -14,8 +14,8 @@ import numpy as np
 import polars as pl
 
 from counton.errors import InvalidInput
-from counton.events.bad_rows import changed
-from counton.events.cells import by_place, candidates, cells_of, labels_of, picked, summed
+from counton.events.bad_rows import change_error
+from counton.events.cells import by_place, candidates, cells_of, labels_of, pick_rows, sum_cells
 from counton.events.frames import EventFrame
 from counton.events.policies import Policies
 from counton.events.row_reading import RowReading
@@ -60,7 +60,7 @@ class SparkRows(Rows):
         self._digest: str | None = None
         self._columns: tuple[str, ...] = ()
         self.by_label: pl.DataFrame | None = None
-        #: Sums of rows that `SparkSource.marked` has found with these.
+        #: Sums of rows that `SparkSource.mark_rows` has found with these.
         self.beside: pl.DataFrame | None = None
 
     @property
@@ -129,7 +129,7 @@ class SparkRows(Rows):
             hashed.update(((low + (high << 32)) % 2**64).to_bytes(8, "little"))
         digest = hashed.hexdigest()
         if self._digest is not None and self._columns == names and self._digest != digest:
-            raise changed(self)
+            raise change_error(self)
         self._columns, self._digest = names, digest
 
 
@@ -187,45 +187,45 @@ class SparkSource(Spread):
     def cells(self, reading: RowReading, domain: Sequence[str] | None) -> Private[pl.DataFrame]:
         """See `Spread.cells`."""
         if reading.unknown == "discover":
-            return Private(by_place(self._labelled(reading), domain or (), reading.adds))
+            return Private(by_place(self._sums_by_label(reading), domain or (), reading.adds))
         beside, self._rows.beside = self._rows.beside, None
-        return Private(self._summed(reading, domain) if beside is None else beside)
+        return Private(self._sum_rows(reading, domain) if beside is None else beside)
 
     def labels(self, reading: RowReading) -> Private[pl.DataFrame]:
         """See `Spread.labels`."""
-        return Private(labels_of(self._labelled(reading), reading))
+        return Private(labels_of(self._sums_by_label(reading), reading))
 
-    def marked(
+    def mark_rows(
         self, reading: RowReading, domain: Sequence[str] | None
     ) -> Private[Iterable[pl.DataFrame]]:
-        """See `Spread.marked`: one pass over the frame adds the rows up, too."""
+        """See `Spread.mark_rows`: one pass over the frame adds the rows up, too."""
         declared = None if reading.unknown == "discover" else domain
         columns = reading.columns.names
         self._rows.scan(columns)  # names what is missing
         made = partial(_candidates, _Work(reading, declared, self._rows))
         hashed = with_hashes(self._rows.spark, self._rows.of_file(columns))
-        found = _collected(hashed, made, _BLOB)
+        found = _collect(hashed, made, _BLOB)
         self._rows.read(columns, pl.concat(_frames_of(found, "halves")))
         if reading.unknown != "discover":
             none = cells_of(self._rows.empty, reading, declared)
-            self._rows.beside = summed([none, *_frames_of(found, "cells")])
+            self._rows.beside = sum_cells([none, *_frames_of(found, "cells")])
         return Private(_frames_of(found, "rows"))
 
     def some(self, reading: RowReading, which: pl.Expr, most: int) -> Private[pl.DataFrame]:
         """See `Spread.some`."""
         columns = self._rows.of_file(reading.columns.names)
         schema = self._rows.frame().select(columns).collect_schema()
-        made = partial(_picked, _Work(reading, None, self._rows), which)
-        frame = selected(self._rows.spark, columns)
-        return Private(_collected(frame, made, schema, most=most))
+        made = partial(_pick, _Work(reading, None, self._rows), which)
+        frame = select(self._rows.spark, columns)
+        return Private(_collect(frame, made, schema, most=most))
 
-    def _labelled(self, reading: RowReading) -> pl.DataFrame:
+    def _sums_by_label(self, reading: RowReading) -> pl.DataFrame:
         """Sums by label, found once: a second pass could find other labels."""
         if self._rows.by_label is None:
-            self._rows.by_label = self._summed(reading, None)
+            self._rows.by_label = self._sum_rows(reading, None)
         return self._rows.by_label
 
-    def _summed(self, reading: RowReading, domain: Sequence[str] | None) -> pl.DataFrame:
+    def _sum_rows(self, reading: RowReading, domain: Sequence[str] | None) -> pl.DataFrame:
         from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
         columns = reading.columns.names
@@ -240,7 +240,7 @@ class SparkSource(Spread):
         for name in list(schema)[len(_CELL) :]:
             added = F.try_sum if name.startswith("total") else F.sum
             sums.append(added(f"`{name}`").alias(name))
-        found = _collected(
+        found = _collect(
             hashed,
             partial(_cells, work, schema),
             schema,
@@ -296,7 +296,7 @@ def _empty(frame: DataFrame) -> pl.DataFrame:
     return table
 
 
-def selected(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
+def select(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
     """Some columns of a frame, numbered: their names may have any sign.
 
     Texts are told by their bytes, whatever collation Spark would compare them by.
@@ -321,7 +321,7 @@ def with_hashes(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
     """
     from pyspark.sql import functions as F  # noqa: N812
 
-    taken = selected(frame, columns)
+    taken = select(frame, columns)
     values = [taken[name] for name in taken.columns]
     given = [*values, *(value.isNull() for value in values)]
     words = [F.xxhash64(F.lit(word), *given).alias(f"counton {word}") for word in range(_WORDS)]
@@ -358,7 +358,7 @@ def alike(hashed: DataFrame, time: int, begin: int, length: int) -> DataFrame:
     return hashed.groupBy(*keys).agg(*many, *sums)
 
 
-def _collected(
+def _collect(
     frame: DataFrame,
     made: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
     schema: pl.Schema,
@@ -369,19 +369,19 @@ def _collected(
     from pyspark.errors import PySparkException
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    made = partial(_guarded, made)
+    made = partial(_guard, made)
     parts = frame.mapInArrow(made, from_arrow_schema(_arrow(schema), prefer_timestamp_ntz=True))
     parts = parts if then is None else then(parts)
     parts = parts if most is None else parts.limit(most)
     try:
         table = pl.from_arrow(parts.toArrow())
     except PySparkException as error:
-        raise _told(error) from error
+        raise _executor_error(error) from error
     assert isinstance(table, pl.DataFrame)
     return table.select(list(schema)).cast(schema)
 
 
-def _guarded(
+def _guard(
     made: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
@@ -401,7 +401,7 @@ def _guarded(
         ) from None
 
 
-def _told(error: Exception) -> Exception:
+def _executor_error(error: Exception) -> Exception:
     """What counton said on an executor, or else the error as it is."""
     mark = "counton.errors.InvalidInput: "
     for line in reversed(str(error).splitlines()):
@@ -497,9 +497,9 @@ def _cells(
         else:
             held.append(cells_of(work.rows(hashes.add(chunk)), work.reading, work.domain))
         if sum(len(one) for one in held) > max(_CELLS, 2 * len(held[0])):
-            held = [summed(held)]
+            held = [sum_cells(held)]
     halves = pl.concat([schema.to_frame(), hashes.halves()], how="diagonal")
-    yield from _batches(pl.concat([summed(held), halves]), schema)
+    yield from _batches(pl.concat([sum_cells(held), halves]), schema)
 
 
 def _candidates(work: _Work, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -510,9 +510,9 @@ def _candidates(work: _Work, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.R
         held.append(cells)
         yield from _packing("rows", rows)
         if sum(len(one) for one in held) > max(_CELLS, 2 * len(held[0])):
-            held = [summed(held)]
+            held = [sum_cells(held)]
     if held:
-        yield from _packing("cells", summed(held))
+        yield from _packing("cells", sum_cells(held))
     yield from _packing("halves", hashes.halves())
 
 
@@ -529,9 +529,9 @@ def _frames_of(found: pl.DataFrame, kind: str) -> Iterable[pl.DataFrame]:
     return (pl.read_ipc(io.BytesIO(one)) for one in packed)
 
 
-def _picked(
+def _pick(
     work: _Work, which: pl.Expr, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """On an executor: rows as they were given."""
     for chunk in work.chunks(batches):
-        yield from _batches(picked(work.rows(chunk), work.reading, which), chunk.schema)
+        yield from _batches(pick_rows(work.rows(chunk), work.reading, which), chunk.schema)

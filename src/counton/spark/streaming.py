@@ -25,7 +25,7 @@ from counton.errors import (
     WrongKey,
     field,
 )
-from counton.events.sources import joined
+from counton.events.sources import join_columns
 from counton.jobs.job import NEWEST, Job
 from counton.jobs.recalling import recall
 from counton.jobs.runs import run
@@ -75,7 +75,7 @@ def start(
     return (writer.trigger(**trigger) if trigger else writer).start()
 
 
-class _Defined(Exception):
+class _DefinitionChecked(Exception):
     """What is asked has been checked."""
 
 
@@ -92,10 +92,10 @@ def _define(batches: Batches, frame: DataFrame) -> None:
     def stop(definition: Definition) -> None:
         batches.check(definition)
         outputs.approve(definition)
-        joined(source, definition.columns.group).parts[0].scan(definition.columns.names)
-        raise _Defined
+        join_columns(source, definition.columns.group).parts[0].scan(definition.columns.names)
+        raise _DefinitionChecked
 
-    with suppress(_Defined):
+    with suppress(_DefinitionChecked):
         run(replace(batches.job, events=source, append=False), approve=stop)
 
 

@@ -33,10 +33,10 @@ from numpy.typing import NDArray
 
 from counton.arrays import Integers
 from counton.errors import InvalidInput, SumOverflow
-from counton.exact import Number, check_integer, quoted, text
-from counton.laws import Bounded
+from counton.exact import Number, check_integer, quote, text
+from counton.laws import BoundedChange
 from counton.mechanisms import StepRelease
-from counton.mechanisms.formulas import Asked, Formula, quotient
+from counton.mechanisms.formulas import Formula, ReleasedNumber, quotient
 from counton.mechanisms.intervals import check_level
 from counton.options import LOWER, RESOLUTION, UPPER, VALUE, Option
 from counton.privacy import Contribution
@@ -63,7 +63,7 @@ class Average(TallyStatistic):
         unit: what one protected unit is called; None: "event", or as its state calls it.
 
     Raises:
-        InvalidInput: as `Contribution.clipped`, or a number below 1.
+        InvalidInput: as `Contribution.values`, or a number below 1.
 
     Source: "Constant matters", section 5 (running average) with a public number of values; the two
     cells, their norms and the interval of the ratio: see the module.
@@ -105,7 +105,7 @@ class Average(TallyStatistic):
         number: int | None = None,
         unit: str | None = None,
     ) -> None:
-        self.bounds = Contribution.clipped(
+        self.bounds = Contribution.values(
             lower, upper, resolution, "replace", unit="event" if unit is None else unit
         )
         self._stated = unit is not None
@@ -157,8 +157,8 @@ class Average(TallyStatistic):
         if self.number is not None:
             return self.bounds
         ends = f"[{text(self.lower)}, {text(self.upper)}] in steps of {text(self.resolution)}"
-        return Contribution.patterned(
-            Bounded(self.width, self.width**2, once=True),
+        return Contribution.of_pattern(
+            BoundedChange(self.width, self.width**2, once=True),
             f"whose value, clipped to {ends}, counts in a sum and in the number of values",
             unit=self.bounds.unit,
         )
@@ -301,7 +301,7 @@ class AverageReading(Reading):
         share = above / (above + below) if above + below > 0 else 0.5
         return lower + (upper - lower) * min(max(share, 0.0), 1.0)
 
-    def formula(self, name: str | None = None) -> Asked:
+    def formula(self, name: str | None = None) -> ReleasedNumber:
         """See `Reading.formula`: the mean, unless named."""
         this, asked = self.statistic, _check_name("mean" if name is None else name)
         lower, upper = float(this.lower), float(this.upper)
@@ -388,7 +388,7 @@ class AverageReading(Reading):
 
 def _check_name(name: Any) -> str:
     if name not in _NAMES:
-        raise InvalidInput(f"name is {quoted(name)}; it must be 'mean', 'sum' or 'count'")
+        raise InvalidInput(f"name is {quote(name)}; it must be 'mean', 'sum' or 'count'")
     return str(name)
 
 

@@ -208,7 +208,7 @@ class Statistic(ABC):
         Raises:
             InvalidInput: an option is missing, out of range, or contradicts another one.
         """
-        stated.needed(*(one.name for one in cls.options if one.needed and not one.column))
+        stated.require(*(one.name for one in cls.options if one.needed and not one.column))
         return cls(**stated.only(*(one.name for one in cls.options if not one.column)))
 
     @classmethod
@@ -234,7 +234,9 @@ class Statistic(ABC):
         for one in cls.options:
             if not one.column or (stated[one.name] is None and not one.needed):
                 continue
-            columns = stated.named(one.name) if one.several else tuple(stated.needed(one.name))
+            columns = (
+                stated.require_names(one.name) if one.several else tuple(stated.require(one.name))
+            )
             named += columns
             of.setdefault(one.column, []).extend(columns)
         return OwnColumns(tuple(named), tuple(of["number"]), tuple(of["flag"]))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from counton.arrays import Integers
 from counton.columns import ADDED, TextTable, readable
 from counton.errors import InvalidInput, field
-from counton.exact import quoted
+from counton.exact import quote
 from counton.mechanisms import StepRelease
 from counton.mechanisms.adjusted import cut_to_possible
 from counton.mechanisms.fit import Fit
@@ -101,9 +101,9 @@ class Contingency(GridCells):
     @classmethod
     def from_job(cls, stated: Statement) -> Statistic:
         """See `Statistic.from_job`."""
-        stated.needed("columns", "domain")
+        stated.require("columns", "domain")
         refuse_of_tables(stated)
-        names = stated.named("columns")
+        names = stated.require_names("columns")
         values = stated.labels(names, stated["value"])
         for name in names:
             if name not in values:
@@ -226,7 +226,7 @@ class ContingencyReading(GridReading):
         values = tuple(name) if isinstance(name, (tuple, list)) else (name,)
         if len(values) != len(this.columns):
             raise InvalidInput(
-                f"name is {quoted(name)}; give a value, or None for all, for each of "
+                f"name is {quote(name)}; give a value, or None for all, for each of "
                 f"{', '.join(this.columns)}"
             )
         places = [

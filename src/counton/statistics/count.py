@@ -96,11 +96,11 @@ class Sum(TallyStatistic):
     """What values add up to, each clipped to bounds and put on a grid.
 
     Args:
-        lower, upper, resolution: see `Contribution.clipped`.
+        lower, upper, resolution: see `Contribution.values`.
         unit: what one row is called; None: "event", or as its state calls it.
 
     Raises:
-        InvalidInput: as `Contribution.clipped`.
+        InvalidInput: as `Contribution.values`.
 
     >>> Sum(0, 60, resolution=1).contribution().per_cell
     60
@@ -125,7 +125,7 @@ class Sum(TallyStatistic):
     def __init__(
         self, lower: Number, upper: Number, resolution: Number, *, unit: str | None = None
     ) -> None:
-        self.bounds = Contribution.clipped(
+        self.bounds = Contribution.values(
             lower, upper, resolution, unit="event" if unit is None else unit
         )
         self._stated = unit is not None

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, StateError, field
-from counton.exact import Number, check_integer, exact, quoted
+from counton.exact import Number, check_integer, exact, quote
 from counton.mechanisms import StepRelease
 from counton.mechanisms.intervals import window_halfwidths
 from counton.options import EDGE, LOWER, RESOLUTION, UPPER, WEIGHT, OwnColumns, Statement
@@ -102,7 +102,7 @@ class Cuts(Statistic):
             self.nodes = _labels(nodes, "nodes are", "a list of nodes, in order, or their number")
             if isinstance(nodes, (Set, Mapping)):
                 raise InvalidInput(
-                    f"nodes are {quoted(nodes)}, of type {type(nodes).__name__}; give a list of "
+                    f"nodes are {quote(nodes)}, of type {type(nodes).__name__}; give a list of "
                     f"nodes, in order"
                 )
             if any("\0" in str(node) for node in self.nodes):
@@ -110,7 +110,7 @@ class Cuts(Statistic):
             named = NodeNumbers()
             named.number(self.nodes)
             if len(named) < len(self.nodes):
-                raise InvalidInput(f"nodes has {quoted(_twice(self.nodes))} twice: name each once")
+                raise InvalidInput(f"nodes has {quote(_twice(self.nodes))} twice: name each once")
         if not 2 <= len(named) <= _MOST_NODES:
             raise InvalidInput(
                 f"there are {len(named)} nodes; a graph whose cuts can be asked has 2 to "
@@ -119,14 +119,14 @@ class Cuts(Statistic):
         self._named, self._labels = named, list(named.numbers)
         if neighbours not in ("add_remove", "replace"):
             raise InvalidInput(
-                f"neighbours is {quoted(neighbours)}; it must be 'add_remove' or 'replace'"
+                f"neighbours is {quote(neighbours)}; it must be 'add_remove' or 'replace'"
             )
         self.neighbours = neighbours
         if resolution is not None:
-            self.bounds = Contribution.clipped(lower, upper, resolution, neighbours, unit=_UNIT)
+            self.bounds = Contribution.values(lower, upper, resolution, neighbours, unit=_UNIT)
         elif exact(lower, "lower") != 0 or exact(upper, "upper") != 1:
             raise InvalidInput(
-                f"{field('lower')} is {quoted(lower)} and {field('upper')} is {quoted(upper)}, but "
+                f"{field('lower')} is {quote(lower)} and {field('upper')} is {quote(upper)}, but "
                 f"every edge weighs 1: state {field('resolution')}, the finest difference of "
                 f"weights, or leave bounds out"
             )
@@ -147,7 +147,7 @@ class Cuts(Statistic):
     @classmethod
     def from_job(cls, stated: Statement) -> Statistic:
         """See `Statistic.from_job`."""
-        stated.needed("domain")
+        stated.require("domain")
         return cls(list(stated.groups("node")), **stated.only("lower", "upper", "resolution"))
 
     @classmethod
@@ -239,16 +239,16 @@ class Cuts(Statistic):
         """
         found = self._named.numbers.get(checked_label(node))
         if found is None:
-            raise InvalidInput(f"node {quoted(node)} is none of the {len(self._labels)} nodes")
+            raise InvalidInput(f"node {quote(node)} is none of the {len(self._labels)} nodes")
         return found
 
     def cell(self, name: Any) -> int:
         """See `Statistic.cell`: a pair of nodes."""
         if not isinstance(name, (tuple, list)) or len(name) != 2:
-            raise InvalidInput(f"cell is {quoted(name)}; give a pair of two nodes")
+            raise InvalidInput(f"cell is {quote(name)}; give a pair of two nodes")
         one, other = (self.number(node) for node in name)
         if one == other:
-            raise InvalidInput(f"cell is {quoted(name)}; give a pair of two different nodes")
+            raise InvalidInput(f"cell is {quote(name)}; give a pair of two different nodes")
         return int(self.cells_of(np.array([one]), np.array([other]))[0])
 
     def cells_of(self, one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -472,7 +472,7 @@ def _labels(nodes: Any, what: str, instead: str) -> list[Any]:
         listed = list(nodes)
     except TypeError:
         raise InvalidInput(
-            f"{what} {quoted(nodes)}, of type {type(nodes).__name__}; give {instead}"
+            f"{what} {quote(nodes)}, of type {type(nodes).__name__}; give {instead}"
         ) from None
     return [checked_label(label) for label in listed]
 

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, field
-from counton.exact import check_integer, quoted
-from counton.laws import Alternating, Bounded, Pattern
+from counton.exact import check_integer, quote
+from counton.laws import Alternating, BoundedChange, Pattern
 from counton.mechanisms import StepRelease
-from counton.mechanisms.formulas import Asked
+from counton.mechanisms.formulas import ReleasedNumber
 from counton.options import DEGREE, Option
 from counton.privacy import Contribution
 from counton.privacy.contribution import Relation
@@ -133,10 +133,10 @@ class Degrees(GraphStatistic):
             less = 0 if self._first == 0 else 2 if self._most == 1 else 4
             l1 = 8 * self._most - 4 - less
             l2_squared = 24 * self._most - 16 - (4 if self._most == 1 else 8) * self._first
-            pattern = Bounded(times * l1, times**2 * l2_squared)
+            pattern = BoundedChange(times * l1, times**2 * l2_squared)
         if self.beyond == "drop":
             words += ", and which of their later edges are kept"
-        return Contribution.patterned(pattern, words, relation=self.neighbours, unit=UNIT)
+        return Contribution.of_pattern(pattern, words, relation=self.neighbours, unit=UNIT)
 
     def read(self, release: StepRelease) -> Reading:
         """See `Statistic.read`."""
@@ -147,7 +147,7 @@ class Degrees(GraphStatistic):
         degree = int(name) if isinstance(name, str) and _DIGITS.fullmatch(name) else name
         if type(degree) is not int or not self._first <= degree <= self._most:
             raise InvalidInput(
-                f"degree {quoted(name)} has no cell: there are cells from {self._first} to "
+                f"degree {quote(name)} has no cell: there are cells from {self._first} to "
                 f"{self._most}"
             )
         return degree - self._first
@@ -201,7 +201,7 @@ class Degrees(GraphStatistic):
 class DegreesReading(Reading):
     """The histogram after a step: ``[3]`` is the number of nodes with 3 edges."""
 
-    def whole(self) -> Asked:
+    def whole(self) -> ReleasedNumber:
         """See `Reading.whole`: all nodes."""
         return self._all_cells()
 

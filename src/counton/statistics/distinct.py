@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, StateError, field
-from counton.exact import check_integer, quoted
+from counton.exact import check_integer, quote
 from counton.laws import Alternating
 from counton.mechanisms import StepRelease
 from counton.options import CHANGES, COMES, Option, OwnColumns, Statement
@@ -145,7 +145,7 @@ class Distinct(Statistic):
                 f"goes, and how often at most; give both, or none, or {field('stay')} with "
                 f"{field('changes')} alone"
             )
-        (user,) = stated.needed("user")
+        (user,) = stated.require("user")
         if cls._once_for_ever(stated):
             return OwnColumns()
         flags = () if comes is None else (comes,)
@@ -169,7 +169,7 @@ class Distinct(Statistic):
         """See `Statistic.contribution`; the same for batches."""
         if self.changes is not None:
             words = f"who comes or goes up to {self.changes:,} times"
-            return Contribution.patterned(Alternating(self.changes), words, unit=self.unit)
+            return Contribution.of_pattern(Alternating(self.changes), words, unit=self.unit)
         if self.window is None:
             return Contribution.add_remove(unit=self.unit)
         if self.windows is None:
@@ -207,7 +207,7 @@ class Distinct(Statistic):
     def cell(self, name: Any) -> int:
         """See `Statistic.cell`: the only one is called "users"."""
         if name != "users":
-            raise InvalidInput(f"cell is {quoted(name)}; there is only 'users'")
+            raise InvalidInput(f"cell is {quote(name)}; there is only 'users'")
         return 0
 
     def name_of(self, cell: int) -> str:
@@ -458,5 +458,5 @@ def _whether(comes: Any) -> bool:
     if isinstance(comes, (bool, np.bool_)):
         return bool(comes)
     raise InvalidInput(
-        f"whether a user comes is {quoted(comes)}; it must be True (comes) or False (goes)"
+        f"whether a user comes is {quote(comes)}; it must be True (comes) or False (goes)"
     )

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput
-from counton.laws import Bounded
+from counton.laws import BoundedChange
 from counton.privacy import Contribution
 from counton.statistics.base import Drawing
 from counton.statistics.words import Words, WordTally
@@ -109,8 +109,8 @@ class Episodes(Words):
             sum(each * math.comb(self._others, k) for k, each in enumerate(table[self.longest - 1]))
             for table in (CHANGES, SQUARES)
         )
-        return Contribution.patterned(
-            Bounded(l1, l2_squared),
+        return Contribution.of_pattern(
+            BoundedChange(l1, l2_squared),
             f"which begins, ends or is part of episodes, so that up to {l1:,} counts change",
             relation="replace",
             unit="letter",

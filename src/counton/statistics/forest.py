@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, StateError, field
-from counton.exact import Number, exact, quoted, text
+from counton.exact import Number, exact, quote, text
 from counton.laws import Alternating
 from counton.mechanisms import StepRelease
-from counton.mechanisms.formulas import Asked
+from counton.mechanisms.formulas import ReleasedNumber
 from counton.options import EDGE, RESOLUTION, WEIGHT, Option, OwnColumns, Statement
 from counton.privacy import Contribution
 from counton.privacy.contribution import Relation
@@ -107,21 +107,21 @@ class Forest(Statistic):
             )
         if neighbours not in ("add_remove", "replace"):
             raise InvalidInput(
-                f"neighbours is {quoted(neighbours)}; it must be 'add_remove' or 'replace'"
+                f"neighbours is {quote(neighbours)}; it must be 'add_remove' or 'replace'"
             )
         self.units, self.neighbours = int(units), neighbours
 
     @classmethod
     def from_job(cls, stated: Statement) -> Statistic:
         """See `Statistic.from_job`."""
-        (largest,) = stated.needed("largest")
+        (largest,) = stated.require("largest")
         resolution = "1" if stated["resolution"] is None else stated["resolution"]
         return cls(largest=largest, resolution=resolution)
 
     @classmethod
     def columns_of_job(cls, stated: Statement) -> OwnColumns:
         """See `Statistic.columns_of_job`."""
-        (weight,) = stated.needed("weight")
+        (weight,) = stated.require("weight")
         return OwnColumns((*ends_of_edges(stated), weight), (weight,))
 
     @property
@@ -147,7 +147,7 @@ class Forest(Statistic):
             f"down"
         )
         pattern = Alternating(2, size=size)
-        return Contribution.patterned(pattern, words, relation=self.neighbours, unit=UNIT)
+        return Contribution.of_pattern(pattern, words, relation=self.neighbours, unit=UNIT)
 
     @property
     def neighbours_differ(self) -> str:
@@ -180,7 +180,7 @@ class Forest(Statistic):
     def cell(self, name: Any) -> int:
         """See `Statistic.cell`: the only one is called "weight"."""
         if name != "weight":
-            raise InvalidInput(f"cell is {quoted(name)}; there is only 'weight'")
+            raise InvalidInput(f"cell is {quote(name)}; there is only 'weight'")
         return 0
 
     def name_of(self, cell: int) -> str:
@@ -205,7 +205,7 @@ class ForestReading(Reading):
         resolution = self.statistic.resolution
         return units * int(resolution) if resolution.denominator == 1 else float(units * resolution)
 
-    def formula(self, name: str | None = None) -> Asked:
+    def formula(self, name: str | None = None) -> ReleasedNumber:
         """See `Reading.formula`."""
         self.statistic.cell("weight" if name is None else name)
         return self._sum({0: 1.0}) * float(self.statistic.resolution)
@@ -293,7 +293,7 @@ class _Forest(Exact):
             units = round(exact(held, "weight") / statistic.resolution)
         if not 1 <= units <= statistic.units:
             raise InvalidInput(
-                f"weight of an edge is {quoted(held)}; it must be above 0 and at most "
+                f"weight of an edge is {quote(held)}; it must be above 0 and at most "
                 f"{field('largest', text(statistic.largest))}, on a grid of "
                 f"{text(statistic.resolution)}: start with other bounds"
             )

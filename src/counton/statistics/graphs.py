@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, StateError, field
-from counton.exact import check_integer, quoted
+from counton.exact import check_integer, quote
 from counton.options import BEYOND, CHANGES, COMES, EDGE, OwnColumns, Statement
 from counton.privacy.contribution import Relation
 from counton.statistics.base import Events, Exact, Statistic
@@ -41,7 +41,7 @@ def ends_of_edges(stated: Statement) -> tuple[str, ...]:
     Raises:
         InvalidInput: none are stated, or others than two.
     """
-    names = stated.named("edge")
+    names = stated.require_names("edge")
     if len(names) != 2 or "" in names:
         raise InvalidInput(
             f"{field('edge', stated['edge'])} must name two columns, of the ends of an edge, as in "
@@ -90,11 +90,11 @@ class GraphStatistic(Statistic):
         self.changes = check_integer("changes", changes, 1, MOST, "how often an edge comes or goes")
         if beyond not in ("refuse", "drop"):
             raise InvalidInput(
-                f"{field('beyond')} is {quoted(beyond)}; it must be 'refuse' or 'drop'"
+                f"{field('beyond')} is {quote(beyond)}; it must be 'refuse' or 'drop'"
             )
         if neighbours not in ("add_remove", "replace"):
             raise InvalidInput(
-                f"neighbours is {quoted(neighbours)}; it must be 'add_remove' or 'replace'"
+                f"neighbours is {quote(neighbours)}; it must be 'add_remove' or 'replace'"
             )
         self.beyond, self.neighbours = beyond, neighbours
 
@@ -274,7 +274,7 @@ class NodeNumbers:
             if not isinstance(event, (tuple, list)) or len(event) != width:
                 third = "" if more is None else f" and {more}"
                 raise InvalidInput(
-                    f"event is {quoted(event)}; it must be an edge: its two nodes{third}"
+                    f"event is {quote(event)}; it must be an edge: its two nodes{third}"
                 )
         labels: list[Any] = list(chain.from_iterable(told)) if more is None else []
         if more is not None:
@@ -318,7 +318,7 @@ class NodeNumbers:
         if loops.any():
             label = self.label(int(ends[np.argmax(loops), 0]))
             raise InvalidInput(
-                f"an edge joins node {quoted(label)} with itself; it must join two different "
+                f"an edge joins node {quote(label)} with itself; it must join two different "
                 f"nodes: leave it out"
             )
         return ends
@@ -340,7 +340,7 @@ def checked_label(label: Any) -> Any:
     held = label.item() if isinstance(label, np.generic) else label
     if type(held) not in _LABELS or (type(held) is int and not -(2**63) <= held < 2**63):
         raise InvalidInput(
-            f"node is {quoted(held)}; it must be a text, or an integer from -2^63 to 2^63 - 1"
+            f"node is {quote(held)}; it must be a text, or an integer from -2^63 to 2^63 - 1"
         )
     return held
 
@@ -461,7 +461,7 @@ class Graph(Exact):
         degree = self._statistic.degree
         raise InvalidInput(
             f"edge {_edge_in_words(edge)} is one more than {field('degree')}, {degree}, of node "
-            f"{quoted(self._nodes.label(node))}: start with a larger one, or with "
+            f"{quote(self._nodes.label(node))}: start with a larger one, or with "
             f"{field('beyond', 'drop')}, which leaves such edges out"
         )
 
@@ -651,9 +651,9 @@ def _whether(comes: Any) -> bool:
     if isinstance(comes, (bool, np.bool_)):
         return bool(comes)
     raise InvalidInput(
-        f"whether an edge comes is {quoted(comes)}; it must be True (comes) or False (goes)"
+        f"whether an edge comes is {quote(comes)}; it must be True (comes) or False (goes)"
     )
 
 
 def _edge_in_words(ends: Iterable[object]) -> str:
-    return f"({', '.join(map(quoted, ends))})"
+    return f"({', '.join(map(quote, ends))})"

@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 from counton.arrays import Floats, Integers
 from counton.columns import refuse_added
 from counton.errors import InvalidInput, field
-from counton.exact import quoted
-from counton.laws import Bounded
-from counton.mechanisms.formulas import Alone, Asked
+from counton.exact import quote
+from counton.laws import BoundedChange
+from counton.mechanisms.formulas import Alone, ReleasedNumber
 from counton.mechanisms.intervals import (
     check_level,
     interval_halfwidth,
@@ -107,7 +107,7 @@ class GridCells(TableStatistic):
             given = dict(given)
         if not isinstance(given, Mapping) or not columns:
             raise InvalidInput(
-                f"columns are {quoted(columns)}; give the labels of each by its name, such as "
+                f"columns are {quote(columns)}; give the labels of each by its name, such as "
                 f"{{'sex': ['f', 'm']}}"
             )
         refuse_added(list(given))
@@ -117,7 +117,7 @@ class GridCells(TableStatistic):
             wrong = any(type(label) is not str or not label for label in listed)
             if not listed or wrong or len({*listed}) < len(listed):
                 raise InvalidInput(
-                    f"the labels of {name!r} are {quoted(labels)}; they must be a list of texts, "
+                    f"the labels of {name!r} are {quote(labels)}; they must be a list of texts, "
                     f"each once"
                 )
             self.columns[str(name)] = tuple(listed)
@@ -213,8 +213,8 @@ class GridCells(TableStatistic):
         else:
             unit = Contribution.add_remove(unit=self.unit)
         moved = shift_of_cells(self.grid, unit)
-        return Contribution.patterned(
-            Bounded(moved.l1, moved.l2_squared, once=True),
+        return Contribution.of_pattern(
+            BoundedChange(moved.l1, moved.l2_squared, once=True),
             f"which counts in one of {self.places:,} cells, which are measured together",
             relation=self.neighbours,
             unit=self.unit,
@@ -239,14 +239,14 @@ class GridCells(TableStatistic):
             if self.counts:
                 if not isinstance(event, (tuple, list)) or len(event) != 2:
                     raise InvalidInput(
-                        f"event is {quoted(event)}; it must be a pair: its cell, and how often it "
+                        f"event is {quote(event)}; it must be a pair: its cell, and how often it "
                         f"counts"
                     )
                 named, count = event
                 whole = isinstance(count, (int, np.integer)) and not isinstance(count, bool)
                 if not whole or not 0 <= count <= _MOST_COUNTED:
                     raise InvalidInput(
-                        f"an event counts {quoted(count)} times; it must be a whole number from 0 "
+                        f"an event counts {quote(count)} times; it must be a whole number from 0 "
                         f"to 2^32"
                     )
                 counts[row] = count
@@ -254,13 +254,13 @@ class GridCells(TableStatistic):
             labels = tuple(map(self._declared_label, labels))
             if len(labels) != len(self.columns):
                 raise InvalidInput(
-                    f"event is {quoted(named)}; it must have a label for each of "
+                    f"event is {quote(named)}; it must have a label for each of "
                     f"{', '.join(self.columns)}"
                 )
             for axis, (label, known) in enumerate(zip(labels, self._codes, strict=True)):
                 if label not in known:
                     raise InvalidInput(
-                        f"event has {quoted(label)} in {list(self.columns)[axis]!r}, which is not "
+                        f"event has {quote(label)} in {list(self.columns)[axis]!r}, which is not "
                         f"declared: give one of the labels declared"
                     )
                 places[axis, row] = known[label]
@@ -341,7 +341,7 @@ class GridCells(TableStatistic):
         label = self._declared_label(label)
         if not isinstance(label, str) or label not in self._codes[axis]:
             raise InvalidInput(
-                f"{quoted(label)} is no label of {list(self.columns)[axis]!r}; name one of those "
+                f"{quote(label)} is no label of {list(self.columns)[axis]!r}; name one of those "
                 f"declared"
             )
         return self._codes[axis][label]
@@ -445,7 +445,7 @@ class GridReading(Reading):
             "upper": estimate + half,
         }
 
-    def formula(self, name: str | None = None) -> Asked:
+    def formula(self, name: str | None = None) -> ReleasedNumber:
         """See `Reading.formula`; all cells unless named."""
         low, high = self._box(None) if name is None else self._box_in_words(name)
         estimate, std = self.boxes(low, high)
@@ -464,7 +464,7 @@ class GridReading(Reading):
         )
         return self._sum(weights, float(estimate[0]), grain)
 
-    def whole(self) -> Asked:
+    def whole(self) -> ReleasedNumber:
         """See `Reading.whole`: all cells."""
         return self.formula()
 

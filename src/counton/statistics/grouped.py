@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput
-from counton.exact import quoted
+from counton.exact import quote
 from counton.mechanisms import StepRelease
 from counton.privacy import Contribution, Guarantee
 from counton.statistics.base import ErrorOf, Events, Exact, Statistic
@@ -48,13 +48,13 @@ class Grouped(TallyStatistic):
         inner = statistic_from_dict(of) if isinstance(of, Mapping) else of
         if not isinstance(inner, TallyStatistic) or not inner.tallied or isinstance(inner, Grouped):
             raise InvalidInput(
-                f"{quoted(inner)} is not added up row by row, so that groups cannot be told apart "
+                f"{quote(inner)} is not added up row by row, so that groups cannot be told apart "
                 f"in it: use another statistic, or a stream for each group"
             )
         names = [] if isinstance(groups, str) else list(groups)
         if not names or any(type(one) is not str for one in names) or len({*names}) < len(names):
             raise InvalidInput(
-                f"groups are {quoted(groups)}; they must be a list of names, each once"
+                f"groups are {quote(groups)}; they must be a list of names, each once"
             )
         self._inner, self.groups = inner, tuple(names)
         self._place = {name: place for place, name in enumerate(self.groups)}
@@ -174,7 +174,7 @@ class Grouped(TallyStatistic):
         """
         if not isinstance(name, str) or name not in self._place:
             raise InvalidInput(
-                f"group is {quoted(name)}, which is none of the {len(self.groups):,} declared: "
+                f"group is {quote(name)}, which is none of the {len(self.groups):,} declared: "
                 f"name one of them"
             )
         return self._place[name]
@@ -194,7 +194,7 @@ class _ByGroup(Exact):
         for at, event in enumerate(listed):
             if not isinstance(event, tuple | list) or len(event) != 2:
                 raise InvalidInput(
-                    f"event is {quoted(event)}; it must be a pair: its group, and an event"
+                    f"event is {quote(event)}; it must be a pair: its group, and an event"
                 )
             places[at] = this.group(event[0])
         found = np.zeros((len(stops), *this.cells), np.int64)

@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 from counton.arrays import Floats, Integers
 from counton.columns import MISSING, OUTSIDE, TextTable, refuse_added
 from counton.errors import InvalidInput, field
-from counton.exact import quantity, quoted
-from counton.laws import Bounded
+from counton.exact import quantity, quote
+from counton.laws import BoundedChange
 from counton.mechanisms import StepRelease
 from counton.mechanisms.adjusted import (
     AdjustedHierarchy,
@@ -36,7 +36,7 @@ from counton.mechanisms.adjusted import (
     check_known,
 )
 from counton.mechanisms.fit import Fit
-from counton.mechanisms.formulas import Asked
+from counton.mechanisms.formulas import ReleasedNumber
 from counton.mechanisms.intervals import check_level, smooth_halfwidth
 from counton.mechanisms.tables import fraction_bits, shift_of_cells
 from counton.options import COUNTS, REPLACE, Option, Statement
@@ -147,7 +147,7 @@ class Hierarchy(TableStatistic):
         if any(type(name) is not str for part in names for name in part):
             wrong = next(name for part in names for name in part if type(name) is not str)
             raise InvalidInput(
-                f"the tree names a node {quoted(wrong)} of type {type(wrong).__name__}; events say "
+                f"the tree names a node {quote(wrong)} of type {type(wrong).__name__}; events say "
                 f"their nodes in texts: name all nodes by texts"
             )
         refuse_added(self.tree.levels[1:], "level")
@@ -178,10 +178,10 @@ class Hierarchy(TableStatistic):
     @classmethod
     def from_job(cls, stated: Statement) -> Statistic:
         """See `Statistic.from_job`."""
-        stated.needed("levels", "domain")
+        stated.require("levels", "domain")
         refuse_of_tables(stated)
         return cls(
-            stated.tree(stated.named("levels"), stated["value"]),
+            stated.tree(stated.require_names("levels"), stated["value"]),
             targets=targets_of(stated["target"]),
             counts=stated["value"] is not None,
             neighbours="replace" if stated["replace"] else "add_remove",
@@ -270,7 +270,7 @@ class Hierarchy(TableStatistic):
         measurement, std = tree_strategy_for(self.tree, wanted, 2, least_weight=_LEAST_ONCE)
         found = self._measuring(measurement)
         moved = found.contribution().pattern
-        assert isinstance(moved, Bounded)
+        assert isinstance(moved, BoundedChange)
         return found, ZCDP(Fraction(moved.l2_squared) / (2 * Fraction(std) ** 2))
 
     @property
@@ -297,8 +297,8 @@ class Hierarchy(TableStatistic):
         else:
             unit = Contribution.add_remove(unit=self.unit)
         moved = shift_of_cells(self.measuring.strategy, unit)
-        return Contribution.patterned(
-            Bounded(moved.l1, moved.l2_squared, once=True),
+        return Contribution.of_pattern(
+            BoundedChange(moved.l1, moved.l2_squared, once=True),
             f"which counts in one of {self.places:,} leaves, and in all that is above it",
             relation=self.neighbours,
             unit=self.unit,
@@ -370,21 +370,21 @@ class Hierarchy(TableStatistic):
             if self.counts:
                 if not isinstance(event, (tuple, list)) or len(event) != 2:
                     raise InvalidInput(
-                        f"event is {quoted(event)}; it must be a pair: the path of a leaf, and how "
+                        f"event is {quote(event)}; it must be a pair: the path of a leaf, and how "
                         f"often it counts"
                     )
                 path, count = event
             whole = isinstance(count, (int, np.integer)) and not isinstance(count, bool)
             if not whole or not 0 <= count <= 2**32:
                 raise InvalidInput(
-                    f"an event counts {quoted(count)} times; it must be a whole number from 0 to "
+                    f"an event counts {quote(count)} times; it must be a whole number from 0 to "
                     f"2^32"
                 )
             wanted = tuple(path) if isinstance(path, (tuple, list)) else (path,)
             leaf = self._leaf_of.get(wanted)
             if leaf is None:
                 raise InvalidInput(
-                    f"event is {quoted(path)}, which is no leaf of the tree; give the path of one, "
+                    f"event is {quote(path)}, which is no leaf of the tree; give the path of one, "
                     f"such as {next(iter(self._leaf_of))!r}"
                 )
             leaves[place], counts[place] = leaf, count
@@ -587,7 +587,7 @@ class HierarchyReading(Reading):
         """See `estimate`."""
         return self.estimate(name)
 
-    def formula(self, name: str | None = None) -> Asked:
+    def formula(self, name: str | None = None) -> ReleasedNumber:
         """See `Reading.formula`: a path, as in "CA/Napa"; the total unless named."""
         level, place = self._find_node(name)
         weights = self.statistic.measuring.reads(level, place)
@@ -596,7 +596,7 @@ class HierarchyReading(Reading):
         grain = 2.0 ** (1 - self._bits) * (2 if isinstance(self.release, ReleaseDifference) else 1)
         return self._sum(weights, value, grain)
 
-    def whole(self) -> Asked:
+    def whole(self) -> ReleasedNumber:
         """See `Reading.whole`: the total."""
         return self.formula()
 

@@ -17,7 +17,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from counton.errors import InvalidInput
-from counton.exact import quoted
+from counton.exact import quote
 
 if TYPE_CHECKING:
     from counton.statistics.base import Statistic
@@ -90,7 +90,7 @@ def statistic_named(keyword: str) -> type[Statistic]:
     if keyword in _OWN:
         return _class(_OWN[keyword])
     if keyword not in _others():
-        raise InvalidInput(f"statistic is {quoted(keyword)}; known are {', '.join(keywords())}")
+        raise InvalidInput(f"statistic is {quote(keyword)}; known are {', '.join(keywords())}")
     where = _others()[keyword]
     try:
         found = _class(where)
@@ -132,6 +132,6 @@ def statistic_from_dict(saved: Mapping[str, Any]) -> Statistic:
             return statistic_named(keyword).from_dict(saved)
     others = [where.partition(":")[2] for where in _others().values()]
     raise InvalidInput(
-        f"statistic is {quoted(name)}; known are {', '.join([*KNOWN, *others])}: install the "
+        f"statistic is {quote(name)}; known are {', '.join([*KNOWN, *others])}: install the "
         f"package that has another one"
     )

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import CountonError, HorizonExceeded, InvalidInput, StateError, SumOverflow
-from counton.exact import quoted, shorten, without_mask
+from counton.exact import quote, shorten, without_mask
 from counton.mechanisms import StreamTerms
 from counton.noise import Key, NoiseField
 
@@ -97,7 +97,7 @@ class Machine:
             or (ends[-1] if len(ends) else 0) != count
         ):
             raise InvalidInput(
-                f"stops are {quoted(ends.tolist())} for {count:,} events; they must be integers "
+                f"stops are {quote(ends.tolist())} for {count:,} events; they must be integers "
                 f"that ascend, and the last must be the number of events"
             )
         ends = ends.astype(np.int64)
@@ -120,7 +120,7 @@ class Machine:
             or np.ndim(events if isinstance(events, np.ndarray) else ()) < 1
         ):
             raise InvalidInput(
-                f"events are {quoted(events)}, of type {type(events).__name__}; they must be a "
+                f"events are {quote(events)}, of type {type(events).__name__}; they must be a "
                 f"list or an array, in order, with each {self.statistic.event} by itself: put a "
                 f"single one in brackets"
             )

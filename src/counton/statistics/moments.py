@@ -37,12 +37,12 @@ from numpy.typing import NDArray
 
 from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput, SumOverflow, field
-from counton.exact import Number, check_integer, exact, quoted, readable, text
-from counton.laws import Bounded
+from counton.exact import Number, check_integer, exact, quote, readable, text
+from counton.laws import BoundedChange
 from counton.mechanisms import StepRelease
-from counton.mechanisms.formulas import Asked, Formula, Ratio, product, quotient
+from counton.mechanisms.formulas import Formula, Ratio, ReleasedNumber, product, quotient
 from counton.mechanisms.intervals import SMALLEST_TAIL, check_level
-from counton.options import TABLE_COLUMNS, Option, Statement, listed
+from counton.options import TABLE_COLUMNS, Option, Statement, split_names
 from counton.privacy import Contribution, value_grid
 from counton.privacy.contribution import checked_unit
 from counton.statistics.base import Drawing, ErrorOf, Events, Statistic
@@ -128,7 +128,7 @@ class Moments(TallyStatistic):
             given = {name: tuple(ends) for name, *ends in given}
         if not isinstance(given, Mapping) or not 1 <= len(columns) <= _MOST_COLUMNS:
             raise InvalidInput(
-                f"columns are {quoted(columns)}; give names and bounds of 1 to {_MOST_COLUMNS}, "
+                f"columns are {quote(columns)}; give names and bounds of 1 to {_MOST_COLUMNS}, "
                 f"such as {{'price': (0, 100)}}"
             )
         self.grid = check_integer("grid", grid, 1, _MOST_GRID)
@@ -136,21 +136,21 @@ class Moments(TallyStatistic):
         self.columns: dict[str, tuple[Fraction, Fraction]] = {}
         for name, ends in given.items():
             if not isinstance(name, str) or not name.isprintable() or not name.strip():
-                raise InvalidInput(f"a column is called {quoted(name)}; give it a name")
+                raise InvalidInput(f"a column is called {quote(name)}; give it a name")
             if not isinstance(ends, (tuple, list)) or len(ends) != 2:
                 raise InvalidInput(
-                    f"bounds of column {quoted(name)} are {quoted(ends)}; give (lower, upper)"
+                    f"bounds of column {quote(name)} are {quote(ends)}; give (lower, upper)"
                 )
             lower, upper = exact(ends[0], "lower"), exact(ends[1], "upper")
             if not lower < upper:
                 raise InvalidInput(
-                    f"bounds of column {quoted(name)} are ({text(lower)}, {text(upper)}); the "
+                    f"bounds of column {quote(name)} are ({text(lower)}, {text(upper)}); the "
                     f"lower one must be below the upper one: swap them or widen them"
                 )
             largest = max(abs(lower), abs(upper))
             if (upper - lower) * _LARGEST_BOUND < 1 or largest > _LARGEST_BOUND:
                 raise InvalidInput(
-                    f"bounds of column {quoted(name)} are ({readable(lower)}, {readable(upper)}); "
+                    f"bounds of column {quote(name)} are ({readable(lower)}, {readable(upper)}); "
                     f"their squares are computed with up to 1e100 and for ranges from 1e-100 on: "
                     f"choose another unit"
                 )
@@ -183,8 +183,8 @@ class Moments(TallyStatistic):
     @classmethod
     def from_job(cls, stated: Statement) -> Statistic:
         """See `Statistic.from_job`."""
-        _, bounds = stated.needed("columns", "bounds")
-        names, ends = stated.named("columns"), listed(bounds)
+        _, bounds = stated.require("columns", "bounds")
+        names, ends = stated.require_names("columns"), split_names(bounds)
         pairs: list[Any] = [tuple(part.strip() for part in each.split(":")) for each in ends]
         if len(names) != len(ends) or any(len(pair) != 2 or "" in pair for pair in pairs):
             raise InvalidInput(
@@ -213,8 +213,8 @@ class Moments(TallyStatistic):
         if count == 1:
             places = np.arange(-self.grid, self.grid + 1, 2, dtype=np.int64)
             total = int((2 * one + self.grid * np.abs(places) - places**2).max())
-        return Contribution.patterned(
-            Bounded(total, largest * one**2, once=True),
+        return Contribution.of_pattern(
+            BoundedChange(total, largest * one**2, once=True),
             f"whose {count} value{'s' * (count > 1)}, clipped to bounds on a grid of {self.grid} "
             f"cells, count in sums and products, and in the number of rows",
             unit=self.unit,
@@ -264,7 +264,7 @@ class Moments(TallyStatistic):
             if wrong or any(isinstance(row, (str, bytes)) for row in events):
                 what = wrong[0] if wrong else next(r for r in events if isinstance(r, (str, bytes)))
                 raise InvalidInput(
-                    f"a row is {quoted(what)}; it must have a number for each of {count} columns, "
+                    f"a row is {quote(what)}; it must have a number for each of {count} columns, "
                     f"{', '.join(self.names)}"
                 )
         elif events.ndim != 2 or events.shape[1] != count:
@@ -350,7 +350,7 @@ class Moments(TallyStatistic):
         """
         if name not in self.names:
             raise InvalidInput(
-                f"column is {quoted(name)}; there are {', '.join(map(repr, self.names))}"
+                f"column is {quote(name)}; there are {', '.join(map(repr, self.names))}"
             )
         return self.names.index(str(name))
 
@@ -420,7 +420,7 @@ class MomentsReading(Reading):
         """
         return self._ends(name, check_level(level))
 
-    def formula(self, name: str | None = None) -> Asked:
+    def formula(self, name: str | None = None) -> ReleasedNumber:
         """See `Reading.formula`: as the table calls them, as in "mean price"."""
         if name is None:
             raise InvalidInput(
@@ -428,7 +428,7 @@ class MomentsReading(Reading):
             )
         if name not in self._names:
             raise InvalidInput(
-                f"number is {quoted(name)}; it must be one of {', '.join(self._names)}"
+                f"number is {quote(name)}; it must be one of {', '.join(self._names)}"
             )
         this, asked = self.statistic, self._names[name]
         unit = 1.0 / this.grid**2
@@ -515,14 +515,14 @@ class MomentsReading(Reading):
                 two = self._two(*columns)
                 return self._covariance(*two) if kind == "covariance" else self._slope(*two)
         raise InvalidInput(
-            f"name is {quoted(name)}; it must be 'count', or one of ('mean', column), ('sum', "
+            f"name is {quote(name)}; it must be 'count', or one of ('mean', column), ('sum', "
             f"column), ('variance', column), ('covariance', one, other) and ('slope', of, on)"
         )
 
     def _two(self, one: object, other: object) -> tuple[int, int]:
         places = self.statistic.place(one), self.statistic.place(other)
         if places[0] == places[1]:
-            raise InvalidInput(f"both columns are {quoted(one)}; give two different ones")
+            raise InvalidInput(f"both columns are {quote(one)}; give two different ones")
         return places
 
     @property

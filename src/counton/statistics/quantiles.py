@@ -24,11 +24,11 @@ from numpy.typing import NDArray
 from counton.arrays import Floats, Integers
 from counton.columns import TextTable, readable
 from counton.errors import InvalidInput
-from counton.exact import check_integer, exact, quoted
-from counton.laws import Bounded, Shift
+from counton.exact import check_integer, exact, quote
+from counton.laws import BoundedChange, Shift
 from counton.mechanisms import StepRelease
 from counton.mechanisms.fit import Fit
-from counton.mechanisms.formulas import Alone, Asked
+from counton.mechanisms.formulas import Alone, ReleasedNumber
 from counton.mechanisms.intervals import check_level
 from counton.options import LINE, LOWER, REPLACE, UPPER, VALUE, Option, Statement, numbers_of
 from counton.privacy import Contribution, value_grid
@@ -160,12 +160,12 @@ class Quantiles(TableStatistic):
             ends = np.asarray(edges, dtype=np.float64) + 0.0  # 0 has one sign
         except (TypeError, ValueError, OverflowError):
             raise InvalidInput(
-                f"edges are {quoted(edges)}; they must be a list of numbers"
+                f"edges are {quote(edges)}; they must be a list of numbers"
             ) from None
         ascend = ends.ndim == 1 and np.isfinite(ends).all() and (np.diff(ends) > 0).all()
         if not ascend or not 2 <= len(ends) <= _MOST_CELLS + 1:
             raise InvalidInput(
-                f"edges are {quoted(edges)}; they must ascend, and be at least two and at most "
+                f"edges are {quote(edges)}; they must ascend, and be at least two and at most "
                 f"65,537 finite numbers"
             )
         self.edges = ends
@@ -254,8 +254,8 @@ class Quantiles(TableStatistic):
         """See `Statistic.contribution`; the same for batches."""
         moved = _line_shift(self.line, self.neighbours)
         cells = len(self.edges) - 1
-        return Contribution.patterned(
-            Bounded(moved.l1, moved.l2_squared, once=True),
+        return Contribution.of_pattern(
+            BoundedChange(moved.l1, moved.l2_squared, once=True),
             f"whose value counts in one of {cells:,} cells, which are measured together",
             relation=self.neighbours,
             unit=self.unit,
@@ -353,7 +353,7 @@ class Quantiles(TableStatistic):
             return place
         near = self.edges[max(place - 1, 0) : place + 1].tolist()
         raise InvalidInput(
-            f"{quoted(value)} is no edge of a cell: ask for {' or '.join(f'{e:g}' for e in near)}"
+            f"{quote(value)} is no edge of a cell: ask for {' or '.join(f'{e:g}' for e in near)}"
         )
 
     def excess_variance(self, share: float) -> Floats:
@@ -441,7 +441,7 @@ class QuantilesReading(Reading):
         given = np.asarray(weights, np.float64)
         if given.shape != (this.places,) or not np.isfinite(given).all():
             raise InvalidInput(
-                f"weights are {quoted(weights)}; give one finite number for each of the "
+                f"weights are {quote(weights)}; give one finite number for each of the "
                 f"{this.places:,} cells"
             )
         value = float(given @ np.diff(self._below))
@@ -490,7 +490,7 @@ class QuantilesReading(Reading):
         except (TypeError, ValueError):
             part = math.nan
         if not 0 < part < 1:
-            raise InvalidInput(f"share is {quoted(share)}; it must be above 0 and below 1: try 0.5")
+            raise InvalidInput(f"share is {quote(share)}; it must be above 0 and below 1: try 0.5")
         excess = self._below - part * self._below[-1]
         half = self._halves(this.excess_variance(part), level)
         first = _first(excess[1:] >= -half[1:])
@@ -499,7 +499,7 @@ class QuantilesReading(Reading):
         ends = float(this.edges[first]), float(this.edges[last + 1]), value
         return Quantile(part, value, min(ends), max(ends))
 
-    def formula(self, name: str | None = None) -> Asked:
+    def formula(self, name: str | None = None) -> ReleasedNumber:
         """See `Reading.formula`: a share, as in "0.9"; the median unless named."""
         share = 0.5 if name is None else name
         estimate = self.quantile(share).value  # type: ignore[arg-type]  # it is checked there
@@ -575,7 +575,7 @@ def _first(possible: NDArray[np.bool_]) -> int:
 def _pair(name: Any) -> tuple[Any, Any]:
     if isinstance(name, (tuple, list)) and len(name) == 2:
         return name[0], name[1]
-    raise InvalidInput(f"name is {quoted(name)}; it must be a pair of edges, such as (0, 30)")
+    raise InvalidInput(f"name is {quote(name)}; it must be a pair of edges, such as (0, 30)")
 
 
 def _even(lower: Any, upper: Any, cells: Any) -> list[float]:

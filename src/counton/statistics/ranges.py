@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from counton.arrays import Integers
 from counton.columns import TextTable, readable, refuse_added
 from counton.errors import InvalidInput, field
-from counton.exact import check_integer, figures, quoted
+from counton.exact import check_integer, figures, quote
 from counton.mechanisms import StepRelease
 from counton.mechanisms.fit import Fit
 from counton.options import COUNTS, LINE, REPLACE, ROWS, Option, Statement
@@ -108,12 +108,11 @@ class Ranges(GridCells):
     ) -> None:
         if workload not in NAMED:
             raise InvalidInput(
-                f"workload is {quoted(workload)}; it must be one of {', '.join(NAMED)}"
+                f"workload is {quote(workload)}; it must be one of {', '.join(NAMED)}"
             )
         if line is not None and line not in _ONCE:
             raise InvalidInput(
-                f"line is {quoted(line)}; it must be one of {', '.join(_ONCE)}, or None for the "
-                f"best"
+                f"line is {quote(line)}; it must be one of {', '.join(_ONCE)}, or None for the best"
             )
         refuse_added([name], "running_total", "running_total_std")
         self.name, self.workload, self.line = name, workload, line
@@ -130,7 +129,7 @@ class Ranges(GridCells):
     @classmethod
     def from_job(cls, stated: Statement) -> Statistic:
         """See `Statistic.from_job`."""
-        label, cells = stated.needed("label", "domain")
+        label, cells = stated.require("label", "domain")
         refuse_of_tables(stated)
         stated.refuse_counts(stated["value"])
         return cls(
@@ -265,10 +264,10 @@ class Ranges(GridCells):
         """
         low, colon, high = str(text).partition(":")
         if not (colon and low.strip().isdecimal() and high.strip().isdecimal()):
-            raise InvalidInput(f"{quoted(text)} is no interval; write 0:24 for cells 0 to 23")
+            raise InvalidInput(f"{quote(text)} is no interval; write 0:24 for cells 0 to 23")
         if not int(low) <= int(high) <= len(self.labels):
             raise InvalidInput(
-                f"the interval {quoted(text)} does not lie within the {len(self.labels):,} cells, "
+                f"the interval {quote(text)} does not lie within the {len(self.labels):,} cells, "
                 f"which count from 0; write its ends in order"
             )
         return int(low), int(high)
@@ -305,7 +304,7 @@ class RangesReading(GridReading):
             low = self.statistic.place_of(0, name)
             high = low + 1
         if low > high:
-            raise InvalidInput(f"the interval {quoted(name)} is reversed; write its ends in order")
+            raise InvalidInput(f"the interval {quote(name)} is reversed; write its ends in order")
         return np.array([[low]]), np.array([[high]])
 
     def screen(self, ask: Sequence[Any] | None, fit: Fit | None, level: float) -> list[TextTable]:

@@ -27,7 +27,7 @@ from counton.strategies import StreamStrategy
 
 if TYPE_CHECKING:
     from counton.mechanisms.fit import Fit
-    from counton.mechanisms.formulas import Asked, Formula
+    from counton.mechanisms.formulas import Formula, ReleasedNumber
     from counton.statistics.base import Statistic
     from counton.statistics.machine import Machine
 
@@ -133,7 +133,7 @@ class Reading(ABC):
     def __init__(self, statistic: Statistic, release: StepRelease) -> None:
         self.statistic, self.step, self.release = statistic, release.step, release
 
-    def formula(self, name: str | None = None) -> Asked:
+    def formula(self, name: str | None = None) -> ReleasedNumber:
         """How a number that is read here follows from released cells, so that its error does.
 
         Args:
@@ -154,7 +154,7 @@ class Reading(ABC):
             return self._sum({self.statistic.cell(int(name)): 1.0})
         return self._sum({self.statistic.cell(name): 1.0})
 
-    def whole(self) -> Asked:
+    def whole(self) -> ReleasedNumber:
         """All that is counted, of which numbers are shares.
 
         Raises:

@@ -31,12 +31,12 @@ from numpy.typing import NDArray
 from counton.arrays import Floats, Integers
 from counton.columns import MISSING, OUTSIDE
 from counton.errors import InvalidInput, SumOverflow, field
-from counton.exact import check_integer, exact, figures, quoted
-from counton.laws import Bounded
+from counton.exact import check_integer, exact, figures, quote
+from counton.laws import BoundedChange
 from counton.mechanisms import StepRelease
 from counton.mechanisms.tables import LARGEST_MEASUREMENT
 from counton.mechanisms.terms import StreamTerms
-from counton.options import Option, OwnColumns, Statement, listed
+from counton.options import Option, OwnColumns, Statement, split_names
 from counton.privacy import Contribution, Guarantee, value_grid
 from counton.privacy.contribution import checked_unit
 from counton.statistics.base import Drawing, ErrorOf, Events, Statistic
@@ -231,7 +231,7 @@ class Report(TallyStatistic):
     @classmethod
     def from_job(cls, stated: Statement) -> Statistic:
         """See `Statistic.from_job`."""
-        (given,) = stated.needed("statistics")
+        (given,) = stated.require("statistics")
         statistics, columns = {}, {}
         wanted: dict[str, dict[str, Any]] = {WITHIN: {}, SHARE: {}}
         for name, own in tables_of(given).items():
@@ -315,7 +315,7 @@ class Report(TallyStatistic):
         found = {}
         for name, one in self.statistics.items():
             own = given.get(name)
-            names = tuple(part.name for part in one.parts) if own is None else listed(own)
+            names = tuple(part.name for part in one.parts) if own is None else split_names(own)
             if len(names) != len(one.parts) or not all(names):
                 raise InvalidInput(
                     f"columns of {name!r} are {', '.join(names) or 'none'}, and {one!r} reads "
@@ -348,7 +348,7 @@ class Report(TallyStatistic):
         """
         if not isinstance(name, str) or name not in self.statistics:
             raise InvalidInput(
-                f"{quoted(name)} is no statistic of the report; it has {', '.join(self.statistics)}"
+                f"{quote(name)} is no statistic of the report; it has {', '.join(self.statistics)}"
             )
         return self.statistics[name]
 
@@ -467,8 +467,10 @@ class Report(TallyStatistic):
         names = ", ".join(self.statistics)
         users = [name for name, one in self.statistics.items() if one.once_each]
         alone = f" (in {', '.join(users)} only the first one)" if users else ""
-        return Contribution.patterned(
-            Bounded(l1, l2, once=True), f"which counts in all of {names}{alone}", unit=self.unit
+        return Contribution.of_pattern(
+            BoundedChange(l1, l2, once=True),
+            f"which counts in all of {names}{alone}",
+            unit=self.unit,
         )
 
     def norms_of_people(self, most: int) -> tuple[int, int]:
@@ -649,7 +651,7 @@ class Report(TallyStatistic):
                     values.append(event[place])
                 else:
                     raise InvalidInput(
-                        f"a row is {quoted(event)}; it must have what each of the columns "
+                        f"a row is {quote(event)}; it must have what each of the columns "
                         f"{', '.join(self.column_names)} holds"
                     )
             if part.kind == "label":

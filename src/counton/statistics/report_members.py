@@ -9,10 +9,10 @@ import numpy as np
 
 from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput, field
-from counton.exact import check_integer, exact, quoted
-from counton.laws import Bounded
+from counton.exact import check_integer, exact, quote
+from counton.laws import BoundedChange
 from counton.mechanisms import StepRelease
-from counton.options import Statement, check_value, listed
+from counton.options import Statement, check_value, split_names
 from counton.privacy import Contribution
 from counton.statistics.base import Statistic
 from counton.statistics.distinct import Distinct
@@ -172,7 +172,7 @@ def norms_of(statistic: TallyStatistic) -> tuple[int, int]:
     found = statistic.contribution(batched=True)
     if found.pattern is None:
         return found.cells * found.per_cell, found.cells * found.per_cell**2
-    assert isinstance(found.pattern, Bounded)
+    assert isinstance(found.pattern, BoundedChange)
     return found.pattern.l1, found.pattern.l2_squared
 
 
@@ -246,7 +246,7 @@ def checked_name(name: object) -> str:
         InvalidInput: it is none.
     """
     if not isinstance(name, str) or not name.strip() or not name.isprintable():
-        raise InvalidInput(f"a statistic of the report is called {quoted(name)}; give it a name")
+        raise InvalidInput(f"a statistic of the report is called {quote(name)}; give it a name")
     return name
 
 
@@ -305,7 +305,7 @@ def tables_of(given: Any) -> dict[str, dict[str, Any]]:
             ) from None
     if not isinstance(found, Mapping) or not all(isinstance(v, Mapping) for v in found.values()):
         raise InvalidInput(
-            f"{field('statistics')} are {quoted(found)}; give a table for each by its name, with "
+            f"{field('statistics')} are {quote(found)}; give a table for each by its name, with "
             f"statistic and its options"
         )
     return {str(name): dict(own) for name, own in found.items()}
@@ -349,8 +349,8 @@ def member_of(
     inner = stated.of_part(keyword, options, by, own.get("domain"))
     columns = () if issubclass(kind, Distinct) else kind.columns_of_job(inner).names
     if "by" in kind.reads:
-        (by,) = inner.needed("by")
-        return fitting(name, kind.from_job(inner)), listed(by)
+        (by,) = inner.require("by")
+        return fitting(name, kind.from_job(inner)), split_names(by)
     if issubclass(kind, Distinct):
         found: Statistic = kind(**inner.only("window", "windows", "changes", "stay"))
     elif issubclass(kind, TallyStatistic):
@@ -371,7 +371,7 @@ def _column_of_groups(name: str, own: Mapping[str, Any]) -> str | None:
     by, domain = own.get("by"), own.get("domain")
     if by is None and domain is None:
         return None
-    if not isinstance(by, str) or not by or len(listed(by)) > 1:
+    if not isinstance(by, str) or not by or len(split_names(by)) > 1:
         raise InvalidInput(
             f"{field('by', by if isinstance(by, str) else None)} of {name!r} must be one column, "
             f"which says of which group a row is; join several into one"

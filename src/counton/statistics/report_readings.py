@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput
-from counton.exact import figures, quoted
+from counton.exact import figures, quote
 from counton.mechanisms import StepRelease
-from counton.mechanisms.formulas import Asked
+from counton.mechanisms.formulas import ReleasedNumber
 from counton.statistics.base import Statistic
 from counton.statistics.readings import Reading, ReleaseDifference
 
@@ -79,7 +79,7 @@ class ReportReading(Reading):
         found._ends = earlier, self
         return found
 
-    def formula(self, name: str | None = None) -> Asked:
+    def formula(self, name: str | None = None) -> ReleasedNumber:
         """See `Reading.formula`: ``"visits"``, or a statistic and a number of it, ``"paid mean"``.
 
         Raises:
@@ -96,7 +96,7 @@ class ReportReading(Reading):
                 return self.of(part).formula(rest.partition(" ")[2] or rest)  # without its level
         first = next(iter(self.statistic.statistics))
         raise InvalidInput(
-            f"{quoted(name)} names no number of the report: name one of its statistics, "
+            f"{quote(name)} names no number of the report: name one of its statistics, "
             f"{', '.join(self.statistic.statistics)}, and where that has several a number of it, "
             f"such as {f'{first} mean'!r}"
         )
@@ -180,7 +180,7 @@ class FollowedReading(Reading):
         if len(self._rows) == 1 and name is None:
             return next(iter(self._rows.values()))
         if name not in self._rows:
-            raise InvalidInput(f"{quoted(name)} is none of {', '.join(map(str, self._rows))}")
+            raise InvalidInput(f"{quote(name)} is none of {', '.join(map(str, self._rows))}")
         return self._rows[name]
 
     def since(self, earlier: Reading) -> Self:
@@ -189,7 +189,7 @@ class FollowedReading(Reading):
         since = self._reading.since(earlier._reading)
         return type(self)(self.statistic, since, self._rows)
 
-    def formula(self, name: str | None = None) -> Asked:
+    def formula(self, name: str | None = None) -> ReleasedNumber:
         """See `Reading.formula`: that of the reading from which it follows."""
         there = self._there(name)
         if isinstance(there, str):

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput
-from counton.exact import quoted
-from counton.laws import Alternating, Bounded, Pattern
+from counton.exact import quote
+from counton.laws import Alternating, BoundedChange, Pattern
 from counton.mechanisms import StepRelease
 from counton.privacy import Contribution
 from counton.statistics.graphs import REPLACED, UNIT, GraphStatistic
@@ -72,7 +72,7 @@ class Subgraphs(GraphStatistic):
         if self.changes == 1:
             if most == up == 1 and not down:
                 return Contribution.add_remove(unit=UNIT)
-            pattern: Pattern = Bounded((up + down) * most, (up**2 + down**2) * most**2)
+            pattern: Pattern = BoundedChange((up + down) * most, (up**2 + down**2) * most**2)
         else:
             r, w = self.size, self.changes
             changes = r * w - (r - 1 if w % 2 else 2 * r - 2)
@@ -83,7 +83,7 @@ class Subgraphs(GraphStatistic):
                 words += f", and is in up to {most:,} {these}"
         if self.beyond == "drop" and self.degree is not None:
             words += ", and which of the later edges of its nodes are kept"
-        return Contribution.patterned(pattern, words, relation=self.neighbours, unit=UNIT)
+        return Contribution.of_pattern(pattern, words, relation=self.neighbours, unit=UNIT)
 
     def read(self, release: StepRelease) -> Reading:
         """See `Statistic.read`."""
@@ -92,7 +92,7 @@ class Subgraphs(GraphStatistic):
     def cell(self, name: Any) -> int:
         """See `Statistic.cell`: the only one is called as what is counted."""
         if name != self.counted:
-            raise InvalidInput(f"cell is {quoted(name)}; there is only {self.counted!r}")
+            raise InvalidInput(f"cell is {quote(name)}; there is only {self.counted!r}")
         return 0
 
     def name_of(self, cell: int) -> str:

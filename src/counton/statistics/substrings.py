@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.laws import Bounded, Run, Runs
+from counton.laws import BoundedChange, Run, Runs
 from counton.privacy import Contribution
 from counton.statistics.base import Drawing
 from counton.statistics.words import Words, WordTally
@@ -77,7 +77,7 @@ class Substrings(Words):
         """See `Statistic.contribution`."""
         longest = self.longest
         if batched:
-            pattern: Runs | Bounded = Bounded(
+            pattern: Runs | BoundedChange = BoundedChange(
                 longest * (longest + 1), longest * (longest + 1) * (longest + 2) // 3
             )
         else:
@@ -91,7 +91,7 @@ class Substrings(Words):
         words = "which is a word by itself"
         if longest > 1:
             words = f"which is part of one word of length 1 up to {longest} of length {longest}"
-        return Contribution.patterned(pattern, words, relation="replace", unit="letter")
+        return Contribution.of_pattern(pattern, words, relation="replace", unit="letter")
 
     def least_errors(self, horizon: int, guarantee: Guarantee) -> tuple[LowerBound, ...]:
         """See `Statistic.least_errors`: of single letters, `least_error_of_letters`."""

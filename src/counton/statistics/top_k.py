@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from counton.arrays import Integers
 from counton.errors import InvalidInput, StateError, field
-from counton.exact import check_integer, quoted
+from counton.exact import check_integer, quote
 from counton.mechanisms import StepRelease
-from counton.mechanisms.formulas import Asked
+from counton.mechanisms.formulas import ReleasedNumber
 from counton.mechanisms.intervals import check_level
 from counton.options import REPLACE, TOP, Option, OwnColumns, Statement
 from counton.privacy import Contribution
@@ -103,7 +103,7 @@ class TopK(TallyStatistic):
         wrong = [group for group in self.groups if type(group) is not str or "\0" in group]
         if wrong or not self.groups:
             raise InvalidInput(
-                f"groups are {quoted(groups)}; they must be a list of at least one name, in order, "
+                f"groups are {quote(groups)}; they must be a list of at least one name, in order, "
                 f"and each a text without the character NUL"
             )
         self._place = {group: cell for cell, group in enumerate(self.groups)}
@@ -163,7 +163,7 @@ class TopK(TallyStatistic):
                 f"{field('user')} and {field('most')} belong together: whose events they are, and "
                 f"how many of each count; give both, or none"
             )
-        (by,) = stated.needed("by")
+        (by,) = stated.require("by")
         if stated.time is not None:
             return OwnColumns()
         return OwnColumns((*([stated.user] if stated.user is not None else ()), by))
@@ -271,7 +271,7 @@ class TopK(TallyStatistic):
             return self._place[name]
         except (KeyError, TypeError):
             raise InvalidInput(
-                f"group is {quoted(name)}, which is none of the {len(self.groups):,} declared: "
+                f"group is {quote(name)}, which is none of the {len(self.groups):,} declared: "
                 f"name one of them, or declare one more for all others"
             ) from None
 
@@ -304,7 +304,7 @@ class TopKReading(Reading):
         down, up = (halfwidth(self.release, each) for each in levels)
         return rank_largest(groups, np.asarray(self.release.value), down, k, upward=up, level=level)
 
-    def whole(self) -> Asked:
+    def whole(self) -> ReleasedNumber:
         """See `Reading.whole`: all groups."""
         return self._all_cells()
 
@@ -387,12 +387,12 @@ class _Tally(Exact):
     def _several(self, event: Any, most: int) -> list[int]:
         if isinstance(event, str) or not isinstance(event, (list, tuple, set, frozenset)):
             raise InvalidInput(
-                f"event is {quoted(event)}; it must be a list of up to {most:,} groups"
+                f"event is {quote(event)}; it must be a list of up to {most:,} groups"
             )
         cells = [self._statistic.cell(group) for group in event]
         if len(cells) > most or len(set(cells)) < len(cells):
             raise InvalidInput(
-                f"event is {quoted(event)}; it must be a list of up to {most:,} different groups"
+                f"event is {quote(event)}; it must be a list of up to {most:,} different groups"
             )
         return cells
 

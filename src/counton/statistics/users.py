@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput
-from counton.exact import quoted
+from counton.exact import quote
 
 #: Bytes of a digest: two users are taken for one with a chance below 1e-20, of 10^9 users.
 DIGEST = 16
@@ -66,7 +66,7 @@ def _name_bytes(user: Any) -> bytes:
     if type(held) is int and held.bit_length() <= _MOST_BITS:
         return b"i%d" % held
     raise InvalidInput(
-        f"user is {quoted(held)}; it must be a text or an integer of up to 1,000 digits: what "
+        f"user is {quote(held)}; it must be a text or an integer of up to 1,000 digits: what "
         f"it is called wherever it acts"
     )
 
@@ -82,4 +82,4 @@ def pair_of(event: Any, what: str) -> tuple[Any, Any]:
     """
     if isinstance(event, (tuple, list, np.ndarray)) and len(event) == 2:
         return event[0], event[1]
-    raise InvalidInput(f"event is {quoted(event)}; it must be a pair of the user and {what}")
+    raise InvalidInput(f"event is {quote(event)}; it must be a pair of the user and {what}")

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, StateError
-from counton.exact import check_integer, quoted
+from counton.exact import check_integer, quote
 from counton.mechanisms import StepRelease
-from counton.options import ALPHABET, LETTER, LONGEST, Statement, listed
+from counton.options import ALPHABET, LETTER, LONGEST, Statement, split_names
 from counton.statistics.base import Events, Exact, Statistic
 from counton.statistics.readings import Reading
 
@@ -44,7 +44,7 @@ class Words(Statistic):
             for letter in letters
         ):
             raise InvalidInput(
-                f"alphabet is {quoted(alphabet)}; give a text of letters, such as 'ACGT', or a "
+                f"alphabet is {quote(alphabet)}; give a text of letters, such as 'ACGT', or a "
                 f"list of names without white space and NUL"
             )
         if len(set(letters)) < len(letters):
@@ -68,9 +68,9 @@ class Words(Statistic):
     @classmethod
     def from_job(cls, stated: Statement) -> Statistic:
         """See `Statistic.from_job`."""
-        alphabet, longest = stated.needed("alphabet", "longest")
+        alphabet, longest = stated.require("alphabet", "longest")
         several = isinstance(alphabet, str) and "," in alphabet
-        return cls(list(listed(alphabet)) if several else alphabet, longest)
+        return cls(list(split_names(alphabet)) if several else alphabet, longest)
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -114,13 +114,13 @@ class Words(Statistic):
             place = self.number.get(letter) if isinstance(letter, str) else None
             if place is None:
                 raise InvalidInput(
-                    f"word is {quoted(name)}, and {quoted(letter)} is no letter of the alphabet "
+                    f"word is {quote(name)}, and {quote(letter)} is no letter of the alphabet "
                     f"{self._letters()}"
                 )
             code = code * len(self.letters) + place
         if not 1 <= len(word) <= self.longest:
             raise InvalidInput(
-                f"word is {quoted(name)}, of {len(word)} letters; words of 1 to {self.longest} "
+                f"word is {quote(name)}, of {len(word)} letters; words of 1 to {self.longest} "
                 f"letters are counted"
             )
         return self.firsts[len(word) - 1] + code
@@ -167,7 +167,7 @@ class Words(Statistic):
         if isinstance(events, str):
             if not self._single:
                 raise InvalidInput(
-                    f"letters are {quoted(events)}; those of this alphabet are names: give a list"
+                    f"letters are {quote(events)}; those of this alphabet are names: give a list"
                 )
             points = np.frombuffer(events.encode("utf-32-le", "surrogatepass"), np.uint32)
             if not len(points):
@@ -195,11 +195,11 @@ class Words(Statistic):
         return table
 
     def _letters(self) -> str:
-        return quoted(self.alphabet if isinstance(self.alphabet, str) else ", ".join(self.alphabet))
+        return quote(self.alphabet if isinstance(self.alphabet, str) else ", ".join(self.alphabet))
 
     def _refuse(self, place: int, events: Sequence[Any]) -> None:
         raise InvalidInput(
-            f"letter {place + 1} is {quoted(events[place])}, which is not in the alphabet "
+            f"letter {place + 1} is {quote(events[place])}, which is not in the alphabet "
             f"{self._letters()}: leave it out, or put one letter in the alphabet for all "
             f"others"
         )

@@ -24,7 +24,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from counton.errors import InvalidInput, StateError, StreamConflict
-from counton.exact import quoted
+from counton.exact import quote
 from counton.private import Private, open_private
 from counton.store import keyfile, schema
 from counton.store.database import Closing, Database
@@ -555,7 +555,7 @@ class Inbox(Closing):
             if one.id == id:
                 return row, one
         raise InvalidInput(
-            f"no batch {quoted(id)} of stream {stream!r} is left out; there is "
+            f"no batch {quote(id)} of stream {stream!r} is left out; there is "
             f"{', '.join(one.id for _, one in found) or 'none'}"
         )
 

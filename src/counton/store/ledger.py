@@ -58,7 +58,7 @@ ties = sa.Table(
 )
 
 
-class Entered(NamedTuple):
+class ForeignEntry(NamedTuple):
     """An entry of another state.
 
     Attributes:
@@ -78,7 +78,7 @@ class Entered(NamedTuple):
     step: int
 
     @property
-    def called(self) -> str:
+    def label(self) -> str:
         """The stream and its state, in short."""
         return f"{self.spend.name} ({PurePath(self.place).name})"
 
@@ -94,14 +94,14 @@ def make(connection: Connection, table: sa.Table) -> None:
         table.create(connection)
 
 
-def of_others(connection: Connection) -> tuple[Entered, ...]:
+def of_others(connection: Connection) -> tuple[ForeignEntry, ...]:
     """What other states have entered, in order."""
     if not has(connection, entered):
         return ()
     rows = connection.execute(sa.select(entered).order_by(entered.c.number))
     with reading("the ledger"):
         return tuple(
-            Entered(
+            ForeignEntry(
                 row.number, row.state, row.place, spend_of(row), row.token is not None, row.step
             )
             for row in rows
@@ -140,7 +140,7 @@ def all_entries(connection: Connection) -> tuple[Spend, ...]:
 
     Other states may have streams of one name, so none of theirs follows another: they add up.
     """
-    others = (one.spend._replace(name=one.called, follows=None) for one in of_others(connection))
+    others = (one.spend._replace(name=one.label, follows=None) for one in of_others(connection))
     return (*entries(connection), *others)
 
 

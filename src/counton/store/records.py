@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
 from counton.errors import InvalidInput, StateError, WrongKey
-from counton.exact import quoted
+from counton.exact import quote
 from counton.mechanisms import Counter, StreamTerms
 from counton.mechanisms.terms import check_name
 from counton.noise import Key
@@ -97,7 +97,7 @@ def enter(
     refuse_stream(connection, database, name)
     terms = counter.terms
     # Before the first release, and no noise depends on what a unit is called.
-    known = [*known_to(connection), *(() if shared is None else shared.known())]
+    known = [*known_to(connection), *(() if shared is None else shared.known_units())]
     contribution = replace(terms.contribution, unit=unit_of(known, terms, details.text))
     counter.terms = replace(terms, contribution=contribution)
     ledger.enter(connection, name, terms.guarantee, contribution, follows)
@@ -226,7 +226,7 @@ def check_text_name(name: object) -> None:
         InvalidInput: no text.
     """
     if not isinstance(name, str):
-        raise InvalidInput(f"name is {quoted(name)}; give the name of the stream, a text")
+        raise InvalidInput(f"name is {quote(name)}; give the name of the stream, a text")
 
 
 def take_over(

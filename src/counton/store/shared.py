@@ -105,7 +105,7 @@ class SharedLedger(Closing):
         """Close the database."""
         self._database.close()
 
-    def known(self) -> list[units.SpentUnit]:
+    def known_units(self) -> list[units.SpentUnit]:
         """By which word each of its entries counts what it protects."""
         with self._database.transaction(write=False) as connection:
             return known_to(connection)
@@ -164,7 +164,7 @@ class SharedLedger(Closing):
                 )
             )
 
-    def joined(self, database: Database, name: str) -> SharedEntry | None:
+    def join(self, database: Database, name: str) -> SharedEntry | None:
         """The entry of a stream that there is, made where the state counted by itself alone.
 
         Args:
@@ -212,7 +212,9 @@ class SharedLedger(Closing):
         Raises:
             StateError: it was put back from an old copy, or two copies of it went on.
         """
-        marks = self._remembered()  # read before the ledger, which has all that stood there then
+        marks = (
+            self._witnessed_ends()
+        )  # read before the ledger, which has all that stood there then
         noted = bool(marks)
         with self._database.transaction(write=False) as connection:
             for tie in ties:
@@ -222,11 +224,13 @@ class SharedLedger(Closing):
                 marks.append(_End(tie.number, ""))
             end = _end(connection)
             if end.number and self._witness is not None and not noted:
-                raise self._copied(self._witness)
+                raise self._copy_error(self._witness)
             for mark in marks:
                 chain = _chain(connection, mark.number)
                 if chain is None or mark.chain not in ("", chain):
-                    raise self._forgotten(mark.number, end.number, other=chain is not None)
+                    raise self._missing_entry_error(
+                        mark.number, end.number, other=chain is not None
+                    )
         return end
 
     def _reserve(
@@ -314,7 +318,7 @@ class SharedLedger(Closing):
             f"{_TWO}"
         )
 
-    def _forgotten(self, number: int, last: int, *, other: bool) -> StateError:
+    def _missing_entry_error(self, number: int, last: int, *, other: bool) -> StateError:
         has = f"has another entry {number:,}" if other else f"ends at entry {last:,}"
         return StateError(
             f"ledger {self.label} {has}, and entry {number:,} is known here, so the ledger was put "
@@ -322,7 +326,7 @@ class SharedLedger(Closing):
             f"back; nothing was released"
         )
 
-    def _copied(self, witness: Path) -> StateError:
+    def _copy_error(self, witness: Path) -> StateError:
         return StateError(
             f"ledger {self.label} has entries and its witness {witness} is missing, so the ledger "
             f"is a copy, or was moved without it: give the ledger itself, or bring its witness; "
@@ -333,7 +337,7 @@ class SharedLedger(Closing):
     def _witness(self) -> Path | None:
         return None if self._database.path is None else Path(f"{self._database.path}.witness")
 
-    def _remembered(self) -> list[_End]:
+    def _witnessed_ends(self) -> list[_End]:
         path = self._witness
         if path is None:
             return []
@@ -561,7 +565,7 @@ def known_units(database: Database | None, given: Place | None) -> list[units.Sp
     if found is None:
         return []
     with found:
-        return found.known()
+        return found.known_units()
 
 
 def known_to(connection: Connection, *, but: int | None = None) -> list[units.SpentUnit]:

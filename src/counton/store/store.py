@@ -22,7 +22,7 @@ from counton.private import Private
 from counton.store import facts, journal, keyfile, records, schema
 from counton.store import ledger as books
 from counton.store.database import Closing, Database, reading
-from counton.store.ledger import Entered
+from counton.store.ledger import ForeignEntry
 from counton.store.units import SpentUnit, known_in
 
 if TYPE_CHECKING:
@@ -423,7 +423,7 @@ class Store(Closing):
             return books.entries(connection)
 
     @property
-    def shared_entries(self) -> tuple[Entered, ...]:
+    def shared_entries(self) -> tuple[ForeignEntry, ...]:
         """What other states have entered, which share the limit of this one."""
         with self._database.transaction(write=False) as connection:
             return books.of_others(connection)

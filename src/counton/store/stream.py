@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from counton.errors import InvalidInput, StateError
-from counton.exact import check_integer, quoted
+from counton.exact import check_integer, quote
 from counton.mechanisms import Counter, Releases, StepRelease, StreamTerms
 from counton.mechanisms.counter import OneAtATime
 from counton.mechanisms.releases import Window, window_of
@@ -151,7 +151,7 @@ class Stream(Closing):
         if statistic is not None:
             statistic = _complete(statistic, strategy, guarantee, shape, counters)
         if details is not None and not isinstance(details, Mapping):
-            raise InvalidInput(f"details are {quoted(details)}; give a dictionary of JSON values")
+            raise InvalidInput(f"details are {quote(details)}; give a dictionary of JSON values")
         facts = Facts.of(dict(details or {}))
         records.check_length(name)
         with creation.for_creation(state, key, name) as held:
@@ -171,7 +171,9 @@ class Stream(Closing):
                 )
             if ledger is not None and _is_new(state):  # refused here, it leaves no empty state
                 with shared.SharedLedger(ledger) as early:
-                    early.check_fits(records.spend_of(early.known(), counter.terms, facts.text))
+                    early.check_fits(
+                        records.spend_of(early.known_units(), counter.terms, facts.text)
+                    )
             database, book = Database(state, create=True), None
             try:
                 book = shared.ledger_of(database, ledger)
@@ -225,7 +227,7 @@ class Stream(Closing):
         book = None
         try:
             book = shared.ledger_of(database, ledger)
-            entry = None if book is None else book.joined(database, name)
+            entry = None if book is None else book.join(database, name)
             with database.transaction(write=True) as connection:
                 row, held = records.take_over(connection, database, name, key)
                 witness = keyfile.witness_beside(database, key)

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import HorizonExceeded, InvalidInput
-from counton.exact import check_integer, check_sequence, float_above, quoted, root_above
+from counton.exact import check_integer, check_sequence, float_above, quote, root_above
 from counton.laws import Law, Pattern, Shift
 from counton.strategies import participation
 from counton.strategies.participation import Norm as Norm
@@ -430,7 +430,7 @@ class StreamStrategy(Strategy):
             yield self.noise(field, steps[at : at + size])
 
     @property
-    def held(self) -> int:
+    def buffer_size(self) -> int:
         """Numbers that a running stream keeps for each coordinate, besides its sums."""
         return 0
 
@@ -732,9 +732,7 @@ def _numbers(steps: Iterable[int]) -> NDArray[Any]:
     try:
         return np.array(list(steps))
     except (TypeError, ValueError, OverflowError):  # no collection, or one of collections
-        raise InvalidInput(
-            f"steps are {quoted(steps)}; give a list of integers from 1 on"
-        ) from None
+        raise InvalidInput(f"steps are {quote(steps)}; give a list of integers from 1 on") from None
 
 
 class TableStrategy(Strategy):
@@ -811,7 +809,7 @@ class Reader:
     @property
     def local(self) -> bool:
         """Whether a window costs no more than its own length, once those before it are there."""
-        return self._strategy.local or self._strategy.held > 0
+        return self._strategy.local or self._strategy.buffer_size > 0
 
     def noise(self, steps: range) -> NDArray[np.int64]:
         """See `StreamStrategy.noise`."""
@@ -852,7 +850,7 @@ def check_norm(norm: object) -> Norm:
         for known in _NORMS:
             if norm == known:
                 return known
-    raise InvalidInput(f"norm is {quoted(norm)}; use 1 (Laplace noise) or 2 (Gaussian noise)")
+    raise InvalidInput(f"norm is {quote(norm)}; use 1 (Laplace noise) or 2 (Gaussian noise)")
 
 
 def stated_kind(description: Any, known: Sequence[str], where: str = "") -> str:
@@ -864,7 +862,7 @@ def stated_kind(description: Any, known: Sequence[str], where: str = "") -> str:
     kind = description.get("strategy") if isinstance(description, Mapping) else description
     if isinstance(kind, str) and kind in known:
         return kind
-    raise InvalidInput(f"strategy is {quoted(kind)}; known{where} are {', '.join(known)}")
+    raise InvalidInput(f"strategy is {quote(kind)}; known{where} are {', '.join(known)}")
 
 
 def exported_classes(package: ModuleType, base: type[_Base]) -> tuple[type[_Base], ...]:

@@ -61,7 +61,7 @@ import numpy as np
 
 from counton.errors import InvalidInput
 from counton.exact import check_integer
-from counton.laws import Alternating, Bounded, Pattern, Runs, Shift
+from counton.laws import Alternating, BoundedChange, Pattern, Runs, Shift
 
 if TYPE_CHECKING:
     from counton.arrays import Integers
@@ -243,7 +243,7 @@ def shift_by(strategy: StepNodes, pattern: Pattern) -> Shift:
     True
     """
     one = strategy.shift()
-    if isinstance(pattern, Bounded):
+    if isinstance(pattern, BoundedChange):
         l1, l2_squared = one.l1 * pattern.l1, one.l2_squared * pattern.l2_squared
         if not strategy.aligned:
             l2_squared = one.l2_squared * pattern.l1**2

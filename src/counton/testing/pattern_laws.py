@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 
 from counton.arrays import Integers
-from counton.laws import Alternating, Bounded, Run, Runs, Shift
+from counton.laws import Alternating, BoundedChange, Run, Runs, Shift
 from counton.strategies import StreamStrategy
 from counton.strategies.base import Norm
 from counton.strategies.participation import Schedule
@@ -94,10 +94,10 @@ def check_shift_by(strategy: StreamStrategy, changes: int = 3) -> None:
     """What a unit moves that changes counts in a pattern: ``moved`` is no less than brute force.
 
     Runs of consecutive steps are tried from every first step, what comes and goes in all sets of
-    steps (on long horizons in some), in one cell and in several; changes that are `Bounded` as the
-    worst column, and as one that comes where another goes. ``each_alternating`` is no less than
-    the most that so many changes move, for each of them. On short horizons runs are at most 1.25
-    times the truth (squared), where columns are aligned.
+    steps (on long horizons in some), in one cell and in several; changes that are
+    `BoundedChange` as the worst column, and as one that comes where another goes.
+    ``each_alternating`` is no less than the most that so many changes move, for each of them. On
+    short horizons runs are at most 1.25 times the truth (squared), where columns are aligned.
 
     Args:
         strategy: what claims them; with a horizon.
@@ -145,11 +145,11 @@ def check_shift_by(strategy: StreamStrategy, changes: int = 3) -> None:
 
 def _check_bounded(strategy: StreamStrategy, matrix: Integers) -> None:
     l1, squared = _norms(matrix)
-    for pattern in (Bounded(1, 1), Bounded(3, 5), Bounded(2, 4, once=True)):
+    for pattern in (BoundedChange(1, 1), BoundedChange(3, 5), BoundedChange(2, 4, once=True)):
         claimed = strategy.shift_by(pattern)
         _enough(strategy, pattern, claimed, l1 * pattern.l1, squared * pattern.l2_squared)
     if matrix.shape[1] > 1:
-        pattern = Bounded(2, 2)
+        pattern = BoundedChange(2, 2)
         moved = [_norms(matrix - matrix[:, [item]]) for item in range(matrix.shape[1])]
         l1, squared = (max(norm) for norm in zip(*moved, strict=True))
         _enough(strategy, pattern, strategy.shift_by(pattern), l1, squared)

@@ -101,7 +101,7 @@ def check_training_variance(strategy: TrainingStrategy) -> None:
     """The claimed mean variance is that of the rows of B = A K.
 
     >>> from counton.strategies.training import BufferedToeplitz
-    >>> check_training_variance(BufferedToeplitz.fit(12).scaled())
+    >>> check_training_variance(BufferedToeplitz.fit(12).with_scaling())
     """
     increments, _ = TrainingStrategy.increments(strategy)
     true, claimed = mean_of_sums(increments), strategy.mean_variance()

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, StateError
-from counton.exact import Number, check_integer, exact, quoted
+from counton.exact import Number, check_integer, exact, quote
 from counton.noise import InsecureSeededKey, Key
 from counton.noise.key import check_key
 from counton.noise.normals import BLOCK, NormalField, Singles
@@ -89,7 +89,7 @@ class TrainingNoise:
     ) -> None:
         given: object = name
         if not isinstance(given, str) or not given:
-            raise InvalidInput(f"name is {quoted(name)}; it must be a text that names the run")
+            raise InvalidInput(f"name is {quote(name)}; it must be a text that names the run")
         bound = exact(clip, "clip")
         if bound <= 0:
             raise InvalidInput(f"clip is {clip}; it must be above 0: the largest gradient norm")
@@ -231,7 +231,7 @@ class TrainingNoise:
             raise InvalidInput(f"two gradients are both called {twice!r}: rename one")
         if shards is not None and not isinstance(shards, Mapping):
             raise InvalidInput(
-                f"shards are {quoted(shards)}; give, by name, the number of the first coordinate "
+                f"shards are {quote(shards)}; give, by name, the number of the first coordinate "
                 f"and how many there are"
             )
         unknown = set(shards or ()) - set(names)

@@ -63,9 +63,9 @@ def test_what_no_strategy_of_hats_can_be_is_refused(changed: dict[str, Any], sai
 @pytest.mark.parametrize("row", [None, 3, "abc", [math.nan] * 3, [1j] * 3, [[1], [2, 3]], [1e300]])
 def test_amplitudes_that_cannot_be_rounded_are_refused(row: Any) -> None:
     with pytest.raises(InvalidInput, match="amplitudes of a level are"):
-        Hats.rounded(8, (4,), [row])
+        Hats.from_amplitudes(8, (4,), [row])
     with pytest.raises(InvalidInput, match="bits is 2147483648"):
-        Hats.rounded(8, (4,), [[0.5, 0.5, 0.5]], bits=2**31)
+        Hats.from_amplitudes(8, (4,), [[0.5, 0.5, 0.5]], bits=2**31)
 
 
 def test_numbers_of_numpy_are_those_of_python() -> None:
@@ -114,7 +114,7 @@ def test_variances_of_a_long_line_are_those_of_its_matrix(
     monkeypatch.setattr(hats, "_CHUNK", chunk)
     spacings = (7, 30, 100, 1000)
     amplitudes = [0.15 + 0.1 * np.cos(np.arange(-(-700 // s) + 1)) for s in spacings]
-    strategy = Hats.rounded(700, spacings, amplitudes, norm)
+    strategy = Hats.from_amplitudes(700, spacings, amplitudes, norm)
     matrix = strategy.matrix().astype(float)
     covariance = np.linalg.inv(matrix.T @ matrix)
     joint = np.cumsum(np.cumsum(covariance, axis=0), axis=1)
@@ -133,8 +133,8 @@ def test_variances_of_a_long_line_are_those_of_its_matrix(
 def test_columns_have_one_norm() -> None:
     spacings = (5, 17)
     amplitudes = [np.linspace(0.1, 0.3, -(-200 // s) + 1) for s in spacings]
-    sums = np.abs(Hats.rounded(200, spacings, amplitudes).matrix()).sum(axis=0)
+    sums = np.abs(Hats.from_amplitudes(200, spacings, amplitudes).matrix()).sum(axis=0)
     assert set(sums.tolist()) == {2**16}
-    squares = (Hats.rounded(200, spacings, amplitudes, norm=2).matrix() ** 2).sum(axis=0)
+    squares = (Hats.from_amplitudes(200, spacings, amplitudes, norm=2).matrix() ** 2).sum(axis=0)
     assert squares.max() <= 2**32
     assert squares.min() > 2**32 - 2**17

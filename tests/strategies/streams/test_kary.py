@@ -269,5 +269,5 @@ def test_undominated_trees_are_those_of_all_arities(
     for height in sorted(least):
         if least[height] < error:
             front[height] = error = least[height]
-    found = KAry.undominated(horizon, metric, subtraction)
+    found = KAry.undominated_trees(horizon, metric, subtraction)
     assert {tree.height: tree.overall_variance(metric) for tree in found} == front

@@ -32,7 +32,7 @@ HATS = Hats(8, (4,), [[8, 4, 8]], bits=4)
 def line(cells: int, norm: Any = 1) -> Hats:
     spacings = (5, 31)
     rows = [0.2 + 0.1 * np.cos(np.arange(-(-cells // s) + 1)) for s in spacings]
-    return Hats.rounded(cells, spacings, rows, norm, bits=12)
+    return Hats.from_amplitudes(cells, spacings, rows, norm, bits=12)
 
 
 SOLVED = [
@@ -186,7 +186,7 @@ def test_a_reader_solves_once_and_strategies_hold_no_noise(monkeypatch: pytest.M
     again = np.concatenate(list(reader.parts(range(1, 298))))
     assert (np.concatenate(one) == again).all()
     assert (again == other).mean() < 0.01
-    assert strategy.held == 26
+    assert strategy.buffer_size == 26
 
 
 @pytest.mark.parametrize("strategy", SOLVED[:1] + SOLVED[3:], ids=repr)
@@ -328,10 +328,10 @@ from counton.strategies import Solved
 from counton.strategies.lines import Dense, Hats
 from counton.testing import HashedNoise
 
-hats = Hats.rounded(2000, (20, 300), [np.full(101, 0.2), np.full(8, 0.3)], bits=12)
+hats = Hats.from_amplitudes(2000, (20, 300), [np.full(101, 0.2), np.full(8, 0.3)], bits=12)
 upper = np.add.outer(np.arange(300), np.arange(300)) ** 2 % 51
 upper = np.triu(upper) + 900 * np.eye(300, dtype=int)
-few = Hats.rounded(100, (20,), [np.full(6, 0.3)], bits=12)
+few = Hats.from_amplitudes(100, (20,), [np.full(6, 0.3)], bits=12)
 digest = hashlib.sha256()
 for strategy in (Solved(hats), Solved(Dense(upper, "x")), Solved(few, (12, 3), (3, 2))):
     table = HashedNoise((5,), spread=2**16)

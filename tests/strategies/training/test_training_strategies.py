@@ -69,12 +69,12 @@ def test_coefficients_of_a_stated_blt() -> None:
 
 
 def test_golden_numbers_of_step_scaling() -> None:
-    once = BufferedToeplitz(512, THETA, THETAHAT).scaled()
+    once = BufferedToeplitz(512, THETA, THETAHAT).with_scaling()
     assert once.rmse == pytest.approx(2.773172513, rel=1e-9)
     assert [once.divisor(step) for step in (1, 2, 257, 512)] == pytest.approx(
         [0.57874732, 0.57877209, 0.59387766, 1], abs=1e-8
     )
-    often = BufferedToeplitz(512, THETA, THETAHAT, training_schedule(512, 8)).scaled()
+    often = BufferedToeplitz(512, THETA, THETAHAT, training_schedule(512, 8)).with_scaling()
     assert often.rmse == pytest.approx(11.835298548, rel=1e-9)
 
 
@@ -122,7 +122,7 @@ def test_the_largest_cost_of_an_echo_is_not_always_that_of_the_first_place() -> 
 def test_echo_with_free_scaling_against_blt(
     steps: int, epochs: int, bar: float, reached: float
 ) -> None:
-    error = echo_2(steps, epochs).scaled("free").rmse
+    error = echo_2(steps, epochs).with_scaling("free").rmse
     assert error / BufferedToeplitz.fit(steps, epochs).rmse <= bar
     assert error == pytest.approx(reached, rel=1e-4)
 
@@ -159,7 +159,7 @@ def test_a_share_for_each_epoch_where_only_separation_is_promised(
 def test_shares_of_epochs_are_never_worse_than_equal_ones() -> None:
     for separation in (3, 4):
         strategy = BufferedToeplitz.fit(14, 3, "separated", separation)
-        assert strategy.scaled("epochs").rmse <= strategy.scaled("equal").rmse
+        assert strategy.with_scaling("epochs").rmse <= strategy.with_scaling("equal").rmse
 
 
 def test_optimal_bands_where_only_separation_is_promised() -> None:
@@ -193,7 +193,7 @@ def test_octave_without_state_against_blt(
     steps: int, epochs: int, weights: tuple[float, ...], bar: float, reached: float
 ) -> None:
     strategy = Octave(steps, weights, training_schedule(steps, epochs))
-    strategy = strategy.scaled("free") if epochs > 1 else strategy
+    strategy = strategy.with_scaling("free") if epochs > 1 else strategy
     assert strategy.buffers == 0
     assert strategy.rmse / BLT_3[steps, epochs] <= bar
     assert strategy.rmse == pytest.approx(reached, rel=1e-5)
@@ -228,7 +228,7 @@ def test_the_dense_optimum_keeps_the_conditions_of_an_optimum() -> None:
 
 def test_echo_comes_near_the_dense_optimum() -> None:
     """That of 512 steps in 8 epochs, 8.5770 by `DenseOptimum.fit`, takes seconds to find."""
-    assert echo_2(512, 8).scaled("free").rmse / 8.5770 <= 1.035
+    assert echo_2(512, 8).with_scaling("free").rmse / 8.5770 <= 1.035
     short = Echo.fit(48, 4, scaling="free").rmse / DenseOptimum.fit(48, 4).rmse
     assert short <= 1.05
 
@@ -246,7 +246,7 @@ def test_octave_agrees_with_the_dense_least_norm() -> None:
 
 def test_free_scaling_is_worse_than_none_where_the_order_is_not_kept() -> None:
     """Under mere separation the sensitivity of free shares is above what was calibrated."""
-    strategy = BufferedToeplitz.fit(512, 8).scaled("free")
+    strategy = BufferedToeplitz.fit(512, 8).with_scaling("free")
     other = strategy._with_shares(strategy.shares)
     other.schedule = Schedule(8, 64, False)
     assert strategy.squared_sensitivity() == pytest.approx(1, rel=1e-6)
@@ -283,7 +283,7 @@ def test_with_another_schedule_the_same_noise_is_worth_something_else(scaling: s
         lambda: BufferedToeplitz.fit(9, scaling="some"),  # type: ignore[arg-type]
         lambda: BufferedToeplitz.fit(9, 2),
         lambda: BufferedToeplitz.fit(9, 3, "shuffled"),
-        lambda: BufferedToeplitz.fit(9, 3, "separated").scaled("free"),
+        lambda: BufferedToeplitz.fit(9, 3, "separated").with_scaling("free"),
         lambda: Echo.fit(9, 1),
         lambda: Echo(9, (0.5,), (0.3,), 0.1, 0.5, Schedule(3, 3, False)),
         lambda: Echo(9, (0.5,), (0.3,), 0.1, 1.5, Schedule(3, 3, True)),

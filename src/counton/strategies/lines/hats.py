@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from counton.arrays import Floats, Integers, integers_from_text, integers_to_text
 from counton.errors import InvalidInput, is_text
-from counton.exact import check_integer, check_integers, check_sequence, quoted, shorten
+from counton.exact import check_integer, check_integers, check_sequence, quote, shorten
 from counton.strategies.base import Norm, check_norm
 from counton.strategies.lines.least_squares import NormalEquations, OwnCells
 
@@ -113,7 +113,7 @@ class Hats(OwnCells):
         self.own: Integers = self._leftover()
 
     @classmethod
-    def rounded(
+    def from_amplitudes(
         cls,
         cells: int,
         spacings: Sequence[int | Sequence[int]],
@@ -123,7 +123,8 @@ class Hats(OwnCells):
     ) -> Self:
         """The strategy whose amplitudes, between 0 and 1, are rounded to the lattice.
 
-        >>> Hats.rounded(8, (4,), [[0.5, 0.26, 0.5]], bits=4) == Hats(8, (4,), [[8, 4, 8]], bits=4)
+        >>> hats = Hats.from_amplitudes(8, (4,), [[0.5, 0.26, 0.5]], bits=4)
+        >>> hats == Hats(8, (4,), [[8, 4, 8]], bits=4)
         True
         """
         cells = check_integer("cells", cells, 1, LARGEST_LINE)
@@ -134,7 +135,7 @@ class Hats(OwnCells):
             array = _row("amplitude", row, cells)
             if array.dtype.kind not in "iuf" or not (np.abs(array) <= 2.0).all():
                 raise InvalidInput(
-                    f"amplitudes of a level are {quoted(row)}; give a number between 0 and 1 "
+                    f"amplitudes of a level are {quote(row)}; give a number between 0 and 1 "
                     f"for each of its knots"
                 )
             exact.append(np.rint(array * 2.0**bits).astype(np.int64))
@@ -388,7 +389,7 @@ class Hats(OwnCells):
 def _name(given: object) -> str:
     if isinstance(given, str) and is_text(given):
         return given
-    raise InvalidInput(f"name is {quoted(given)}; give a text")
+    raise InvalidInput(f"name is {quote(given)}; give a text")
 
 
 def _spacing(cells: int, given: object) -> int | tuple[int, ...]:
@@ -457,11 +458,15 @@ def _level(cells: int, knots: Integers, amplitudes: Integers, first: int) -> _Le
         np.repeat(each, lengths) for each in (width, amplitudes[:-1], amplitudes[1:])
     )
 
-    def rounded(numerator: Integers) -> Integers:
+    def round_half_up(numerator: Integers) -> Integers:
         return np.asarray((2 * numerator + width) // (2 * width), np.int64)
 
     return _Level(
-        starts, lengths, rounded(falling * (width - risen)), rounded(rising * risen), first
+        starts,
+        lengths,
+        round_half_up(falling * (width - risen)),
+        round_half_up(rising * risen),
+        first,
     )
 
 

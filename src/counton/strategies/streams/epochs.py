@@ -435,7 +435,7 @@ class Epochs(StreamStrategy):
         return found
 
     @property
-    def held(self) -> int:
+    def buffer_size(self) -> int:
         """Of a stream of up to a million steps: a family of every level, and the roots so far."""
         return 5 * (self.radix + 2) + 1
 

@@ -194,18 +194,20 @@ class KAry(StreamStrategy):
         horizon = check_integer("horizon", horizon, 1)
         norm = check_norm(norm)
         forms = (True, False) if subtraction is None else (subtraction,)
-        candidates = [tree for form in forms for tree in cls.undominated(horizon, metric, form)]
+        candidates = [
+            tree for form in forms for tree in cls.undominated_trees(horizon, metric, form)
+        ]
         return min(candidates, key=lambda tree: tree._error(metric) * tree.height ** (3 - norm))
 
     @classmethod
-    def undominated(
+    def undominated_trees(
         cls, horizon: int, metric: Metric = "mean", subtraction: bool = True
     ) -> list[KAry]:
         """Trees of which no other is both lower and no worse: one of them is best for any noise.
 
         In order of falling height and rising error. Both sensitivities are functions of the height.
 
-        >>> [tree.arity for tree in KAry.undominated(100)]
+        >>> [tree.arity for tree in KAry.undominated_trees(100)]
         [2, 3, 4, 6, 14, 200]
 
         Raises:

@@ -547,7 +547,7 @@ class LookAhead(StreamStrategy):
         return 2.0 ** (62 - FRACTION_BITS) / (_REACH * max(widest, total))
 
     @property
-    def held(self) -> int:
+    def buffer_size(self) -> int:
         """A family of every level, where steps have many coordinates; else nothing is held."""
         return sum(self.radices) + 2 * self.height
 

@@ -102,18 +102,18 @@ class SmoothBinary(StreamStrategy):
         horizon = check_integer("horizon", horizon, 1)
         norm = check_norm(norm)
         return min(
-            cls.undominated(horizon),
+            cls.undominated_trees(horizon),
             key=lambda tree: (tree._ones * tree.zeros ** (3 - norm), tree.height),
         )
 
     @classmethod
-    def undominated(cls, horizon: int) -> list[SmoothBinary]:
+    def undominated_trees(cls, horizon: int) -> list[SmoothBinary]:
         """Trees of which no other has both fewer zeros and fewer ones: one is best for any noise.
 
         In order of rising sensitivity (the zeros) and falling error (the ones). For units that
         act once; for others see `candidates`.
 
-        >>> [(tree.height, tree.zeros) for tree in SmoothBinary.undominated(20)]
+        >>> [(tree.height, tree.zeros) for tree in SmoothBinary.undominated_trees(20)]
         [(21, 1), (7, 2), (7, 3), (7, 4), (7, 5), (21, 20)]
 
         Raises:

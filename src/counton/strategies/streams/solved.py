@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput
-from counton.exact import check_integer, quoted
+from counton.exact import check_integer, quote
 from counton.laws import Law
 from counton.strategies.base import (
     PART,
@@ -234,8 +234,8 @@ class Solved(StreamStrategy):
         return f"Solved({self.line.brief}{inside}, norm={self.norm}, horizon={self.horizon})"
 
     @property
-    def held(self) -> int:
-        """See `StreamStrategy.held`: the sums up to every block."""
+    def buffer_size(self) -> int:
+        """See `StreamStrategy.buffer_size`: the sums up to every block."""
         return self.line.cells + 1
 
     @property
@@ -702,7 +702,7 @@ class Solved(StreamStrategy):
 def _checked_line(line: object) -> OwnCells:
     if isinstance(line, OwnCells):
         return line
-    raise InvalidInput(f"line is {quoted(line)}; give a strategy such as Hats or Dense")
+    raise InvalidInput(f"line is {quote(line)}; give a strategy such as Hats or Dense")
 
 
 class _BlockSums(Reader):

@@ -30,7 +30,7 @@ class BandedInverseSquareRoot(ToeplitzTraining):
         steps: of the run.
         band: how many normals a step takes.
         schedule: in which steps one example counts; see `training_schedule`.
-        shares: of step scaling; see `ToeplitzTraining.scaled`.
+        shares: of step scaling; see `ToeplitzTraining.with_scaling`.
 
     Raises:
         InvalidInput: an argument out of range.
@@ -77,7 +77,7 @@ class BandedInverseSquareRoot(ToeplitzTraining):
         most = check_integer("most", most, 1)
         bands = range(1, min(most, steps) + 1)
         best = min((cls(steps, band, schedule) for band in bands), key=lambda one: one.rmse)
-        return best.scaled(scaling)
+        return best.with_scaling(scaling)
 
     @property
     def name(self) -> str:

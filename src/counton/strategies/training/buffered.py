@@ -50,7 +50,7 @@ class BufferedToeplitz(ToeplitzTraining):
         theta: poles of C, falling, in (0, 1).
         thetahat: its zeros; theta_1 > thetahat_1 > theta_2 > ... > 0.
         schedule: in which steps one example counts; see `training_schedule`.
-        shares: of step scaling; see `ToeplitzTraining.scaled`.
+        shares: of step scaling; see `ToeplitzTraining.with_scaling`.
 
     Raises:
         InvalidInput: parameters that do not interlace within (0, 1).
@@ -58,7 +58,7 @@ class BufferedToeplitz(ToeplitzTraining):
     >>> strategy = BufferedToeplitz.fit(steps=512)
     >>> strategy.buffers, round(strategy.rmse, 4)
     (3, 2.8375)
-    >>> round(strategy.scaled().rmse, 4)
+    >>> round(strategy.with_scaling().rmse, 4)
     2.7857
     """
 
@@ -119,7 +119,7 @@ class BufferedToeplitz(ToeplitzTraining):
         strategy = cls(steps, theta, thetahat, schedule)
         if scaling == "none":
             return strategy
-        best = strategy.scaled(scaling)
+        best = strategy.with_scaling(scaling)
         if steps > LARGEST_REFIT:
             return best
         for _ in range(1 if scaling == "equal" else 2):
@@ -128,7 +128,7 @@ class BufferedToeplitz(ToeplitzTraining):
                 [(1 - a, 1 - b) for a, b in zip(best.theta, best.thetahat, strict=True)]
             )
             v = _refit(steps, schedule, best.shares, start.reshape(-1))
-            other = cls(steps, *interlace(v), schedule).scaled(scaling)
+            other = cls(steps, *interlace(v), schedule).with_scaling(scaling)
             if other.rmse >= best.rmse:
                 break
             best = other

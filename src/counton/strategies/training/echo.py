@@ -61,7 +61,7 @@ class Echo(ToeplitzTraining):
         gain: a, the weight of the noise one epoch ago.
         ratio: r, how that weight goes on from epoch to epoch.
         schedule: a fixed one, of two epochs or more.
-        shares: of step scaling; see `ToeplitzTraining.scaled`.
+        shares: of step scaling; see `ToeplitzTraining.with_scaling`.
 
     Raises:
         InvalidInput: a schedule in which the order is not enforced, or parameters out of range.
@@ -70,7 +70,7 @@ class Echo(ToeplitzTraining):
     ...     512, (0.9917812198, 0.7961268628), (0.9479444297, 0.3719352563), 0.27698903, 0.58967974,
     ...     schedule=training_schedule(512, 8),
     ... )
-    >>> round(strategy.rmse, 4), round(strategy.scaled("free").rmse, 4)
+    >>> round(strategy.rmse, 4), round(strategy.with_scaling("free").rmse, 4)
     (9.0463, 8.8684)
     """
 
@@ -130,13 +130,13 @@ class Echo(ToeplitzTraining):
         best = cls._make(np.array(_fit(steps, schedule, buffers)), steps, schedule)
         if scaling == "none":
             return best
-        best = best.scaled(scaling)
+        best = best.with_scaling(scaling)
         if steps > LARGEST_REFIT:
             return best
         for _ in range(2):
             assert best.shares is not None
             x = _refit(best, steps, schedule, best.shares)
-            other = cls._make(x, steps, schedule).scaled(scaling)
+            other = cls._make(x, steps, schedule).with_scaling(scaling)
             if other.rmse >= best.rmse:
                 break
             best = other

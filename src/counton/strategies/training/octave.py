@@ -109,11 +109,13 @@ class Octave(TrainingStrategy):
         """
         steps = check_integer("steps", steps, 1, LARGEST_DENSE)
         schedule = training_schedule(steps, epochs, order, separation)
-        best = cls(steps, _fitted_weights(steps, schedule), schedule).scaled(scaling)
+        best = cls(steps, _fitted_weights(steps, schedule), schedule).with_scaling(scaling)
         if scaling == "equal" or steps > LARGEST_SEARCH:
             return best
         weights = _search_weights(steps, schedule, best.weights, best.shares)
-        return min(best, cls(steps, weights, schedule).scaled(scaling), key=lambda one: one.rmse)
+        return min(
+            best, cls(steps, weights, schedule).with_scaling(scaling), key=lambda one: one.rmse
+        )
 
     @property
     def name(self) -> str:
@@ -127,14 +129,14 @@ class Octave(TrainingStrategy):
         shares = {} if equal else {"shares": self.shares.tolist()}
         return {"weights": list(self.weights), **shares}
 
-    def scaled(self, scaling: str = "equal") -> Self:
+    def with_scaling(self, scaling: str = "equal") -> Self:
         """The same levels with other shares: "equal", or "free" where the order is enforced.
 
         Raises:
             InvalidInput: free scaling where the order is not enforced.
 
         >>> strategy = Octave(16, (1.0, 0.8, 0.8, 0.8, 0.8, 1.2), training_schedule(16, 4))
-        >>> strategy.rmse > strategy.scaled("free").rmse
+        >>> strategy.rmse > strategy.with_scaling("free").rmse
         True
         """
         if scaling not in ("equal", "free"):

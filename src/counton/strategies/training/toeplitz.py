@@ -75,7 +75,7 @@ class ToeplitzTraining(TrainingStrategy):
     def _epoch_of_steps(self) -> Integers:
         return np.arange(self.steps) // self.schedule.apart
 
-    def scaled(self, scaling: Scaling = "equal") -> Self:
+    def with_scaling(self, scaling: Scaling = "equal") -> Self:
         """The same strategy with step scaling.
 
         Args:
@@ -87,7 +87,7 @@ class ToeplitzTraining(TrainingStrategy):
 
         >>> from counton.strategies.training import BufferedToeplitz
         >>> strategy = BufferedToeplitz.fit(steps=64, epochs=4, buffers=2)
-        >>> [round(strategy.scaled(one).rmse, 2) for one in ("none", "equal", "epochs", "free")]
+        >>> [round(strategy.with_scaling(s).rmse, 2) for s in ("none", "equal", "epochs", "free")]
         [4.92, 4.86, 4.77, 4.76]
         """
         check_scaling(scaling)
@@ -105,7 +105,7 @@ class ToeplitzTraining(TrainingStrategy):
         found = self._with_shares(shares)
         if scaling == "free":
             return found
-        return min(found, self.scaled("equal"), key=lambda one: one.rmse)
+        return min(found, self.with_scaling("equal"), key=lambda one: one.rmse)
 
     def _with_shares(self, shares: Floats | None) -> Self:
         other = object.__new__(type(self))
