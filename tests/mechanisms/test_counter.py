@@ -212,7 +212,7 @@ def test_of_windows_alone_nothing_is_carried_on(shape: tuple[int, ...]) -> None:
     """Whatever the shape: an export or a job of several groups asks for it too."""
     counter = Counter(Independent(8), PureDP(1), key=KEY, name="own counts", shape=shape)
     counter.release_many(np.ones((3, *shape), np.int64))
-    assert not open_private(counter.taken).size
+    assert not open_private(counter.totals_taken).size
 
 
 def test_truth_values_are_not_counts() -> None:

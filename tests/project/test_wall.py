@@ -375,10 +375,10 @@ def test_nothing_that_a_run_holds_says_what_is_exact(outcome: Outcome) -> None:
 def test_a_counter_holds_its_sums_closed() -> None:
     counter = Counter(Binary(9), PureDP(1), key=chosen_key(), name="s", shape=(2,))
     counter.release([EXACT, 1])
-    assert open_private(counter.taken).tolist() == [EXACT, 1]
+    assert open_private(counter.totals_taken).tolist() == [EXACT, 1]
     again = Counter.resume(counter.checkpoint(), key=chosen_key())
     for one in (counter, again):
-        assert str(EXACT) not in repr((one, {**vars(one), "_stds": 0}, one.taken))
+        assert str(EXACT) not in repr((one, {**vars(one), "_stds": 0}, one.totals_taken))
         assert type(one._done) is Private
         said = {type(each).__name__: repr(each) for each in all_held_by(one)}
         assert said["StreamProgress"] == "StreamProgress(step=1, secret)"

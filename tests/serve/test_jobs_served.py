@@ -21,7 +21,7 @@ from counton.jobs import run
 from counton.jobs.succession import end_stream
 from counton.private import open_private
 from counton.serve import releasing
-from counton.serve.jobs import packed, unpacked
+from counton.serve.jobs import pack_rows, unpack_rows
 from counton.serve.service import Service
 from counton.store import Stream, verify
 from counton.store.inbox import Batch, Inbox
@@ -720,7 +720,7 @@ def test_what_waits_holds_moments_whatever_their_texts(tmp_path: Path) -> None:
         service.post("a", [{"time": text, "page": "home"} for text in texts])
         fold = service.service.state_of("visits").inbox.fold("visits", lambda us: us + 1, 2**62)
         assert fold is not None
-        (waiting,) = unpacked(fold.bodies)
+        (waiting,) = unpack_rows(fold.bodies)
         assert waiting.frame().collect_schema()["time"] == pl.Datetime("us", "UTC")
         service.at(-538)
         assert [row["estimate"] for row in service.rows(group="home", of="windows")] == [1, 2]

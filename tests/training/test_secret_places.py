@@ -57,7 +57,7 @@ SMALL: list[TrainingStrategy] = [
     independent(6, 2),
     blt(4, 2),
     blt(6, 2),
-    blt(6, 2).scaled("free"),
+    blt(6, 2).with_scaling("free"),
     blt(2, 1),
     BandedInverseSquareRoot(6, 3, Schedule(2, 3, fixed=True)),
 ]

@@ -27,7 +27,7 @@ from counton.strategies import StreamStrategy
 from counton.windows import Windows
 
 if TYPE_CHECKING:
-    from counton.plans.least import Reached
+    from counton.plans.least import ReachedHalfwidths
     from counton.strategies.base import ReleaseForm
 
 _Given = TypeVar("_Given")
@@ -87,10 +87,10 @@ def _enough(asked: RequestValues) -> Guarantee:
     return least_guarantee(factor, 1.0, least, request.delta)
 
 
-def _reached_halfwidths(definition: Definition, request: Job) -> Reached:
+def _reached_halfwidths(definition: Definition, request: Job) -> ReachedHalfwidths:
     """The half-widths that a job wants, beside those of a stream."""
     from counton.jobs.accuracy import halfwidths_at, last_step
-    from counton.plans.least import bounds_of, compared
+    from counton.plans.least import bounds_of, compare_halfwidths
 
     assert request.within is not None
     if request.size is not None:
@@ -104,7 +104,7 @@ def _reached_halfwidths(definition: Definition, request: Job) -> Reached:
     found = halfwidths_at(definition, definition.shape, [last], request.level, rows=request.size)
     halfwidths = {name: each[-1] for name, each in found.items()}
     bounds = bounds_of(request.within, request.size)
-    return compared(halfwidths, bounds, last, request.level)
+    return compare_halfwidths(halfwidths, bounds, last, request.level)
 
 
 def check_reached(definition: Definition, request: Job) -> None:

@@ -114,7 +114,7 @@ def _rename(definition: Definition, rename: str, step: int) -> Definition:
                 f"stream uses; it uses {', '.join(map(repr, uses))}"
             )
         if old in uses and old != new:
-            columns = definition.columns.renamed(old, new)
+            columns = definition.columns.rename(old, new)
             definition = replace(
                 definition,
                 columns=columns,

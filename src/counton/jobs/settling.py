@@ -14,7 +14,7 @@ from counton.errors import InvalidInput, field
 from counton.events.opening import open_source
 from counton.events.paths import event_paths, is_database, refuse_among_events
 from counton.events.policies import Policies
-from counton.events.sources import Source, joined
+from counton.events.sources import Source, join_columns
 from counton.jobs.asking import RequestValues, ask
 from counton.jobs.defining import define
 from counton.jobs.definition import Definition

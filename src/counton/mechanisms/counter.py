@@ -278,11 +278,11 @@ class Counter:
         return self.terms.shape
 
     @property
-    def taken(self) -> Private[NDArray[np.int64]]:
+    def totals_taken(self) -> Private[NDArray[np.int64]]:
         """Running totals of all that came in, in grid units; none of windows."""
         done = self._progress()
         # Where a release is a window's own count none is carried on.
-        return Private(done.taken if done.sums.size else done.sums)
+        return Private(done.totals_taken if done.sums.size else done.sums)
 
     def _progress(self) -> StreamProgress:
         """How far the stream has come, with the exact sums that its next release adds to."""

@@ -150,7 +150,7 @@ class Running(Machine):
                 if counter is not None:
                     if self.statistic.tallied:
                         tallied = cast("TallyStatistic", self.statistic)
-                        taken = open_private(counter.taken)
+                        taken = open_private(counter.totals_taken)
                         tallied.refuse_unreadable_cells(self.terms, taken, changes)
                     in_data = self.terms.contribution.exact_from_grid(changes)
                     releases = counter.release_many(in_data)

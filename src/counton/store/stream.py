@@ -445,7 +445,7 @@ class Stream(Closing):
     @property
     def amounts(self) -> Private[Amounts]:
         """How much has been counted so far."""
-        tallied, taken = self._writer().tallied, open_private(self._counter().taken)
+        tallied, taken = self._writer().tallied, open_private(self._counter().totals_taken)
         largest, whole = int(np.abs(taken).max(initial=0)), 0.0
         if tallied is not None and taken.size:
             whole = float(tallied.total(taken[None])[0])

@@ -239,7 +239,7 @@ class Writer:
             counter.widen(xs.shape[1], self._key)
         try:
             if self.tallied is not None:
-                taken = open_private(counter.taken)
+                taken = open_private(counter.totals_taken)
                 self.tallied.refuse_unreadable_cells(counter.terms, taken, grid)
             releases = counter.release_many(xs)
             std = counter.std_of(releases) if len(releases) else np.empty(0)
