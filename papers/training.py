@@ -24,7 +24,7 @@ from counton.strategies.training import (
     BufferedToeplitz,
     DenseOptimum,
     Echo,
-    Octave,
+    OctaveTraining,
 )
 from counton.strategies.training.buffered import blt_coefficients
 from counton.strategies.training.sensitivity import fixed_squared, gram_of_schedules
@@ -141,7 +141,7 @@ def stateless() -> Iterator[str]:
     for buffers in (1, 2):
         blt = [f"{BufferedToeplitz.fit(*run, buffers=buffers).rmse:.3f}" for run in runs]
         yield f"| BLT-{buffers}, {buffers} kept | 1 | {' | '.join(blt)} |"
-    octave = [f"{Octave.fit(*run).rmse:.3f}" if run[0] <= 1024 else "-" for run in runs]
+    octave = [f"{OctaveTraining.fit(*run).rmse:.3f}" if run[0] <= 1024 else "-" for run in runs]
     yield f"| Octave, nothing kept | about 30 | {' | '.join(octave)} |"
 
 

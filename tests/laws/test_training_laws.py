@@ -17,7 +17,7 @@ from counton.strategies.training import (
     BufferedToeplitz,
     DenseOptimum,
     Echo,
-    Octave,
+    OctaveTraining,
     TrainingStrategy,
     public_training_strategies,
     training_schedule,
@@ -48,10 +48,10 @@ def strategies() -> Iterator[Made]:
             banded = BandedInverseSquareRoot(steps, min(steps, 3), schedule)
             yield f"bands-{said}", partial(copy, banded)
             yield f"bands-{said}-scaled", banded.with_scaling
-            yield f"octave-{said}", partial(Octave.fit, steps, epochs, order)
+            yield f"octave-{said}", partial(OctaveTraining.fit, steps, epochs, order)
         said = f"{steps}-{epochs}"
         yield f"buffers-{said}-free", partial(free_buffers, steps, epochs)
-        yield f"octave-{said}-free", partial(Octave.fit, steps, epochs, scaling="free")
+        yield f"octave-{said}-free", partial(OctaveTraining.fit, steps, epochs, scaling="free")
         yield f"dense-{said}", partial(DenseOptimum.fit, steps, epochs)
         yield f"optimal-bands-{said}", partial(BandedOptimum.fit, steps, epochs)
         if epochs > 1:
@@ -65,7 +65,7 @@ def strategies() -> Iterator[Made]:
     yield "optimal-bands-14-3-apart", partial(BandedOptimum.fit, 14, 3, 4)
     bands = partial(BandedInverseSquareRoot.fit, 14, 3, "separated", separation=2)
     yield "bands-14-3-apart", partial(bands, scaling="equal")
-    yield "octave-14-3-apart", partial(Octave.fit, 14, 3, "separated", separation=4)
+    yield "octave-14-3-apart", partial(OctaveTraining.fit, 14, 3, "separated", separation=4)
 
 
 def free_buffers(steps: int, epochs: int) -> TrainingStrategy:
@@ -88,7 +88,7 @@ def test_a_strategy_for_training_keeps_all_laws(make: Callable[[], TrainingStrat
 def test_no_gradients_move_the_nodes_further_than_is_claimed(order: str) -> None:
     """Gradients of any direction in three dimensions, chosen at random and aligned."""
     random = np.random.default_rng(5)
-    strategy = Octave.fit(12, 4, order)
+    strategy = OctaveTraining.fit(12, 4, order)
     encoder, claimed = strategy.encoder(), strategy.squared_sensitivity()
     for steps in sets_of_steps(12, strategy.schedule):
         for _ in range(5):
@@ -119,7 +119,7 @@ class Forgetful(Echo):
         return super().taps(step)[:1]
 
 
-class TooLate(Octave):
+class TooLate(OctaveTraining):
     """Says that its normals begin when their numbers say so, which those of octaves do not."""
 
     def first_step(self, level: int, index: int) -> int:

@@ -17,7 +17,7 @@ from keys import chosen_key
 from scipy import stats
 
 from counton import ApproxDP
-from counton.strategies.training import BufferedToeplitz, Echo, Octave, TrainingStrategy
+from counton.strategies.training import BufferedToeplitz, Echo, OctaveTraining, TrainingStrategy
 from counton.training import TrainingNoise
 
 RUNS = 200_000
@@ -25,7 +25,7 @@ EPSILON, DELTA = 2.0, 1e-5
 STRATEGIES: list[Callable[[], TrainingStrategy]] = [
     lambda: BufferedToeplitz.fit(8, 2, scaling="equal"),
     lambda: Echo.fit(8, 2, scaling="free"),
-    lambda: Octave.fit(8, 2, scaling="free"),
+    lambda: OctaveTraining.fit(8, 2, scaling="free"),
 ]
 
 

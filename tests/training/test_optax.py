@@ -14,7 +14,7 @@ from keys import chosen_key
 
 from counton import ZCDP, ApproxDP, Key
 from counton.errors import InvalidInput
-from counton.strategies.training import BufferedToeplitz, Echo, Octave, TrainingStrategy
+from counton.strategies.training import BufferedToeplitz, Echo, OctaveTraining, TrainingStrategy
 from counton.training import FixedEpochs, SecretPlaces, TrainingNoise
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -27,7 +27,7 @@ from counton.optax import private_aggregate, resume  # noqa: E402
 
 jnp = jax.numpy
 
-STRATEGIES = [BufferedToeplitz.fit(6, 2, scaling="equal"), Echo.fit(6, 2), Octave.fit(6, 2)]
+STRATEGIES = [BufferedToeplitz.fit(6, 2, scaling="equal"), Echo.fit(6, 2), OctaveTraining.fit(6, 2)]
 
 
 def noise_of(strategy: TrainingStrategy, rho: str = "1/2", clip: float = 1.0) -> TrainingNoise:
@@ -79,9 +79,9 @@ class Layer:
 
 
 def test_registered_nodes_are_trees_too() -> None:
-    noise = noise_of(Octave.fit(2))
+    noise = noise_of(OctaveTraining.fit(2))
     plain = noise.add(1, {"first": {"w": np.zeros(3), "b": np.zeros(2)}})
-    found = noise_of(Octave.fit(2)).add(1, {"first": Layer(jnp.zeros(3), jnp.zeros(2))})
+    found = noise_of(OctaveTraining.fit(2)).add(1, {"first": Layer(jnp.zeros(3), jnp.zeros(2))})
     assert isinstance(found["first"], Layer)
     assert near(found["first"].w, plain["first"]["w"])
     with pytest.raises(InvalidInput, match="arrays of numpy"):
@@ -89,7 +89,7 @@ def test_registered_nodes_are_trees_too() -> None:
 
 
 def test_gradients_of_examples_are_clipped_and_summed() -> None:
-    noise = noise_of(Octave.fit(2), rho="1e12", clip=0.5)
+    noise = noise_of(OctaveTraining.fit(2), rho="1e12", clip=0.5)
     transformation = private_aggregate(noise, batch_size=4)
     random = np.random.default_rng(1)
     given = {"w": random.standard_normal((5, 3)) * [[0.01], [9], [1], [np.nan], [1]]}
@@ -128,13 +128,15 @@ def test_it_trains_in_a_chain() -> None:
 
 
 def test_a_step_beyond_the_run_and_no_batch_size_are_refused() -> None:
-    transformation = private_aggregate(noise_of(Octave.fit(1)), batch_size=1, per_example=False)
+    transformation = private_aggregate(
+        noise_of(OctaveTraining.fit(1)), batch_size=1, per_example=False
+    )
     state = transformation.init({"w": jnp.zeros(3)})
     _, state = transformation.update({"w": jnp.zeros(3)}, state)
     with pytest.raises(Exception, match="beyond the 1 steps"):
         jax.block_until_ready(transformation.update({"w": jnp.zeros(3)}, state))
     with pytest.raises(InvalidInput, match="batch_size"):
-        private_aggregate(noise_of(Octave.fit(1)), batch_size=0)
+        private_aggregate(noise_of(OctaveTraining.fit(1)), batch_size=0)
 
 
 def own_noise(name: str = "run", key: Key | None = None, **more: Any) -> TrainingNoise:
@@ -384,7 +386,7 @@ import time
 import jax, jax.numpy as jnp
 from counton import ZCDP, ApproxDP, Key
 from counton.optax import private_aggregate
-from counton.strategies.training import Octave
+from counton.strategies.training import OctaveTraining
 from counton.training import TrainingNoise
 
 def slow(*given, fresh=TrainingNoise.fresh_of):
@@ -393,7 +395,7 @@ def slow(*given, fresh=TrainingNoise.fresh_of):
 
 def main(compiled):
     noise = TrainingNoise(
-        Octave.fit(12), key=Key.generate(), name="run", guarantee=ZCDP(1), clip=1.0
+        OctaveTraining.fit(12), key=Key.generate(), name="run", guarantee=ZCDP(1), clip=1.0
     )
     chain = private_aggregate(noise, batch_size=1, per_example=False)
     # a computation that is not trivial is queued, and with it what takes its result

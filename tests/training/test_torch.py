@@ -15,7 +15,7 @@ from patience import HANGS
 
 from counton import ZCDP, Key
 from counton.errors import InvalidInput, StateError
-from counton.strategies.training import BufferedToeplitz, Echo, Octave, TrainingStrategy
+from counton.strategies.training import BufferedToeplitz, Echo, OctaveTraining, TrainingStrategy
 from counton.training import FixedEpochs, TrainingNoise
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -71,7 +71,7 @@ def clipped_sum(model: Any, inputs: Any, labels: Any, clip: float) -> dict[str, 
 def test_a_step_is_that_of_the_clipped_sum_plus_noise() -> None:
     model, (inputs, labels) = model_of(), data()
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
-    strategy = Octave.fit(4)
+    strategy = OctaveTraining.fit(4)
     private = make_private(optimizer, noise_of(strategy, "1/2", 0.1), model, batch_size=8)
     wanted = noise_of(strategy, "1/2", 0.1).add(1, clipped_sum(model, inputs, labels, 0.1))
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
@@ -90,7 +90,9 @@ def test_parts_of_a_batch_add_up_to_the_whole(momentum: float) -> None:
     for parts in (1, 4):
         model, (inputs, labels) = model_of(), data()
         optimizer = torch.optim.SGD(model.parameters(), lr=1.0, momentum=momentum)
-        private = make_private(optimizer, noise_of(Octave.fit(4), "1/2"), model, batch_size=8)
+        private = make_private(
+            optimizer, noise_of(OctaveTraining.fit(4), "1/2"), model, batch_size=8
+        )
         for _ in range(3):
             for number in range(parts):
                 own = slice(number * 8 // parts, (number + 1) * 8 // parts)
@@ -107,7 +109,7 @@ def test_opacus_gives_the_gradients_of_examples() -> None:
     plain, (inputs, labels) = model_of(), data()
     model = opacus.GradSampleModule(model_of())
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
-    make_private(optimizer, noise_of(Octave.fit(4), clip=0.1), model, batch_size=1)
+    make_private(optimizer, noise_of(OctaveTraining.fit(4), clip=0.1), model, batch_size=1)
     for part in (slice(0, 5), slice(5, 8)):  # GradSampleModule adds passes up in a list
         loss = torch.nn.functional.cross_entropy(model(inputs[part]), labels[part])
         loss.backward()
@@ -121,7 +123,7 @@ def test_opacus_gives_the_gradients_of_examples() -> None:
 def test_an_example_without_a_finite_gradient_counts_for_nothing() -> None:
     model, (inputs, labels) = model_of(), data(4)
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
-    make_private(optimizer, noise_of(Octave.fit(4)), model, batch_size=1)
+    make_private(optimizer, noise_of(OctaveTraining.fit(4)), model, batch_size=1)
     before = [p.detach().clone() for p in model.parameters()]
     inputs[2] = torch.nan
     examples_gradients(model, inputs, labels)
@@ -135,7 +137,7 @@ def test_an_example_without_a_finite_gradient_counts_for_nothing() -> None:
 def test_an_empty_batch_is_released_with_its_noise() -> None:
     model = model_of()
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
-    private = make_private(optimizer, noise_of(Octave.fit(4), "1/2"), model, batch_size=8)
+    private = make_private(optimizer, noise_of(OctaveTraining.fit(4), "1/2"), model, batch_size=8)
     before = torch.cat([p.detach().flatten() for p in model.parameters()])
     optimizer.step()
     after = torch.cat([p.detach().flatten() for p in model.parameters()])
@@ -147,7 +149,7 @@ def test_an_empty_batch_is_released_with_its_noise() -> None:
 def test_mixed_precision_clips_in_float32(dtype: Any) -> None:
     model, (inputs, labels) = model_of(), data()
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
-    make_private(optimizer, noise_of(Octave.fit(4), clip=0.1), model, batch_size=1)
+    make_private(optimizer, noise_of(OctaveTraining.fit(4), clip=0.1), model, batch_size=1)
     before = [p.detach().clone() for p in model.parameters()]
     examples_gradients(model, inputs, labels)
     for parameter in model.parameters():
@@ -161,7 +163,9 @@ def test_mixed_precision_clips_in_float32(dtype: Any) -> None:
     assert torch.allclose(moved, torch.cat([w.flatten() for w in wanted.values()]), atol=5e-3)
 
 
-@pytest.mark.parametrize("strategy", [BufferedToeplitz.fit(8), Echo.fit(8, 2), Octave.fit(8)])
+@pytest.mark.parametrize(
+    "strategy", [BufferedToeplitz.fit(8), Echo.fit(8, 2), OctaveTraining.fit(8)]
+)
 @pytest.mark.parametrize("how", ["checkpoint", "key and step"])
 def test_after_a_crash_training_goes_on_with_the_same_bits(
     strategy: TrainingStrategy, how: str, tmp_path: Path
@@ -274,7 +278,11 @@ def test_batches_that_are_not_the_samplers_are_refused() -> None:
     sampler = FixedEpochs(examples=80, batch_size=8, epochs=2)
     model, (inputs, labels) = model_of(), data(80)
     noise = TrainingNoise(
-        Octave.fit(20, 2), key=Key.generate(), name="run", guarantee=ZCDP(1), sampler=sampler
+        OctaveTraining.fit(20, 2),
+        key=Key.generate(),
+        name="run",
+        guarantee=ZCDP(1),
+        sampler=sampler,
     )
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
     private = make_private(optimizer, noise, model, batch_size=8)
@@ -299,7 +307,11 @@ def test_clipped_sums_longer_than_the_samplers_batch_can_be_are_refused() -> Non
     sampler = FixedEpochs(examples=80, batch_size=8, epochs=2)
     model = model_of()
     noise = TrainingNoise(
-        Octave.fit(20, 2), key=Key.generate(), name="run", guarantee=ZCDP(1), sampler=sampler
+        OctaveTraining.fit(20, 2),
+        key=Key.generate(),
+        name="run",
+        guarantee=ZCDP(1),
+        sampler=sampler,
     )
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
     make_private(optimizer, noise, model, batch_size=8, clipped=True)
@@ -312,7 +324,7 @@ def test_clipped_sums_longer_than_the_samplers_batch_can_be_are_refused() -> Non
 def test_schedulers_see_an_optimizer() -> None:
     model, (inputs, labels) = model_of(), data()
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
-    make_private(optimizer, noise_of(Octave.fit(4)), model, batch_size=8)
+    make_private(optimizer, noise_of(OctaveTraining.fit(4)), model, batch_size=8)
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5)
     examples_gradients(model, inputs, labels)
     optimizer.step()
@@ -323,7 +335,7 @@ def test_schedulers_see_an_optimizer() -> None:
 def test_what_would_not_be_private_is_refused() -> None:
     model, (inputs, labels) = model_of(), data()
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
-    private = make_private(optimizer, noise_of(Octave.fit(4)), model, batch_size=8)
+    private = make_private(optimizer, noise_of(OctaveTraining.fit(4)), model, batch_size=8)
     torch.nn.functional.cross_entropy(model(inputs), labels).backward()
     before = [p.detach().clone() for p in model.parameters()]
     with pytest.raises(InvalidInput, match="GradSampleModule"):
@@ -333,12 +345,14 @@ def test_what_would_not_be_private_is_refused() -> None:
     assert private.step == 0
     assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
     with pytest.raises(InvalidInput, match="model has not"):
-        make_private(optimizer, noise_of(Octave.fit(4)), model_of(), batch_size=8)
+        make_private(optimizer, noise_of(OctaveTraining.fit(4)), model_of(), batch_size=8)
     with pytest.raises(InvalidInput, match="batch_size"):
-        make_private(optimizer, noise_of(Octave.fit(4)), model, batch_size=0)
+        make_private(optimizer, noise_of(OctaveTraining.fit(4)), model, batch_size=0)
     with pytest.raises(StateError):
         private.load_state_dict({})
-    clipped = make_private(optimizer, noise_of(Octave.fit(4)), model, batch_size=8, clipped=True)
+    clipped = make_private(
+        optimizer, noise_of(OctaveTraining.fit(4)), model, batch_size=8, clipped=True
+    )
     with pytest.raises(InvalidInput, match="leave accumulate"):
         clipped.accumulate()
 
@@ -346,7 +360,7 @@ def test_what_would_not_be_private_is_refused() -> None:
 def test_steps_beyond_the_run_are_refused() -> None:
     model, (inputs, labels) = model_of(), data()
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
-    make_private(optimizer, noise_of(Octave.fit(1)), model, batch_size=8)
+    make_private(optimizer, noise_of(OctaveTraining.fit(1)), model, batch_size=8)
     examples_gradients(model, inputs, labels)
     optimizer.step()
     examples_gradients(model, inputs, labels)

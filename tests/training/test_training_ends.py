@@ -14,7 +14,7 @@ from scipy.stats import norm
 from counton import ZCDP, ApproxDP
 from counton.errors import InvalidInput
 from counton.noise.normals import LARGEST_SQUARED_RADIUS, _box_muller
-from counton.strategies.training import BufferedToeplitz, Octave
+from counton.strategies.training import BufferedToeplitz, OctaveTraining
 from counton.training import (
     FixedEpochs,
     PoissonBatches,
@@ -81,7 +81,7 @@ def test_normals_end_where_it_is_said() -> None:
 def test_octave_has_no_more_nodes_than_are_counted_with() -> None:
     for steps in (1, 2, 3, 4, 5, 8, 9, 33, 512):
         levels = math.ceil(math.log2(steps)) + 2 if steps > 1 else 1
-        _, nodes = Octave(steps, (1.0,) * levels).increments()
+        _, nodes = OctaveTraining(steps, (1.0,) * levels).increments()
         assert len(nodes) <= accounting._NODES * steps
 
 

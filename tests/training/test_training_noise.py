@@ -20,7 +20,7 @@ from counton.strategies.training import (
     BufferedToeplitz,
     DenseOptimum,
     Echo,
-    Octave,
+    OctaveTraining,
     TrainingStrategy,
     training_schedule,
 )
@@ -29,7 +29,7 @@ from counton.training import TrainingNoise, noise_multiplier
 STRATEGIES: list[Callable[[], TrainingStrategy]] = [
     lambda: BufferedToeplitz.fit(12, 3, buffers=2, scaling="equal"),
     lambda: Echo.fit(12, 3, scaling="free"),
-    lambda: Octave.fit(12, 3),
+    lambda: OctaveTraining.fit(12, 3),
     lambda: BandedInverseSquareRoot(12, 4, training_schedule(12, 3)),
     lambda: DenseOptimum.fit(12, 3),
 ]
@@ -161,7 +161,7 @@ def test_keys_names_budgets_and_parameters_have_noise_of_their_own(key: Key) -> 
 
 
 def test_trees_keep_their_form_and_names_decide(key: Key) -> None:
-    strategy = Octave.fit(12, 3)
+    strategy = OctaveTraining.fit(12, 3)
     tree: dict[str, Any] = {
         "layers": [{"w": np.ones((3, 2), np.float32)}, None],
         "out": (np.ones(4),),

@@ -26,7 +26,7 @@ from counton.strategies.training import (
     BufferedToeplitz,
     DenseOptimum,
     Echo,
-    Octave,
+    OctaveTraining,
     TrainingStrategy,
     training_schedule,
 )
@@ -39,7 +39,7 @@ STRATEGIES = [
     Echo(12, (0.9, 0.5), (0.7, 0.2), 0.2, 0.6, training_schedule(12, 3)).with_scaling("free"),
     BandedInverseSquareRoot(12, 4, training_schedule(12, 3)),
     DenseOptimum.fit(12, 3),
-    Octave.fit(12, 3),
+    OctaveTraining.fit(12, 3),
 ]
 CAUSAL = STRATEGIES[:4]
 ZEROS = {"w": np.zeros(5)}

@@ -13,7 +13,7 @@ from keys import chosen_key
 from counton import ZCDP, ApproxDP
 from counton.errors import InvalidInput
 from counton.strategies.participation import Schedule
-from counton.strategies.training import BufferedToeplitz, Echo, Octave, TrainingStrategy
+from counton.strategies.training import BufferedToeplitz, Echo, OctaveTraining, TrainingStrategy
 from counton.training import (
     BallsInBins,
     FixedEpochs,
@@ -138,7 +138,7 @@ def test_places_of_balls_are_even() -> None:
     assert max(abs(size - 1000) for size in sizes) < 5 * np.sqrt(1000)
 
 
-@pytest.mark.parametrize("make", [Echo.fit, lambda n, k: Octave.fit(n, k)])
+@pytest.mark.parametrize("make", [Echo.fit, lambda n, k: OctaveTraining.fit(n, k)])
 def test_a_strategy_for_an_enforced_order_refuses_a_shuffle(make: object) -> None:
     strategy: TrainingStrategy = make(24, 2)  # type: ignore[operator]
     check_fit(strategy, FixedEpochs(48, 4, epochs=2))
@@ -175,7 +175,7 @@ def test_one_example_twice_in_an_epoch_is_refused() -> None:
     twice = GivenBatches([[0], [0], [0], [1]])
     assert twice.schedule == Schedule(3, 1, False)
     with pytest.raises(InvalidInput, match="up to 3 times"):
-        check_fit(Octave.fit(4, 2), twice)
+        check_fit(OctaveTraining.fit(4, 2), twice)
 
 
 def test_people_with_several_examples_are_one_unit() -> None:

@@ -39,8 +39,8 @@ def check_training_strategy(strategy: TrainingStrategy) -> None:
 def check_training_description(strategy: TrainingStrategy) -> None:
     """It has a name, what it says survives JSON, steps beyond its own and long runs are refused.
 
-    >>> from counton.strategies.training import Octave
-    >>> check_training_description(Octave.fit(8))
+    >>> from counton.strategies.training import OctaveTraining
+    >>> check_training_description(OctaveTraining.fit(8))
     """
     require(type(strategy.name) is str and bool(strategy.name), strategy, "has no name")
     long: Any = copy.copy(strategy)
@@ -76,8 +76,8 @@ def check_training_description(strategy: TrainingStrategy) -> None:
 def check_training_factorisation(strategy: TrainingStrategy) -> None:
     """K C = 1, K as the noise is made, so that A K = B gives B C = A; and when nodes begin.
 
-    >>> from counton.strategies.training import Octave
-    >>> check_training_factorisation(Octave(8, (1.0, 0.8, 0.8, 1.3)))
+    >>> from counton.strategies.training import OctaveTraining
+    >>> check_training_factorisation(OctaveTraining(8, (1.0, 0.8, 0.8, 1.3)))
     """
     increments, nodes = TrainingStrategy.increments(strategy)  # from what noise is made of
     require(len(set(nodes)) == len(nodes), strategy, "names a node twice")

@@ -57,7 +57,7 @@ from counton.privacy import ZCDP, ApproxDP, Guarantee
 _LARGEST_MULTIPLIER = 2.0**20
 #: Most coordinates of all parameters together.
 LARGEST_DIMENSION = 2**40
-#: Nodes of a strategy for each of its steps, at most: those of `Octave` on all levels.
+#: Nodes of a strategy for each of its steps, at most: those of `OctaveTraining` on all levels.
 _NODES = 4
 #: The radius is computed within this.
 _RADIUS_ROUNDED = 1e-5

@@ -492,7 +492,7 @@ class TrainingNoise:
         Normals that no step had taken by then are drawn anew, so that a checkpoint which is gone
         on from twice gives no noise twice. What is shown of either way alone has the guarantee;
         what is shown of both costs at most what two runs cost, where the strategy is causal, and
-        more where it is not, as `Octave`: there show one.
+        more where it is not, as `OctaveTraining`: there show one.
 
         Raises:
             StateError: of another run, key or format, or not whole.

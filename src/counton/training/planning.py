@@ -19,7 +19,7 @@ from counton.strategies.training import (
     BandedOptimum,
     BufferedToeplitz,
     Echo,
-    Octave,
+    OctaveTraining,
     TrainingStrategy,
 )
 from counton.strategies.training.base import training_schedule
@@ -259,7 +259,7 @@ def plan(
         if not schedule.fixed and schedule.steps > 1 and steps <= min(2 * most, _MOST_FOR_BANDS):
             yield lambda: BandedOptimum.fit(steps, epochs, separation)
         if steps <= _MOST_FOR_OCTAVE:
-            yield lambda: Octave.fit(*place, scaling="free" if free == "free" else "equal")
+            yield lambda: OctaveTraining.fit(*place, scaling="free" if free == "free" else "equal")
         if sampler is not None and sampler.secret_places is not None:
             yield from hidden_strategies(sampler.secret_places)
 

@@ -13,7 +13,7 @@ from counton.strategies.training import (
     BufferedToeplitz,
     DenseOptimum,
     Echo,
-    Octave,
+    OctaveTraining,
     training_schedule,
 )
 from counton.strategies.training.buffered import fit_buffers
@@ -176,7 +176,7 @@ def test_optimal_bands_where_only_separation_is_promised() -> None:
     assert worse.squared_sensitivity() > 1.01
 
 
-#: What `Octave.fit` finds, to four digits.
+#: What `OctaveTraining.fit` finds, to four digits.
 WEIGHTS_ONCE = (1.0, 1.1965, 0.8105, 1.0235, 0.9066, 0.9909, 0.8972, 1.1308, 0.0029, 0.0101, 3.192)
 WEIGHTS_8 = (1.0, 1.2068, 0.7023, 1.2501, 0.0793, 0.0339, 0.7741, 1.1293, 1.5663, 0.0545, 5.3397)
 
@@ -192,7 +192,7 @@ WEIGHTS_8 = (1.0, 1.2068, 0.7023, 1.2501, 0.0793, 0.0339, 0.7741, 1.1293, 1.5663
 def test_octave_without_state_against_blt(
     steps: int, epochs: int, weights: tuple[float, ...], bar: float, reached: float
 ) -> None:
-    strategy = Octave(steps, weights, training_schedule(steps, epochs))
+    strategy = OctaveTraining(steps, weights, training_schedule(steps, epochs))
     strategy = strategy.with_scaling("free") if epochs > 1 else strategy
     assert strategy.buffers == 0
     assert strategy.rmse / BLT_3[steps, epochs] <= bar
@@ -201,12 +201,12 @@ def test_octave_without_state_against_blt(
 
 def test_the_search_for_weights_follows_its_gradient() -> None:
     """A descent along a wrong gradient would stop early: what is found cannot be improved."""
-    strategy = Octave.fit(48, 4)
+    strategy = OctaveTraining.fit(48, 4)
     for level in range(1, len(strategy.weights)):
         for factor in (0.97, 1.03):
             weights = list(strategy.weights)
             weights[level] *= factor
-            other = Octave(48, weights, strategy.schedule)
+            other = OctaveTraining(48, weights, strategy.schedule)
             assert other.rmse >= strategy.rmse * (1 - 1e-4)
 
 
@@ -235,7 +235,7 @@ def test_echo_comes_near_the_dense_optimum() -> None:
 
 def test_octave_agrees_with_the_dense_least_norm() -> None:
     """Golden: least norm with all deviations 1, nodes from 0 on; here nodes begin at 1."""
-    strategy = Octave(64, (1.0,) * 7)
+    strategy = OctaveTraining(64, (1.0,) * 7)
     increments, _ = strategy.increments()
     sums = np.cumsum(increments * strategy._divisors[:, None], axis=0)
     totals = np.tril(np.ones((64, 64)))
@@ -288,10 +288,10 @@ def test_with_another_schedule_the_same_noise_is_worth_something_else(scaling: s
         lambda: Echo(9, (0.5,), (0.3,), 0.1, 0.5, Schedule(3, 3, False)),
         lambda: Echo(9, (0.5,), (0.3,), 0.1, 1.5, Schedule(3, 3, True)),
         lambda: Echo.fit(8, 2).with_schedule(Schedule(2, 4, False)),
-        lambda: Octave(9, ()),
-        lambda: Octave(9, (1.0, -1.0)),
-        lambda: Octave.fit(9, 3, "separated", scaling="free"),
-        lambda: Octave.fit(5000),
+        lambda: OctaveTraining(9, ()),
+        lambda: OctaveTraining(9, (1.0, -1.0)),
+        lambda: OctaveTraining.fit(9, 3, "separated", scaling="free"),
+        lambda: OctaveTraining.fit(5000),
         lambda: DenseOptimum.fit(5000),
         lambda: BandedInverseSquareRoot(9, 10),
         lambda: training_schedule(9, 3, separation=2),
@@ -304,7 +304,7 @@ def test_what_is_refused(make: object) -> None:
 
 
 def test_a_step_beyond_the_run_is_refused() -> None:
-    for strategy in (BufferedToeplitz.fit(8), Octave.fit(8), Echo.fit(8, 2)):
+    for strategy in (BufferedToeplitz.fit(8), OctaveTraining.fit(8), Echo.fit(8, 2)):
         with pytest.raises(HorizonExceeded, match="beyond the 8 steps"):
             strategy.taps(9)
         with pytest.raises(InvalidInput):
@@ -322,3 +322,10 @@ def test_the_variance_of_scaled_blt_agrees_with_the_general_formula() -> None:
     strategy = BufferedToeplitz.fit(96, 4, scaling="free")
     general = ToeplitzTraining.mean_variance(strategy)
     assert strategy.mean_variance() == pytest.approx(general, rel=1e-10)
+
+
+def test_each_strategy_is_saved_under_a_name_that_never_changes() -> None:
+    """Noise addresses and states hold it: another name would be other noise."""
+    strategies = (OctaveTraining.fit(8), BufferedToeplitz.fit(8), Echo.fit(8, 2))
+    saved = [one.to_dict()["strategy"] for one in strategies]
+    assert saved == ["Octave", "BufferedToeplitz", "Echo"]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from counton.strategies.training.buffered import BufferedToeplitz as BufferedToeplitz
     from counton.strategies.training.dense import DenseOptimum as DenseOptimum
     from counton.strategies.training.echo import Echo as Echo
-    from counton.strategies.training.octave import Octave as Octave
+    from counton.strategies.training.octave import OctaveTraining as OctaveTraining
 
 #: Where each public name lives. The imports above say the same to type checkers.
 _HOME = {
@@ -28,7 +28,7 @@ _HOME = {
     "BufferedToeplitz": "counton.strategies.training.buffered",
     "DenseOptimum": "counton.strategies.training.dense",
     "Echo": "counton.strategies.training.echo",
-    "Octave": "counton.strategies.training.octave",
+    "OctaveTraining": "counton.strategies.training.octave",
     "Tap": "counton.strategies.training.base",
     "TrainingStrategy": "counton.strategies.training.base",
     "training_schedule": "counton.strategies.training.base",
@@ -40,7 +40,7 @@ __all__ = [
     "BufferedToeplitz",
     "DenseOptimum",
     "Echo",
-    "Octave",
+    "OctaveTraining",
     "Tap",
     "TrainingStrategy",
     "public_training_strategies",
@@ -59,7 +59,7 @@ def public_training_strategies() -> tuple[type[TrainingStrategy], ...]:
 
     >>> [cls.__name__ for cls in public_training_strategies()]  # doctest: +NORMALIZE_WHITESPACE
     ['BandedInverseSquareRoot', 'BandedOptimum', 'BufferedToeplitz', 'DenseOptimum', 'Echo',
-     'Octave']
+     'OctaveTraining']
     """
     from counton.strategies.training.base import TrainingStrategy
 

@@ -114,11 +114,16 @@ class TrainingStrategy(ABC):
     def to_dict(self) -> dict[str, Any]:
         """Name, parameters, steps and schedule as JSON values."""
         return {
-            "strategy": type(self).__name__,
+            "strategy": self.saved_name,
             "steps": self.steps,
             "schedule": list(self.schedule),
             **self.parameters,
         }
+
+    @property
+    def saved_name(self) -> str:
+        """What files and addresses of noise call it: it never changes."""
+        return type(self).__name__
 
     @property
     def name(self) -> str:
@@ -160,8 +165,8 @@ class TrainingStrategy(ABC):
         Raises:
             InvalidInput: no step takes it.
 
-        >>> from counton.strategies.training import Octave
-        >>> strategy = Octave.fit(8)
+        >>> from counton.strategies.training import OctaveTraining
+        >>> strategy = OctaveTraining.fit(8)
         >>> strategy.first_step(0, 5), strategy.first_step(3, 2)
         (5, 2)
         """

@@ -45,7 +45,7 @@ MASK = (3 / 16, 8 / 16, 10 / 16, 8 / 16, 3 / 16)
 LARGEST_SEARCH = 512
 
 
-class Octave(TrainingStrategy):
+class OctaveTraining(TrainingStrategy):
     """Noise without state: every step takes some thirty normals, each by its address.
 
     Args:
@@ -57,7 +57,7 @@ class Octave(TrainingStrategy):
     Raises:
         InvalidInput: an argument out of range.
 
-    >>> strategy = Octave(16, (1.0, 0.8, 0.8, 0.8, 0.8, 1.2))
+    >>> strategy = OctaveTraining(16, (1.0, 0.8, 0.8, 0.8, 0.8, 1.2))
     >>> strategy.buffers, len(strategy.taps(7))
     (0, 14)
     >>> round(strategy.squared_sensitivity(), 6)
@@ -77,7 +77,7 @@ class Octave(TrainingStrategy):
         if not self.weights or not all(0 < weight < math.inf for weight in self.weights):
             raise InvalidInput(
                 f"weights are {self.weights}; they must be numbers above 0, one for each level: "
-                f"use Octave.fit"
+                f"use OctaveTraining.fit"
             )
         given = check_shares(self.steps, shares)
         self.shares = np.ones(self.steps) if given is None else given
@@ -104,7 +104,7 @@ class Octave(TrainingStrategy):
         Raises:
             InvalidInput: an argument out of range.
 
-        >>> Octave.fit(32).draws
+        >>> OctaveTraining.fit(32).draws
         17.46875
         """
         steps = check_integer("steps", steps, 1, LARGEST_DENSE)
@@ -116,6 +116,11 @@ class Octave(TrainingStrategy):
         return min(
             best, cls(steps, weights, schedule).with_scaling(scaling), key=lambda one: one.rmse
         )
+
+    @property
+    def saved_name(self) -> str:
+        """See `TrainingStrategy.saved_name`."""
+        return "Octave"
 
     @property
     def name(self) -> str:
@@ -135,7 +140,7 @@ class Octave(TrainingStrategy):
         Raises:
             InvalidInput: free scaling where the order is not enforced.
 
-        >>> strategy = Octave(16, (1.0, 0.8, 0.8, 0.8, 0.8, 1.2), training_schedule(16, 4))
+        >>> strategy = OctaveTraining(16, (1.0, 0.8, 0.8, 0.8, 0.8, 1.2), training_schedule(16, 4))
         >>> strategy.rmse > strategy.with_scaling("free").rmse
         True
         """
