@@ -194,6 +194,24 @@ def test_what_is_not_covered_is_not_amplified() -> None:
     assert place_bounds(longer, 3) == (PlaceBound(1, 0.0),)
 
 
+def test_what_the_end_of_the_normals_may_show_is_paid_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once for every place, with epsilon + ln(places); where delta does not cover it, no gain."""
+    guarantee, strategy = ApproxDP(1, 1e-5), independent(16, 1)
+    free = places_multiplier(guarantee, strategy, 16)
+    asked = []
+
+    def shown(multiplier: float, steps: int, epsilon: float) -> float:
+        asked.append(epsilon)
+        return share
+
+    monkeypatch.setattr("counton.training.bins.beyond", shown)
+    share = 1e-5 / 16 / 2.5
+    assert free * 1.02 < places_multiplier(guarantee, strategy, 16)
+    assert asked == [pytest.approx(1 + np.log(16))]
+    share = 1e-5 / 16
+    assert places_multiplier(guarantee, strategy, 16) == noise_multiplier(guarantee, 16)
+
+
 def test_plans_compare_amplified_errors() -> None:
     guarantee = ApproxDP(2, 1e-5)
     places = SecretPlaces(320, 16, 2, key=chosen_key(), name="run")
@@ -208,12 +226,12 @@ def test_plans_compare_amplified_errors() -> None:
 
 
 def test_places_are_even_secret_and_kept() -> None:
-    sampler = SecretPlaces(8000, 8, 2, key=chosen_key(), name="run")
+    sampler = SecretPlaces(8000, 5, 2, key=chosen_key(), name="run")
     sizes = np.array([len(batch) for batch in sampler])
     assert sizes.sum() == 16_000
-    assert (abs(sizes - 1000) < 5.5 * np.sqrt(8000 * 7 / 64)).all()
-    for step in range(1, 9):
-        assert np.array_equal(sampler.batch(step), sampler.batch(step + 8))
+    assert (abs(sizes - 1600) < 5.5 * np.sqrt(8000 * 4 / 25)).all()
+    for step in range(1, 6):
+        assert np.array_equal(sampler.batch(step), sampler.batch(step + 5))
     key = Key.generate()
     one, other = secret(key), secret(key)
     assert not np.array_equal(one.batch(1), other.batch(1))
