@@ -151,7 +151,7 @@ def _subject(options: PlanOptions) -> tuple[dict[str, Any], str | None]:
     """What is planned, as `counton.plan` takes it; whom it protects, where it is no statistic.
 
     Raises:
-        InvalidInput: see `parsed`; or an option that contradicts the statistic's own.
+        InvalidInput: see `parse_statistic`; or an option that contradicts the statistic's own.
     """
     if options.of is None:
         if options.each_row:

@@ -39,7 +39,7 @@ class EventPart(Protocol):
 
 
 class Adds(Protocol):
-    """What rows are added up to: see `counton.statistics.Tallied`."""
+    """What rows are added up to: see `counton.statistics.TallyStatistic`."""
 
     @property
     def parts(self) -> Sequence[EventPart]:

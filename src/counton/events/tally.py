@@ -25,7 +25,7 @@ class RowHolder(Protocol):
     """What holds marked rows, until it is known which of them count."""
 
     def select(self, marked: pl.LazyFrame) -> pl.LazyFrame:
-        """What is looked at of rows (see `marked`), also of those that cannot be counted."""
+        """What is looked at of rows (see `mark_rows`), also of those that cannot be counted."""
 
     def take(self, rows: pl.DataFrame) -> None:
         """Hold some of these, which come in order."""

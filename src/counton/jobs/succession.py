@@ -320,7 +320,7 @@ def counted_once(definition: Definition, before: Definition, name: str, store: S
     """A successor's definition, which says whether the ledger counts both streams or the larger.
 
     Args:
-        definition: as `continued` says, with what is remembered of it.
+        definition: as `as_continuation` says, with what is remembered of it.
         before: of the stream that it continues.
         name: of the new stream.
         store: the state, which counts by itself alone.

@@ -29,7 +29,7 @@ Halves = Callable[[Floats, float], Floats]
 
 @dataclass(frozen=True, eq=False)
 class AdjustedHierarchy:
-    """A hierarchy made to fit. Made by `counton.statistics.hierarchy.HierarchyReading.adjusted`.
+    """A hierarchy made to fit. Made by `counton.statistics.hierarchy.HierarchyReading.adjust`.
 
     Attributes:
         tree: the public tree.

@@ -94,7 +94,7 @@ class Journal:
 
     Args:
         store: of its state.
-        job: as `counton.jobs.recalled` gives it.
+        job: as `counton.jobs.recall` gives it.
     """
 
     def __init__(self, store: Store, job: Job) -> None:
