@@ -80,11 +80,11 @@ class SqlDatabase(ABC):
 
     Attributes:
         name: for messages, without user and password.
-        large: its type of whole numbers beyond 64 bits.
+        quotient: its sign for the quotient of whole numbers, towards zero.
     """
 
     name: str
-    large: str
+    quotient: str
 
     @cached_property
     @abstractmethod
@@ -126,7 +126,7 @@ class DuckRelation(SqlDatabase):
     """A relation of DuckDB, on the connection that it belongs to."""
 
     name = "the relation"
-    large = "HUGEINT"
+    quotient = "//"
 
     def __init__(self, relation: Any) -> None:
         self._relation = relation
@@ -197,7 +197,7 @@ class DuckFile(DuckRelation):
 class PostgreSQL(SqlDatabase):
     """A PostgreSQL server, asked in one transaction that may only read and sees one moment."""
 
-    large = "numeric"
+    quotient = "/"
 
     def __init__(self, url: str, query: str) -> None:
         require("psycopg")
@@ -410,7 +410,7 @@ class AlikeRows(Spread):
         looked_at.scan(names, [name for name in names if name != reading.columns.time])
         found = _alike(rows, names, reading)
         counted = found.select(~pl.selectors.starts_with("counton "))
-        hashed = hashlib.sha256(b"counton/alike 1")
+        hashed = hashlib.sha256(b"counton/alike 2")
         for text in (*names, *map(str, counted.schema.values())):
             hashed.update(len(text.encode()).to_bytes(8, "little") + text.encode())
         texts = found.select(pl.all().cast(pl.String))
@@ -434,7 +434,7 @@ def _alike(rows: QuestionRows, names: Sequence[str], reading: RowReading) -> pl.
     """The columns of the question, a row for all that are alike, and what these come to.
 
     Columns: as given, of times where each piece begins; ``counton number``, and where times are cut
-    ``counton newest`` (microseconds) and sums of times within their pieces, and of their squares.
+    ``counton newest`` (microseconds) and sums of the times, and of squares of their low 30 bits.
     """
     given, grain = rows.of_file(names), _grain(rows, reading)
     assert grain is not None
@@ -447,12 +447,13 @@ def _alike(rows: QuestionRows, names: Sequence[str], reading: RowReading) -> pl.
         us = rows.database.microseconds(f"c{rows.database.empty.columns.index(time)}")
         inner.append(f"{us} AS us")
         keys.append("piece")
-        within = f"CAST(us - piece AS {rows.database.large})"
-        sums += ["max(us) AS newest", f"CAST(sum({within}) AS varchar) AS first"]
-        sums.append(f"CAST(sum({within} * {within}) AS varchar) AS second")
+        sums += ["max(us) AS newest", "CAST(sum(us) AS varchar) AS first"]
+        low = f"(us & {2**30 - 1})"  # so that a square has 60 bits
+        sums.append(f"CAST(sum({low} * {low}) AS varchar) AS second")
     of = f"(SELECT {', '.join(inner)} FROM events) AS given"  # noqa: S608 - numbers
     if time:
-        cut = f"us - ((us - ({begin})) % {length} + {length}) % {length}"
+        quotient = f"(us - ({begin})) {rows.database.quotient} {length}"
+        cut = f"{quotient} - CASE WHEN us - ({begin}) < {length} * ({quotient}) THEN 1 ELSE 0 END"
         of = f"(SELECT *, {cut} AS piece FROM {of}) AS cut"  # noqa: S608 - numbers
     select = f"SELECT {', '.join([*keys, *sums])} FROM {of} GROUP BY {', '.join(keys)}"  # noqa: S608
     found = rows.database.rows(select)
@@ -462,7 +463,8 @@ def _alike(rows: QuestionRows, names: Sequence[str], reading: RowReading) -> pl.
     if time:
         called |= {"piece": time}
         found = found.with_columns(
-            pl.col("piece").cast(pl.Int64).cast(pl.Datetime("us")), pl.col("newest").cast(pl.Int64)
+            (pl.col("piece").cast(pl.Int64) * length + begin).cast(pl.Datetime("us")),
+            pl.col("newest").cast(pl.Int64),
         )
         if dtype[time].time_zone is not None:  # type: ignore[attr-defined]
             found = found.with_columns(pl.col("piece").dt.replace_time_zone("UTC"))
