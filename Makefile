@@ -216,7 +216,7 @@ FUZZ ?= 300
 
 .PHONY: fuzz
 fuzz: $(READY) ## one unit's rows through whole jobs, very many times; two servers in every order
-	COUNTON_FUZZ=$(FUZZ) $(PYTEST) tests/jobs/test_neighbours.py
+	COUNTON_FUZZ=$(FUZZ) $(PYTEST) tests/jobs/test_neighbours.py tests/jobs/test_every_source.py
 	COUNTON_ORDERS=6 $(PYTEST) tests/store/test_servers_away.py
 
 .PHONY: lint

@@ -248,6 +248,8 @@ def _value(item: Option, value: Any, where: str, folder: Path) -> Any:
     if isinstance(value, list):
         if not several or not all(isinstance(one, str | int | float) for one in value):
             raise InvalidInput(f"{where}: {key} is {value!r}; it must be {_SAID[kind]}")
+        if item.name == "domain":  # names of groups, also where a file beside is called so
+            return [*map(str, value)]
         return [_seen_from(item.name, str(one), folder) for one in value]
     if isinstance(value, datetime | date):
         return value.isoformat()

@@ -1,0 +1,258 @@
+"""The same rows from everywhere that rows come from: files, frames, databases."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from counton.errors import CountonError
+from counton.jobs import Job, Outcome, run
+
+#: Names that a file, a question or a request could get wrong.
+PAGES = ["a", "B", "01", "1", "1.0", "a,b", 'q"x', "für", " a", "null"]
+PLACES = ["x", "y", "true"]
+START = datetime(2024, 3, 1, tzinfo=UTC)
+#: Of two nights: the last window that each releases ends before this day of March.
+ENDS = (9, 17)
+
+BY = {"by": "page", "domain": PAGES[:8]}
+VALUE = {"value": "paid", "lower": 0, "upper": 9, "resolution": "0.1"}
+TABLE = {"columns": "page,place", "domain": {"page": PAGES, "place": PLACES}}
+#: Of every statistic that is added up, what defines it.
+STATISTICS: dict[str, tuple[str, dict[str, Any]]] = {
+    "count": ("count", {}),
+    "groups": ("count", BY),
+    "other": ("count", {**BY, "other": "rest"}),
+    "two columns": ("count", {"by": "page,place", "domain": TABLE["domain"]}),
+    "found": ("count", {"by": "page", "unknown": "discover", "delta": "1e-6"}),
+    "sum": ("sum", {**BY, **VALUE, "release": "both"}),
+    "average": ("average", VALUE),
+    "quantiles": ("quantiles", {"value": "paid", "edges": "0,4,9", "line": "identity"}),
+    "top-k": ("top-k", {**BY, "top": 2}),
+    "distinct": ("distinct", {"user": "user"}),
+    "moments": ("moments", {"columns": "paid", "bounds": "0:9", "grid": 8}),
+    "hierarchy": (
+        "hierarchy",
+        {
+            "levels": "page,place",
+            "domain": {
+                "page": [page for page in PAGES for _ in PLACES],
+                "place": PLACES * len(PAGES),
+            },
+        },
+    ),
+    "ranges": ("ranges", {"label": "page", "domain": PAGES}),
+    "contingency": ("contingency", TABLE),
+    "report": (
+        "report",
+        {
+            "statistics": {
+                "rows": {"statistic": "count"},
+                "pages": {"statistic": "count", **BY},
+                "paid": {"statistic": "average", **VALUE},
+                "spread": {"statistic": "quantiles", "value": "paid", "edges": "0,4,9"},
+            }
+        },
+    ),
+}
+PEOPLE: dict[str, dict[str, Any]] = {
+    "events": {},
+    "people": {"user": "user", "most": 2},
+    "ids": {"id": "id"},
+    "ids of people": {"user": "user", "most": 2, "per": "1w", "id": "id"},
+}
+#: What only counts by group have.
+CHOICES: dict[str, dict[str, Any]] = {
+    "once": {"user": "user", "most": 2, "distinct": True},
+    "first": {"user": "user", "most": 2, "first": True},
+}
+
+
+class Case(NamedTuple):
+    """A job, and rows for two nights of it.
+
+    Attributes:
+        what: the statistic.
+        own: what else is asked.
+        append: whether the second night has new rows alone; else it has all.
+        nights: the rows.
+    """
+
+    what: str
+    own: dict[str, Any]
+    append: bool
+    nights: list[pl.DataFrame]
+
+    def job(self, folder: Path, night: int, **more: Any) -> Job:
+        """The job of a night, but for its rows."""
+        asked: dict[str, Any] = {
+            "time": "at", "every": "1d", "start": "2024-03-01", "steps": 30, "epsilon": 9,
+            "until": f"2024-03-{ENDS[night]:02}", "strategy": "binary", "name": "it",
+            "append": self.append, "confirmed": True, "missing": "skip", **self.own, **more,
+        }  # fmt: skip
+        return Job(self.what, "-", folder / "s.db", **asked)
+
+
+def case(seed: int, statistic: str, people: str, *, append: bool) -> Case:
+    """A job over rows made by chance: late ones, copies, such as lack something or lie outside."""
+    chance = random.Random(seed)
+    what, own = STATISTICS[statistic]
+    numbered = chance.random() < 0.5  # users are numbers
+    nights: list[list[dict[str, Any]]] = []
+    for begin, end in ((-2, ENDS[0] - 1), (ENDS[0] - 4, ENDS[1] - 1)):
+        nights.append([_row(chance, begin, end, numbered) for _ in range(chance.randint(20, 60))])
+    if "id" in PEOPLE.get(people, {}):
+        nights[1] += chance.sample(nights[0], 9)
+    frames = [pl.DataFrame(rows, schema=SCHEMA | _users(numbered)) for rows in nights]
+    if not append:
+        frames[1] = pl.concat(frames).sample(fraction=1, shuffle=True, seed=seed)
+    of_people = (PEOPLE | CHOICES)[people]
+    if what == "distinct":  # whose rows are those of users already
+        of_people = {name: of_people[name] for name in ("id",) if name in of_people}
+    own = {**own, **of_people}
+    if "other" not in own:
+        own.setdefault("unknown", "drop")
+    if seed % 3 == 0:
+        own["timezone"] = "Europe/Paris"
+    return Case(what, own, append, frames)
+
+
+SCHEMA: dict[str, Any] = {
+    "at": pl.Datetime("us", "UTC"),
+    "page": pl.String,
+    "place": pl.String,
+    "user": pl.String,
+    "paid": pl.Float64,
+    "id": pl.String,
+}
+
+
+def _users(numbered: bool) -> dict[str, Any]:
+    return {"user": pl.Int64} if numbered else {}
+
+
+def _row(chance: random.Random, begin: int, end: int, numbered: bool) -> dict[str, Any]:
+    day, user = chance.randrange(begin, end), int(chance.expovariate(0.2))
+    whole = chance.choice([0, 86_399, chance.randrange(86_400)])
+    at = START + timedelta(days=day, seconds=whole, microseconds=chance.choice([0, 0, 1, 999_999]))
+    return {
+        "at": at if chance.random() < 0.97 else None,
+        "page": chance.choice(PAGES) if chance.random() < 0.97 else None,
+        "place": chance.choice(PLACES),
+        "user": user if numbered else f"u{user}",
+        "paid": round(chance.gauss(5, 3), 2),
+        "id": str(chance.randrange(10**6)),
+    }
+
+
+class Lent:
+    """A frame of some library that lends its columns by Arrow's interface, and no more."""
+
+    def __init__(self, rows: pl.DataFrame) -> None:
+        self._rows = rows
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._rows.__arrow_c_stream__(requested_schema)
+
+
+def as_texts(rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows with times as programs write them."""
+    return rows.with_columns(pl.col("at").dt.to_string("%Y-%m-%dT%H:%M:%S%.6f%:z"))
+
+
+def _csv(folder: Path, rows: pl.DataFrame) -> dict[str, Any]:
+    as_texts(rows).write_csv(folder / "rows.csv")
+    return {"events": folder / "rows.csv"}
+
+
+def _jsonl(folder: Path, rows: pl.DataFrame) -> dict[str, Any]:
+    as_texts(rows).write_ndjson(folder / "rows.jsonl")
+    return {"events": folder / "rows.jsonl"}
+
+
+def _parquet(folder: Path, rows: pl.DataFrame) -> dict[str, Any]:
+    rows.write_parquet(folder / "rows.parquet")
+    return {"events": folder / "rows.parquet"}
+
+
+def _several(folder: Path, rows: pl.DataFrame) -> dict[str, Any]:
+    half = rows.height // 2
+    files = [_csv(folder, rows[:half])["events"], _parquet(folder, rows[half:])["events"]]
+    return {"events": files}
+
+
+def _pandas(folder: Path, rows: pl.DataFrame) -> dict[str, Any]:
+    import pandas as pd
+
+    return {"events": pd.DataFrame({name: rows[name].to_list() for name in rows.columns})}
+
+
+def _duckdb(folder: Path, rows: pl.DataFrame) -> dict[str, Any]:
+    import duckdb
+
+    rows.write_parquet(folder / "made.parquet")
+    (folder / "shop.duckdb").unlink(missing_ok=True)
+    with closing(duckdb.connect(str(folder / "shop.duckdb"))) as database:
+        database.read_parquet(str(folder / "made.parquet")).create("visits")
+    url = f"duckdb:///{folder}/shop.duckdb"
+    return {"events": url, "query": "select * from visits"}
+
+
+def _duckdb_files(folder: Path, rows: pl.DataFrame) -> dict[str, Any]:
+    rows.write_parquet(folder / "asked.parquet")
+    return {"events": "duckdb://", "query": f"select * from '{folder}/asked.parquet'"}  # noqa: S608
+
+
+def _relation(folder: Path, rows: pl.DataFrame) -> dict[str, Any]:
+    import duckdb
+
+    rows.write_parquet(folder / "related.parquet")
+    return {"events": duckdb.connect().read_parquet(str(folder / "related.parquet"))}
+
+
+#: Where rows may be, by name: what a job says of them, once they are there.
+SOURCES: dict[str, Callable[[Path, pl.DataFrame], dict[str, Any]]] = {
+    "CSV": _csv,
+    "JSON lines": _jsonl,
+    "Parquet": _parquet,
+    "two files": _several,
+    "a frame": lambda _, rows: {"events": rows},
+    "a lazy frame": lambda _, rows: {"events": rows.lazy()},
+    "Arrow": lambda _, rows: {"events": Lent(rows)},
+    "pandas": _pandas,
+    "a file of DuckDB": _duckdb,
+    "files by DuckDB": _duckdb_files,
+    "a relation of DuckDB": _relation,
+}
+
+
+def told(outcome: Outcome) -> tuple[Any, ...]:
+    """All that a run says, and what it released."""
+    found = outcome.for_operator()
+    facts = (found.rows, found.before, found.beyond, found.unknown, found.skipped)
+    counts = (found.late, found.beyond_most, found.known, found.closed, outcome.again)
+    steps = (outcome.before, outcome.after, outcome.until)
+    return facts, counts, steps, outcome.released().table().rows() if outcome.after else None
+
+
+def nights_of(
+    each: Case,
+    folder: Path,
+    given: Callable[[Path, pl.DataFrame], dict[str, Any]],
+    counted: Callable[..., Any] = run,
+) -> Iterator[tuple[Any, ...] | str]:
+    """What each night says; of one that is refused the kind of its error."""
+    folder.mkdir()
+    for night, rows in enumerate(each.nights):
+        job = each.job(folder, night).having(**given(folder, rows))
+        try:
+            with counted(job) as outcome:
+                yield told(outcome)
+        except CountonError as error:
+            yield f"{type(error).__name__}: {error}"
