@@ -417,7 +417,8 @@ def test_a_limit_and_a_place_to_publish_hold_for_all_jobs(file: Path, place: Any
 
 def test_names_of_a_list_are_names_also_where_a_file_is_called_so(tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
-    text = '[jobs.it]\nstatistic = "count"\nstate = "s.db"\nevents = "a.csv"\ndomain = ["home", "shop"]\n'
+    text = '[jobs.it]\nstatistic = "count"\nstate = "s.db"\nevents = "a.csv"\n'
+    text += 'domain = ["home", "shop"]\n'
     (tmp_path / "jobs.toml").write_text(text)
     assert load(tmp_path / "jobs.toml")["it"].domain == ["home", "shop"]
     (tmp_path / "jobs.toml").write_text(text.replace('["home", "shop"]', '"home"'))

@@ -24,7 +24,7 @@ from counton.jobs.writing import Outputs
 from counton.laws import DiscreteLaplace
 from counton.mechanisms.discovery import Discovery, draws, first_shown
 from counton.private import open_private
-from counton.results.files import facts_of
+from counton.results.facts import facts_of
 from counton.store import Store, journal, verify
 from counton.store.store import state_summary
 from counton.strategies import Binary, KAry, SmoothBinary, StreamStrategy

@@ -29,7 +29,7 @@ from counton.jobs import Job, View, export, methods, run
 from counton.laws import BoundedChange, Shift
 from counton.mechanisms.calibration import shift_of
 from counton.privacy import Contribution
-from counton.results.files import facts_of
+from counton.results.facts import facts_of
 from counton.statistics import Moments
 from counton.store import Store, verify
 from counton.store.marks import Secret

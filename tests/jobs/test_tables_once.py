@@ -29,7 +29,7 @@ from counton.jobs.writing import Outputs
 from counton.laws import BoundedChange
 from counton.noise import Key
 from counton.privacy import ZCDP, PureDP
-from counton.results.files import facts_of
+from counton.results.facts import facts_of
 from counton.statistics import Contingency, Hierarchy, Ranges
 from counton.statistics.hierarchy import HierarchyReading
 from counton.statistics.ranges import RangesReading

@@ -20,7 +20,7 @@ from counton.jobs import Job, export, publish, recall, run
 from counton.jobs.outputs import write_table
 from counton.jobs.writing import Outputs
 from counton.results.cells import ReleasedCells
-from counton.results.files import facts_of
+from counton.results.facts import facts_of
 
 ENDINGS = ("parquet", "csv", "json", "jsonl", "arrow", "xlsx")
 COUNT: dict[str, Any] = {"by": "page", "domain": ["home", "shop", "far"]}

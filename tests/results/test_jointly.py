@@ -23,7 +23,7 @@ from counton.mechanisms.contrasts import Answer
 from counton.privacy import Guarantee
 from counton.results.cells import ReleasedCells
 from counton.results.description import Description
-from counton.results.files import facts_of
+from counton.results.facts import facts_of
 from counton.results.release import Release
 from counton.strategies import KAry, SqrtToeplitz, StreamStrategy
 

@@ -238,7 +238,7 @@ def told(outcome: Outcome) -> tuple[Any, ...]:
     facts = (found.rows, found.before, found.beyond, found.unknown, found.skipped)
     counts = (found.late, found.beyond_most, found.known, found.closed, outcome.again)
     steps = (outcome.before, outcome.after, outcome.until)
-    return facts, counts, steps, outcome.released().table().rows() if outcome.after else None
+    return facts, counts, steps, outcome.read().table().rows() if outcome.after else None
 
 
 def nights_of(

@@ -26,7 +26,7 @@ from counton.jobs.exports import NAMED, export, export_all, methods, publish, re
 from counton.jobs.outputs import PICTURES
 from counton.jobs.reading import read
 from counton.jobs.released import fit_of
-from counton.results.files import facts_of
+from counton.results.facts import facts_of
 from counton.results.release import Release
 from counton.results.shown import LOOK
 

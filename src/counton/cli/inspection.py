@@ -218,7 +218,7 @@ def print_release(places: Sequence[str], name: str | None, as_json: bool) -> Non
     """What a released table, a published database or a service says of its stream."""
     from counton.columns import WHEN
     from counton.jobs.reading import read
-    from counton.results.files import promise_of
+    from counton.results.facts import promise_of
     from counton.results.wording import groups_in_words
 
     released = read(places, name=name)

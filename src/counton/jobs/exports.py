@@ -32,7 +32,7 @@ from counton.jobs.released import (
 from counton.mechanisms.fit import Fit
 from counton.mechanisms.intervals import check_level
 from counton.results.choosing import groups_named, steps_between, steps_within
-from counton.results.files import facts_of
+from counton.results.facts import facts_of
 from counton.results.release import Release
 from counton.results.shown import LOOK
 from counton.results.steps import ReleasedSteps

@@ -17,7 +17,7 @@ from counton.jobs.definition import Definition
 from counton.jobs.released import level_of, read_cells, read_released, shown_of
 from counton.jobs.succession import carried_by
 from counton.results.cells import carried_facts
-from counton.results.files import AUTHOR, description_of
+from counton.results.facts import AUTHOR, description_of
 from counton.results.packing import MOST_CELLS, pack
 from counton.results.shown import View
 from counton.store import Stream, published

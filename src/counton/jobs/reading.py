@@ -36,7 +36,8 @@ def read(
             ``2024-*.parquet``. Or the address of a stream of a service:
             ``https://counts.example/v1/streams/visits``. Or a database that ``counton publish``
             wrote: a SQLite file, ``sqlite:///public.db`` or ``postgresql://USER@HOST/DATABASE``.
-            Several, if they are of one stream.
+            Several, if they are of one stream. Or a frame of Spark that `Release.to_spark` made,
+            or that a table gives which keeps the metadata of its columns.
         name: of the stream; needed where a database has several.
         level: probability with which each interval holds; None: as the file has it.
         token: that a service asks for, or ``env:NAME``, the environment variable that holds it;

@@ -17,7 +17,7 @@ from counton.jobs.progress import Progress, silent
 from counton.jobs.released import shown_by
 from counton.jobs.runs import Outcome
 from counton.mechanisms.intervals import check_level
-from counton.results.files import facts_of
+from counton.results.facts import facts_of
 from counton.results.periods import check_periods, parsed_period
 from counton.results.release import Release
 from counton.results.shown import (

@@ -1,7 +1,7 @@
 """Files that answer: a table of released numbers carries all that is public of its stream.
 
-What a file carries is made here from what was released, and read here again. `read` gives the same
-result as the run did, with the same intervals, differences and sums over periods, to the bit.
+What a file carries is made in `counton.results.facts`, and read here. `read` gives the same result
+as the run did, with the same intervals, differences and sums over periods, to the bit.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast
 
 import numpy as np
 import polars as pl
@@ -26,11 +25,11 @@ from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, StateError, field
 from counton.exact import quote
-from counton.laws import law_to_dict
 from counton.mechanisms.intervals import check_level
 from counton.mechanisms.terms import StreamTerms
 from counton.results.cells import ReleasedCells
 from counton.results.description import CarriedTotals, Description
+from counton.results.facts import FORMAT
 from counton.results.packing import MOST_CELLS, unpack
 from counton.results.readings import (
     NUMBERS,
@@ -43,7 +42,6 @@ from counton.results.readings import (
 from counton.results.release import Release
 from counton.results.shown import View
 from counton.statistics import Statistic
-from counton.statistics.running import noise_at
 
 if TYPE_CHECKING:
     from counton.results.answers import Answers
@@ -67,12 +65,8 @@ _NOTHING = {"step": pl.Int64, "group": pl.String, "estimate": pl.Int64, "window_
 ADDRESSES = ("http://", "https://")
 #: Seconds that a service has for each part of its answer.
 _TIME_OUT = 60
-#: Version of the description in a file.
-_FORMAT = 2
-#: Those that are read: of the first, laws are in units of their own.
-_READ = (1, _FORMAT)
-#: Who writes descriptions.
-AUTHOR = f"counton {version('counton')}"
+#: Versions of the description that are read: of the first, laws are in units of their own.
+_READ = (1, FORMAT)
 #: How the address of a database begins.
 _DATABASE_URLS = ("sqlite:", "postgresql:", "postgresql+psycopg:")
 #: What stands before names that came with the events where a spreadsheet would read a formula.
@@ -107,89 +101,6 @@ class FromDatabase(Protocol):
 Databases: TypeAlias = Callable[[str, str | None], FromDatabase]
 
 
-def about(
-    terms: StreamTerms,
-    level: float,
-    people: str | None = None,
-    steps: Sequence[int] = (),
-    *,
-    once: str | None = None,
-) -> dict[str, Any]:
-    """What a released table promises, as JSON values: public, like the table itself.
-
-    Args:
-        terms: of the release.
-        level: probability with which each interval of the table holds.
-        people: what is said of people, where they are not protected.
-        steps: in the table: how large the noise is, is told of the last of them.
-        once: what was released once; None: a stream.
-
-    >>> from counton import Counter, Key, PureDP
-    >>> from counton.strategies import Binary
-    >>> counter = Counter(Binary(31), PureDP(1), key=Key.generate(), name="visits")
-    >>> about(counter.terms, 0.95)["guarantee"]
-    'pure differential privacy with epsilon = 1'
-    """
-    unit, guarantee = terms.contribution, terms.guarantee
-    return {
-        "name": terms.name,
-        "released": once or "stream",
-        "unit": unit.unit,
-        "protected": unit.describe(),
-        **({} if people is None else {"people": people}),
-        "guarantee": str(guarantee),
-        "meaning": guarantee.meaning_for(unit.unit, unit.relation),
-        "terms": {
-            "guarantee": guarantee.to_dict(),
-            "contribution": unit.to_dict(),
-        },
-        "strategy": repr(terms.strategy),
-        "noise": _noise(terms, () if once else steps),
-        "level": level,
-        "written_by": AUTHOR,
-    }
-
-
-def _noise(terms: StreamTerms, steps: Sequence[int]) -> dict[str, Any]:
-    """How much noise there is in data units; the law of one draw is in units of its own."""
-    noise: dict[str, Any] = {"family": law_to_dict(terms.law)["law"]}
-    if not len(steps):
-        return noise
-    std, of = noise_at(terms, int(steps[-1]))
-    return noise | {"std": std, **({} if of is None else {"of": of}), "step": int(steps[-1])}
-
-
-def promise_of(released: Release) -> dict[str, Any]:
-    """What these numbers promise, as JSON values; `facts_of` has all to answer besides."""
-    definition = released.definition
-    once = definition.what if definition.once else None
-    people = definition.people_note
-    found = about(released.terms, released.level, people, released.steps, once=once)
-    return found | ({"simulated": True} if definition.simulated else {})
-
-
-def facts_of(released: Release) -> dict[str, Any]:
-    """What a file of these numbers carries, as JSON values: what it promises, and all to answer."""
-    facts, own = promise_of(released) | released.facts(), released.own_facts()
-    if own is None or not released.terms.whole:
-        return facts
-    described = description_of(released.terms, released.definition, released.level, own)
-    return facts | {"description": described}
-
-
-def description_of(
-    terms: StreamTerms, definition: Description, level: float, own: Mapping[str, Any]
-) -> dict[str, Any]:
-    """All that is public of a stream, as JSON values; its own facts are of `Release.own_facts`."""
-    return {
-        "format": _FORMAT,
-        "terms": terms.public(),
-        **definition.public(),
-        "level": level,
-        **own,
-    }
-
-
 class _File(NamedTuple):
     """One table, and what it carries; of published tables that nobody cuts, not what rows say."""
 
@@ -221,7 +132,13 @@ def read(
     Raises:
         InvalidInput, StateError: as there.
     """
-    files = [_one(place, name, token, databases) for place in _places(source)]
+    if any(one.__module__.startswith("pyspark.sql.") for one in type(source).__mro__):
+        from counton.results.spark_frames import rows_of
+
+        rows, facts = rows_of(cast("Any", source))
+        files = [_named(_file("the Spark frame", rows, facts), name)]
+    else:
+        files = [_one(place, name, token, databases) for place in _places(source)]
     newest = max(files, key=_File.last)
     described = newest.described
     for one in files:
@@ -249,6 +166,11 @@ def _one(place: str, name: str | None, token: str | None, databases: Databases |
         found = _from_database(databases(place, name))
     else:
         found = _open_file(Path(place))
+    return _named(found, name)
+
+
+def _named(found: _File, name: str | None) -> _File:
+    """The same, if it is of the stream that is asked for."""
     own = found.described["terms"]["name"]
     if name is not None and name != own:
         raise InvalidInput(f"{found.label!r} is of stream {own!r}: correct {field('name', name)}")
@@ -381,7 +303,7 @@ def _file(label: str, rows: pl.DataFrame, facts: Mapping[str, Any]) -> _File:
     if described.get("format") not in _READ:
         raise StateError(
             f"{label!r} has a description of format {described.get('format')!r}; this version "
-            f"reads format {_FORMAT}: read it with the version of counton that wrote it "
+            f"reads format {FORMAT}: read it with the version of counton that wrote it "
             f"({facts.get('written_by')})"
         )
     if described.get("once") and "step" not in rows.columns:

@@ -25,6 +25,7 @@ from counton.results.series import Series, finite
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from pyspark.sql import DataFrame, SparkSession
 
     from counton.mechanisms.contrasts import Answer
     from counton.mechanisms.formulas import ReleasedNumber
@@ -224,6 +225,30 @@ class Release(ABC):
     def lazy(self) -> pl.LazyFrame:
         """The rows of `table`, made some at a time while they are written."""
         return self.table().lazy()
+
+    def to_spark(self, session: SparkSession) -> DataFrame:
+        """The rows of `table` as a frame of Spark, to be kept where a team keeps its tables.
+
+        The last column carries the description in its metadata, as a file does:
+        `counton.read` gives this release back from the frame, and from any table that keeps the
+        metadata of its columns (Parquet by Spark, Delta). Rows that were released never change.
+
+        Args:
+            session: of Spark, also by Spark Connect.
+
+        Raises:
+            MissingExtra: PySpark is not installed.
+
+        Example::
+
+            >>> frame = outcome.read().to_spark(spark)                # doctest: +SKIP
+            >>> frame.write.mode("overwrite").saveAsTable("released") # doctest: +SKIP
+            >>> counton.read(spark.table("released")).describe()      # doctest: +SKIP
+        """
+        from counton.results.facts import facts_of
+        from counton.results.spark_frames import frame_of
+
+        return frame_of(self.table(), facts_of(self), session)
 
     def describe(self) -> str:
         """What is protected, what is promised and how far it has come, in words."""

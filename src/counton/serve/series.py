@@ -21,7 +21,7 @@ from counton.jobs.definition import Definition
 from counton.jobs.job import Job
 from counton.jobs.released import level_of, read_released
 from counton.mechanisms.intervals import check_level
-from counton.results.files import facts_of
+from counton.results.facts import facts_of
 from counton.results.release import Release
 from counton.results.series import finite
 from counton.statistics.known import keywords, statistic_named

@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from counton.jobs.definition import Definition
+    from counton.results.release import Release
+    from counton.spark.streaming import Batches
 
-__all__ = ["run"]
+__all__ = ["batches", "merge_text", "run"]
 
 
 def run(
@@ -71,34 +73,12 @@ def run(
         >>> query = run(job, spark.readStream.table("visits"),           # doctest: +SKIP
         ...             checkpoint="visits.checkpoint")
     """
-    require("pyspark")
-    require("pyarrow")
-    from pyspark.sql import DataFrame
-
     from counton.jobs.runs import run as run_job
     from counton.jobs.writing import Outputs
+
+    check = _check_of(frame, approve)
     from counton.spark.source import SparkSource
     from counton.spark.streaming import start
-
-    if not isinstance(frame, DataFrame):
-        raise InvalidInput(
-            f"the rows are of type {type(frame).__name__}, which is no frame of Spark; give one, "
-            f"or use counton.jobs.run"
-        )
-
-    def check(definition: Definition) -> None:
-        if definition.ordered:
-            raise InvalidInput(
-                f"{definition.what} takes rows in their order, one after the other, which a Spark "
-                f"frame does not have; use counton.jobs.run, or a statistic that is added up"
-            )
-        if definition.once and frame.isStreaming:
-            raise InvalidInput(
-                f"a {definition.what} of rows without times is released once, and a streaming "
-                f"frame goes on; give {field('time')} and windows, or a frame that is whole"
-            )
-        if approve is not None:
-            approve(definition)
 
     if frame.isStreaming:
         return start(job, frame, checkpoint, trigger, check)
@@ -121,3 +101,105 @@ def run(
         outcome.close()
         raise
     return outcome
+
+
+def batches(
+    job: Job, frame: DataFrame, *, approve: Callable[[Definition], None] | None = None
+) -> Batches:
+    """Count the batches of a streaming frame in a ``foreachBatch`` of one's own.
+
+    `run` starts a query that does nothing else. Who has a function for each batch already, or wants
+    to write what was released to a table, calls what this returns with the frame and the number
+    that Spark gives to the function. A batch is known as in `run`, so that one that Spark runs
+    again adds nothing: whatever else the function writes must be as good to write twice.
+
+    Args:
+        job: what is asked; its ``events`` are not looked at.
+        frame: the streaming frame, for its columns: what is wrong with the job is said at once.
+        approve: as in `run`.
+
+    Returns:
+        A function of a batch's rows and number, which returns the `counton.Release` of all steps
+        that are released by then; None where none is, or the batch has no rows.
+
+    Raises:
+        MissingExtra, InvalidInput, StateError: as in `run`.
+
+    Example::
+
+        >>> count = batches(job, arriving)                                # doctest: +SKIP
+        >>> def each(rows, number):                                       # doctest: +SKIP
+        ...     released = count(rows, number)
+        ...     if released is not None:
+        ...         released.to_spark(spark).write.mode("overwrite").saveAsTable("released")
+        >>> query = (arriving.writeStream.foreachBatch(each)              # doctest: +SKIP
+        ...          .option("checkpointLocation", "visits.checkpoint").start())
+    """
+    check = _check_of(frame, approve)
+    from counton.spark.streaming import Batches
+
+    if not frame.isStreaming:
+        raise InvalidInput(
+            "the frame is not streaming, so it has no batches; use counton.spark.run"
+        )
+    return Batches.of(job, frame, check)
+
+
+def merge_text(released: Release, table: str, rows: str = "released") -> str:
+    """SQL that adds to a table the released rows that it lacks: Delta, Iceberg, Databricks.
+
+    Rows are told apart by step, group and whatever else names them. Released rows never change, so
+    none is ever updated, and the same statement again does nothing.
+
+    Args:
+        released: what the rows are of.
+        table: the table's name as SQL has it; it has the columns of `Release.to_spark`.
+        rows: the name of a view of them.
+
+    Example::
+
+        >>> released.to_spark(spark).createOrReplaceTempView("released")  # doctest: +SKIP
+        >>> spark.sql(merge_text(released, "lake.visits"))                # doctest: +SKIP
+    """
+    from counton.results.readings import labels_of
+
+    last = released.steps.stop - 1
+    labels = labels_of(released.table(range(last, last + 1) if last else None))
+    quoted = [f"`{name.replace('`', '``')}`" for name in labels]
+    same = [f"kept.{name} IS NOT DISTINCT FROM released.{name}" for name in quoted]
+    return (
+        f"MERGE INTO {table} AS kept USING {rows} AS released\n"
+        f"ON {' AND '.join(same) or '1 = 1'}\n"
+        f"WHEN NOT MATCHED THEN INSERT *"
+    )
+
+
+def _check_of(
+    frame: DataFrame, approve: Callable[[Definition], None] | None
+) -> Callable[[Definition], None]:
+    """What refuses definitions that a frame cannot have, and then asks ``approve``."""
+    require("pyspark")
+    require("pyarrow")
+    from pyspark.sql import DataFrame
+
+    if not isinstance(frame, DataFrame):
+        raise InvalidInput(
+            f"the rows are of type {type(frame).__name__}, which is no frame of Spark; give one, "
+            f"or use counton.jobs.run"
+        )
+
+    def check(definition: Definition) -> None:
+        if definition.ordered:
+            raise InvalidInput(
+                f"{definition.what} takes rows in their order, one after the other, which a Spark "
+                f"frame does not have; use counton.jobs.run, or a statistic that is added up"
+            )
+        if definition.once and frame.isStreaming:
+            raise InvalidInput(
+                f"a {definition.what} of rows without times is released once, and a streaming "
+                f"frame goes on; give {field('time')} and windows, or a frame that is whole"
+            )
+        if approve is not None:
+            approve(definition)
+
+    return check

@@ -296,6 +296,11 @@ def _empty(frame: DataFrame) -> pl.DataFrame:
     return table
 
 
+def is_remote(frame: DataFrame) -> bool:
+    """Whether a frame is one of Spark Connect, whose driver is another program."""
+    return ".connect." in type(frame).__module__
+
+
 def select(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
     """Some columns of a frame, numbered: their names may have any sign.
 

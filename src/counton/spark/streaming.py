@@ -30,7 +30,7 @@ from counton.jobs.job import NEWEST, Job
 from counton.jobs.recalling import recall
 from counton.jobs.runs import run
 from counton.jobs.writing import Outputs
-from counton.spark.source import MicroBatch, SparkSource
+from counton.spark.source import MicroBatch, SparkSource, is_remote
 from counton.store import Store, state_file
 from counton.store.keyfile import state_files
 
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from counton.jobs.definition import Definition
+    from counton.results.release import Release
 
 #: So many batches one after the other may be empty: the stream has no mark of those.
 _EMPTY: Final = 1000
@@ -58,19 +59,12 @@ def start(
     check: Callable[[Definition], None],
 ) -> StreamingQuery:
     """Begin, or go on with, a query that releases each window once: see `counton.spark.run`."""
-    if job.until not in (None, NEWEST):
-        raise InvalidInput(
-            f"{field('until', job.until)} does not go with a streaming frame, whose newest event "
-            f"says which windows have ended; leave it out, or give {field('until', NEWEST)}"
-        )
     if checkpoint is None:
         raise InvalidInput(
             "a streaming frame needs a checkpoint, where Spark keeps how far it has read; give "
             "checkpoint, a folder for this job alone"
         )
-    batches = Batches(replace(job, until=NEWEST, append=True), check)
-    _define(batches, frame)
-    writer = frame.writeStream.foreachBatch(batches)
+    writer = frame.writeStream.foreachBatch(Batches.of(job, frame, check).take)
     writer = writer.option("checkpointLocation", os.fspath(checkpoint))
     return (writer.trigger(**trigger) if trigger else writer).start()
 
@@ -113,18 +107,52 @@ class Batches:
     check: Callable[[Definition], None]
     empty: int = 0
 
-    def __call__(self, rows: DataFrame, number: int) -> None:
+    @classmethod
+    def of(cls, job: Job, frame: DataFrame, check: Callable[[Definition], None]) -> Batches:
+        """Those of a streaming frame, after all is checked that can be without rows.
+
+        Raises:
+            InvalidInput, StateError: as in `counton.jobs.run`.
+        """
+        if job.until not in (None, NEWEST):
+            raise InvalidInput(
+                f"{field('until', job.until)} does not go with a streaming frame, whose newest "
+                f"event says which windows have ended; leave it out, or give "
+                f"{field('until', NEWEST)}"
+            )
+        if is_remote(frame):
+            raise InvalidInput(
+                "a streaming frame of Spark Connect is counted on the server, to which the state "
+                "and the key would have to go; run the query on its driver, or count tables"
+            )
+        found = cls(replace(job, until=NEWEST, append=True), check)
+        _define(found, frame)
+        return found
+
+    def take(self, rows: DataFrame, number: int) -> None:
+        """Count a batch: what ``foreachBatch`` is given."""
+        self(rows, number)
+
+    def __call__(self, rows: DataFrame, number: int) -> Release | None:
         """Count a batch, release what has ended, and write the outputs.
 
         Spark writes the error of a query to its event log, shows it on its page, and logs it. So
         what may quote a row is kept in a file of the owner's, and the error names the file.
+
+        Args:
+            rows: of the batch, as Spark gave them to the function of ``foreachBatch``.
+            number: of the batch.
+
+        Returns:
+            What is released by now, for `Release.to_spark`; None: nothing is yet, or the batch
+            has no rows.
 
         Raises:
             StateError: as in `counton.jobs.run`, and other errors about a state.
             InvalidInput, ReplayMismatch: the batch cannot be counted; the file says why.
         """
         try:
-            self._count(rows, number)
+            return self._count(rows, number)
         except _WITHOUT_ROWS:
             raise
         except Exception as error:
@@ -149,11 +177,16 @@ class Batches:
             )
         return f"{said}; why stands in {file}, which its owner alone can read: it may quote rows"
 
-    def _count(self, rows: DataFrame, number: int) -> None:
+    def _count(self, rows: DataFrame, number: int) -> Release | None:
         if rows.isEmpty():
             self.empty += number == self.empty
-            return
+            return None
         query = rows.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
+        if query is None:
+            raise InvalidInput(
+                f"batch {number:,} is of no query: call this in the function that foreachBatch is "
+                f"given, with the frame and the number that Spark gives it"
+            )
         batch = MicroBatch(query, number)
         self._refuse_unknown(query, number)
         source: Any = SparkSource(rows, batch)
@@ -166,6 +199,7 @@ class Batches:
 
         with run(job, approve=approve) as outcome:
             outputs.write(outcome)
+            return outcome.read().at_hand() if outcome.after else None
 
     def _aside(self, number: int) -> str:
         """A file of its own for the rows of each batch that are set aside."""

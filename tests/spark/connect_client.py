@@ -1,0 +1,60 @@
+"""Jobs over frames of Spark Connect, beside the same jobs over rows at hand: tests run it.
+
+Run as ``python connect_client.py FOLDER``; says "ended" when all is as it should be.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from unittest.mock import patch
+
+import polars as pl
+import pytest
+from spark_jobs import events, job
+
+import counton
+from counton import spark as counton_spark
+from counton.errors import InvalidInput
+from counton.jobs import run
+
+
+def main(folder: Path) -> None:
+    """The whole of it."""
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.builder.remote("local[2]").getOrCreate()
+    rows = events(rows=200)
+    frame = session.createDataFrame(rows.to_arrow()).repartition(3)
+    assert ".connect." in type(frame).__module__
+    # The same key in each state, so that what they release can be compared.
+    token_bytes = patch("secrets.token_bytes", lambda size: bytes(range(size)))
+    with token_bytes, patch("secrets.token_hex", lambda size: "5a" * size):
+        for name in ("groups", "average", "people", "found of people"):
+            with run(job(name, folder, f"{name} here", epsilon=9).having(events=rows)) as outcome:
+                expected = outcome.read().table()
+            asked = job(name, folder, f"{name} there", epsilon=9)
+            with counton_spark.run(asked, frame) as outcome:
+                released = outcome.read()
+                assert released.table().equals(expected), name
+                assert counton.read(released.to_spark(session)).table().equals(expected), name
+    bad = rows.with_columns(page=pl.lit("Mrs Aldous"))
+    refused(job("groups", folder, "bad"), session.createDataFrame(bad.to_arrow()), "'Mrs Aldous'")
+    (folder / "in").mkdir()
+    rows.write_parquet(folder / "in" / "0.parquet")
+    stream = session.readStream.schema("at string, page string").parquet(str(folder / "in"))
+    asked = job("groups", folder, "stream", until=None)
+    refused(asked, stream, "to which the state and the key would have to go", checkpoint=folder)
+    print("ended", flush=True)
+    session.stop()
+
+
+def refused(asked: counton.jobs.Job, frame: object, words: str, **more: object) -> None:
+    """A job that is refused with some words, and leaves no state."""
+    with pytest.raises(InvalidInput, match=words):
+        counton_spark.run(asked, frame, **more)  # type: ignore[arg-type]
+    assert not Path(str(asked.state)).exists()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

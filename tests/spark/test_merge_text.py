@@ -1,0 +1,56 @@
+"""The statement that keeps a table of released rows adds what it lacks, and changes nothing."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import polars as pl
+import pytest
+from spark_jobs import events, job
+
+from counton.jobs import run
+from counton.spark import merge_text
+
+duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed")
+
+
+@pytest.mark.parametrize("name", ["groups", "found", "hierarchy", "quantiles"])
+def test_a_table_is_kept_by_merging_what_is_released(name: str, tmp_path: Path) -> None:
+    rows = events(rows=400)
+    nights = rows.filter(pl.col("at") < "2024-03-08"), rows.filter(pl.col("at") >= "2024-03-08")
+    asked = job(name, tmp_path, append=True, epsilon=9)
+    with closing(duckdb.connect()) as database:
+        for night, part in enumerate(nights):
+            with run(asked.having(events=part)) as outcome:
+                released = outcome.read()
+                table, text = released.table(), merge_text(released, "lake.visits")
+            table.write_parquet(tmp_path / "released.parquet")
+            database.read_parquet(str(tmp_path / "released.parquet")).create_view(
+                "released", replace=True
+            )
+            if not night:
+                database.sql("create schema lake")
+                database.sql("create table lake.visits as select * from released limit 0")
+            for _ in range(2):  # a batch that Spark runs again
+                database.execute(text.replace("`", '"'))
+            database.sql("copy lake.visits to '" + str(tmp_path / "kept.parquet") + "'")
+            kept = pl.read_parquet(tmp_path / "kept.parquet")
+            assert kept.sort(pl.all()).rows() == table.sort(pl.all()).rows()
+            assert table.height > night * 20
+
+
+def test_names_of_columns_are_quoted(tmp_path: Path) -> None:
+    rows = events(rows=60).rename({"page": "the `page`"})
+    asked = job("two columns", tmp_path, by="the `page`,place")
+    domain = {"the `page`": list("abc"), "place": list("xyz")}
+    with run(asked.having(domain=domain, events=rows)) as outcome:
+        text = merge_text(outcome.read(), "visits", "rows_of_today")
+    assert text == (
+        "MERGE INTO visits AS kept USING rows_of_today AS released\n"
+        "ON kept.`step` IS NOT DISTINCT FROM released.`step` AND "
+        "kept.`group` IS NOT DISTINCT FROM released.`group` AND "
+        "kept.`the ``page``` IS NOT DISTINCT FROM released.`the ``page``` AND "
+        "kept.`place` IS NOT DISTINCT FROM released.`place`\n"
+        "WHEN NOT MATCHED THEN INSERT *"
+    )
