@@ -29,6 +29,7 @@ from counton.privacy import ZCDP, ApproxDP, Guarantee, Ledger, PureDP
 from counton.privacy.contribution import Relation, known_unit
 from counton.privacy.ledger import Spend, totals
 from counton.statistics import Grouped, TallyStatistic
+from counton.statistics.report_budget import budget_shares
 
 if TYPE_CHECKING:
     from counton.results.release import Release
@@ -316,7 +317,7 @@ def _of_part(one: PlannedNumber, definition: Definition) -> PlannedNumber:
     law = law_for(
         definition.strategy, definition.guarantee, definition.contribution, definition.shape
     ).law
-    shares = report.budget_shares(1 if isinstance(law, DiscreteLaplace) else 2)
+    shares = budget_shares(report, 1 if isinstance(law, DiscreteLaplace) else 2)
     source = report.derived_from.get(part, "")
     return one._replace(part=part, source=source, share=None if source else float(shares[part]))
 

@@ -19,11 +19,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
-from fractions import Fraction
 from functools import cached_property
-from itertools import combinations, pairwise
-from typing import TYPE_CHECKING, Any, Literal, cast
+from itertools import pairwise
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +29,7 @@ from numpy.typing import NDArray
 from counton.arrays import Floats, Integers
 from counton.columns import MISSING, OUTSIDE
 from counton.errors import InvalidInput, SumOverflow, field
-from counton.exact import check_integer, exact, figures, quote
+from counton.exact import check_integer, quote
 from counton.laws import BoundedChange
 from counton.mechanisms import StepRelease
 from counton.mechanisms.tables import LARGEST_MEASUREMENT
@@ -40,7 +38,8 @@ from counton.options import Option, OwnColumns, Statement, split_names
 from counton.privacy import Contribution, Guarantee, value_grid
 from counton.privacy.contribution import checked_unit
 from counton.statistics.base import Drawing, ErrorOf, Events, Statistic
-from counton.statistics.readings import Reading, halfwidth
+from counton.statistics.readings import Reading
+from counton.statistics.report_budget import PartTerms, halfwidths_of_parts, with_weights
 from counton.statistics.report_members import (
     SHARE,
     WITHIN,
@@ -58,9 +57,6 @@ from counton.statistics.report_members import (
 from counton.statistics.report_readings import FollowedReading, ReportReading
 from counton.statistics.tallied import First, Part, TallyStatistic, X
 
-if TYPE_CHECKING:
-    from counton.plans.splits import Noise, Split
-
 #: Rows say one integer, which has to hold what they say to every statistic.
 _MOST_SAID = 2**62
 _MOST_STATISTICS = 64
@@ -68,47 +64,6 @@ _MOST_STATISTICS = 64
 _SHOWN_FIRST, _WORDS = ("mean", "0.5"), {"0.5": "median"}
 #: Of a statistic by group so many groups are drawn.
 _MOST_SHOWN = 6
-#: Of so many statistics it is tried whether they are better measured apart.
-_MOST_TRIED = 4
-
-
-@dataclass(frozen=True, kw_only=True)
-class PartTerms(StreamTerms):
-    """The terms of a report as those of one of its statistics, whose cells are not multiplied.
-
-    Attributes:
-        one: what one unit of its exact sums is, in data units, over the weight of its cells.
-        weight: by which its cells are multiplied.
-    """
-
-    one: Fraction
-    weight: int = 1
-
-    @classmethod
-    def of(
-        cls, terms: StreamTerms, statistic: TallyStatistic, weight: int, shape: tuple[int, ...]
-    ) -> PartTerms:
-        """Those of a statistic."""
-        kept = {item.name: getattr(terms, item.name) for item in fields(StreamTerms)}
-        own = statistic.contribution(batched=True).resolution
-        unit = (Fraction(1) if own is None else own) / weight
-        return cls(
-            **{**kept, "shape": shape, "statistic": statistic.to_dict()}, one=unit, weight=weight
-        )
-
-    def of_exact(self, cells: NDArray[np.int64]) -> Any:
-        """See `StreamTerms.of_exact`: of cells that are not multiplied."""
-        return np.asarray(cells, np.float64) * float(self.one * self.weight)
-
-    @property
-    def whole(self) -> bool:
-        """See `StreamTerms.whole`."""
-        return False
-
-    @property
-    def resolution(self) -> Fraction:
-        """See `StreamTerms.resolution`."""
-        return self.one
 
 
 class Report(TallyStatistic):
@@ -489,9 +444,10 @@ class Report(TallyStatistic):
 
     def for_people(self, most: int) -> Report:
         """See `Statistic.for_people`."""
-        return self if most == self.most else self._with(most=most)
+        return self if most == self.most else self.with_parameters(most=most)
 
-    def _with(self, **changes: Any) -> Report:
+    def with_parameters(self, **changes: Any) -> Report:
+        """The same with other parameters."""
         return Report(**{**self.parameters, **changes})
 
     def settle(self, guarantee: Guarantee, horizon: int | None = None) -> Report:
@@ -503,125 +459,14 @@ class Report(TallyStatistic):
         if self.weights is not None:
             return self
         inner = [[name, one.settle(guarantee, horizon)] for name, one in self.statistics.items()]
-        settled = self._with(statistics=inner)
-        return settled._measured_well(guarantee, horizon)
-
-    def _measured_well(self, guarantee: Guarantee, horizon: int | None) -> Report:
-        """With weights; apart is what costs less so than with what it would follow from.
-
-        Which that is, is tried: of statistics that are wanted ``within`` something, some apart.
-
-        Raises:
-            InvalidInput: what is wanted cannot be reached.
-        """
-        from counton.plans.splits import last_halfwidth
-
-        noise = last_halfwidth(horizon) if self.within else None
-        sources = [*self.measured_ones]
-        wanted = [name for name in self.derived_from if name in self.within][:_MOST_TRIED]
-        found, best, refused = None, math.inf, None
-        for several in range(len(wanted) + 1):
-            for apart in combinations(wanted, several):
-                tried = self._with(apart=[*self.apart, *apart])
-                try:
-                    shared = tried._split(guarantee, horizon, noise)
-                except InvalidInput as error:
-                    refused = refused or error
-                    continue
-                errors = dict(zip(tried.measured_ones, shared.errors or (), strict=False))
-                size = sum(math.log(errors[name]) for name in sources if name in errors)
-                if found is None or size < best - 1e-3:
-                    weights = dict(zip(tried.measured_ones, shared.weights, strict=True))
-                    found, best = tried._with(weights=weights), size
-        if found is None:
-            assert refused is not None
-            raise refused
-        return found
-
-    def _split(self, guarantee: Guarantee, horizon: int | None, noise: Noise | None) -> Split:
-        """How the guarantee is shared among what is measured."""
-        from counton.plans.splits import Cost, split
-
-        costs = []
-        for name in self.measured_ones:
-            l1, l2_squared = norms_of_people(self.statistics[name], self.most)
-            told = [name, *(one for one, source in self.derived_from.items() if source == name)]
-            bounds = [
-                (self.within[one], self._error(one, guarantee, horizon), one)
-                for one in told
-                if one in self.within
-            ]
-            within, each, called = min(
-                bounds, key=lambda one: one[0] / one[1], default=(None, 1.0, name)
-            )
-            costs.append(
-                Cost(
-                    l1,
-                    l2_squared,
-                    within=within,
-                    each=each,
-                    weight=exact(str(self.shares.get(name, 1)), "share"),
-                    name=called,
-                )
-            )
-        return split(costs, guarantee, noise)
-
-    def _error(self, name: str, guarantee: Guarantee, horizon: int | None) -> float:
-        """How far off what is read of a statistic is, in what one of its cells is off."""
-        from counton.statistics.planned import planned_reading
-
-        of = self.derived_from.get(name, name)
-        source, one = self.statistics[of], self.statistics[name]
-        if one.known_beforehand is not None and self.size is None:
-            raise InvalidInput(
-                f"{field(WITHIN, figures(self.within[name]))} of {name!r} hangs on how many rows "
-                f"there are; say how many there will be, about, where that is public "
-                f"({field('size', 10_000)}), or give it a share"
-            )
-        plan = source.plan(horizon, guarantee, batched=True)
-        terms = PartTerms.of(plan.terms(plan.best), source, 1, source.cells)
-        last = horizon or terms.strategy.longest or 1
-        reading = planned_reading(source, terms, last, self.size)
-        own = reading if of == name else self.reading_of(name, reading)
-        cell = halfwidth(reading.release)
-        return _widest(own) / cell if cell else 1.0  # with next to no noise all is exact
-
-    def budget_shares(self, norm: Literal[1, 2]) -> dict[str, Fraction]:
-        """The share of the budget of each statistic that is measured, once it is settled.
-
-        Args:
-            norm: that the noise follows: 1 of Laplace, 2 of normal noise.
-        """
-        moved = {
-            name: self.weight(name) ** norm * norms_of_people(one, self.most)[norm - 1]
-            for name, one in self.measured_ones.items()
-        }
-        return {name: Fraction(one, sum(moved.values())) for name, one in moved.items()}
+        settled = self.with_parameters(statistics=inner)
+        return with_weights(settled, guarantee, horizon)
 
     def halfwidths_of_parts(
         self, terms: StreamTerms, step: int, level: float, rows: int | None, over: int | None
     ) -> dict[str, float]:
         """As `planned_halfwidths`, of all statistics: their names stand before those of numbers."""
-        from counton.statistics.planned import halfwidths_of, planned_halfwidths, planned_reading
-
-        found: dict[str, float] = {}
-        for name, one in self.statistics.items():
-            if name not in self.derived_from:
-                own = planned_halfwidths(
-                    one, self.terms_of(name, terms), step, level, rows=rows, over=over
-                )
-            elif rows is None and one.known_beforehand == ():
-                continue
-            else:
-                of = self.derived_from[name]
-                reading = planned_reading(
-                    self.statistics[of], self.terms_of(of, terms), step, rows, over
-                )
-                own = halfwidths_of(self.reading_of(name, reading), level)
-                if rows is None and one.known_beforehand is not None:
-                    own = {key: own[key] for key in own if key in one.known_beforehand}
-            found |= {f"{name} {key}".strip(): half for key, half in own.items()}
-        return found
+        return halfwidths_of_parts(self, terms, step, level, rows, over)
 
     def allows(self, other: Statistic) -> bool:
         """See `Statistic.allows`."""
@@ -827,14 +672,6 @@ class Report(TallyStatistic):
         own = np.asarray(values)[..., self.cell_ranges[name]].astype(np.float64)
         shape = (*own.shape[:-1], *self.statistics[name].cells)
         return np.asarray(own.reshape(shape) * float(terms.one))
-
-
-def _widest(reading: Reading) -> float:
-    """Half of the widest interval of a reading; of its means, where it has such."""
-    columns = reading.table_columns()
-    half = (np.asarray(columns["upper"], float) - np.asarray(columns["lower"], float)) / 2
-    means = np.array([str(name).startswith("mean") for name in columns.get("name", ())])
-    return float(half[means].max() if means.any() else half.max())
 
 
 def _slices(names: Mapping[str, Any], sizes: Sequence[int]) -> dict[str, slice]:

@@ -1,0 +1,240 @@
+"""How the budget of a report is shared by its statistics, and how accurate each becomes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from counton.errors import InvalidInput, field
+from counton.exact import exact, figures
+from counton.mechanisms.terms import StreamTerms
+from counton.privacy import Guarantee
+from counton.statistics.readings import Reading, halfwidth
+from counton.statistics.report_members import WITHIN, norms_of_people
+from counton.statistics.tallied import TallyStatistic
+
+if TYPE_CHECKING:
+    from counton.plans.splits import Noise, Split
+
+#: Of so many statistics it is tried whether they are better measured apart.
+_MOST_TRIED = 4
+
+
+class Members(Protocol):
+    """The statistics of a report, and what is wanted of them: see `counton.statistics.Report`."""
+
+    within: dict[str, float]
+    shares: dict[str, Any]
+    size: int | None
+    apart: Any
+    most: int
+
+    @property
+    def statistics(self) -> Mapping[str, TallyStatistic]:
+        """All of them, by name."""
+
+    @property
+    def measured_ones(self) -> dict[str, TallyStatistic]:
+        """Those that are measured."""
+
+    @property
+    def derived_from(self) -> dict[str, str]:
+        """Of the others, from which of those they follow."""
+
+    def weight(self, name: str) -> int:
+        """By which the cells of one are multiplied."""
+
+    def terms_of(self, name: str, terms: StreamTerms) -> StreamTerms:
+        """Those of one alone."""
+
+    def reading_of(self, name: str, reading: Any) -> Reading:
+        """What one says, from a reading of that which is measured."""
+
+    def with_parameters(self, **changes: Any) -> Self:
+        """The same with other parameters."""
+
+
+_Report = TypeVar("_Report", bound=Members)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartTerms(StreamTerms):
+    """The terms of a report as those of one of its statistics, whose cells are not multiplied.
+
+    Attributes:
+        one: what one unit of its exact sums is, in data units, over the weight of its cells.
+        weight: by which its cells are multiplied.
+    """
+
+    one: Fraction
+    weight: int = 1
+
+    @classmethod
+    def of(
+        cls, terms: StreamTerms, statistic: TallyStatistic, weight: int, shape: tuple[int, ...]
+    ) -> PartTerms:
+        """Those of a statistic."""
+        kept = {item.name: getattr(terms, item.name) for item in fields(StreamTerms)}
+        own = statistic.contribution(batched=True).resolution
+        unit = (Fraction(1) if own is None else own) / weight
+        return cls(
+            **{**kept, "shape": shape, "statistic": statistic.to_dict()}, one=unit, weight=weight
+        )
+
+    def of_exact(self, cells: NDArray[np.int64]) -> Any:
+        """See `StreamTerms.of_exact`: of cells that are not multiplied."""
+        return np.asarray(cells, np.float64) * float(self.one * self.weight)
+
+    @property
+    def whole(self) -> bool:
+        """See `StreamTerms.whole`."""
+        return False
+
+    @property
+    def resolution(self) -> Fraction:
+        """See `StreamTerms.resolution`."""
+        return self.one
+
+
+def with_weights(report: _Report, guarantee: Guarantee, horizon: int | None) -> _Report:
+    """With weights; apart is what costs less so than with what it would follow from.
+
+    Which that is, is tried: of statistics that are wanted ``within`` something, some apart.
+
+    Raises:
+        InvalidInput: what is wanted cannot be reached.
+    """
+    from counton.plans.splits import last_halfwidth
+
+    noise = last_halfwidth(horizon) if report.within else None
+    sources = [*report.measured_ones]
+    wanted = [name for name in report.derived_from if name in report.within][:_MOST_TRIED]
+    found, best, refused = None, math.inf, None
+    for several in range(len(wanted) + 1):
+        for apart in combinations(wanted, several):
+            tried = report.with_parameters(apart=[*report.apart, *apart])
+            try:
+                shared = _split(tried, guarantee, horizon, noise)
+            except InvalidInput as error:
+                refused = refused or error
+                continue
+            errors = dict(zip(tried.measured_ones, shared.errors or (), strict=False))
+            size = sum(math.log(errors[name]) for name in sources if name in errors)
+            if found is None or size < best - 1e-3:
+                weights = dict(zip(tried.measured_ones, shared.weights, strict=True))
+                found, best = tried.with_parameters(weights=weights), size
+    if found is None:
+        assert refused is not None
+        raise refused
+    return found
+
+
+def _split(
+    report: Members, guarantee: Guarantee, horizon: int | None, noise: Noise | None
+) -> Split:
+    """How the guarantee is shared among what is measured."""
+    from counton.plans.splits import Cost, split
+
+    costs = []
+    for name in report.measured_ones:
+        l1, l2_squared = norms_of_people(report.statistics[name], report.most)
+        told = [name, *(one for one, source in report.derived_from.items() if source == name)]
+        bounds = [
+            (report.within[one], _error(report, one, guarantee, horizon), one)
+            for one in told
+            if one in report.within
+        ]
+        within, each, called = min(
+            bounds, key=lambda one: one[0] / one[1], default=(None, 1.0, name)
+        )
+        costs.append(
+            Cost(
+                l1,
+                l2_squared,
+                within=within,
+                each=each,
+                weight=exact(str(report.shares.get(name, 1)), "share"),
+                name=called,
+            )
+        )
+    return split(costs, guarantee, noise)
+
+
+def _error(report: Members, name: str, guarantee: Guarantee, horizon: int | None) -> float:
+    """How far off what is read of a statistic is, in what one of its cells is off."""
+    from counton.statistics.planned import planned_reading
+
+    of = report.derived_from.get(name, name)
+    source, one = report.statistics[of], report.statistics[name]
+    if one.known_beforehand is not None and report.size is None:
+        raise InvalidInput(
+            f"{field(WITHIN, figures(report.within[name]))} of {name!r} hangs on how many rows "
+            f"there are; say how many there will be, about, where that is public "
+            f"({field('size', 10_000)}), or give it a share"
+        )
+    plan = source.plan(horizon, guarantee, batched=True)
+    terms = PartTerms.of(plan.terms(plan.best), source, 1, source.cells)
+    last = horizon or terms.strategy.longest or 1
+    reading = planned_reading(source, terms, last, report.size)
+    own = reading if of == name else report.reading_of(name, reading)
+    cell = halfwidth(reading.release)
+    return _widest(own) / cell if cell else 1.0  # with next to no noise all is exact
+
+
+def _widest(reading: Reading) -> float:
+    """Half of the widest interval of a reading; of its means, where it has such."""
+    columns = reading.table_columns()
+    half = (np.asarray(columns["upper"], float) - np.asarray(columns["lower"], float)) / 2
+    means = np.array([str(name).startswith("mean") for name in columns.get("name", ())])
+    return float(half[means].max() if means.any() else half.max())
+
+
+def budget_shares(report: Members, norm: Literal[1, 2]) -> dict[str, Fraction]:
+    """The share of the budget of each statistic that is measured, once it is settled.
+
+    Args:
+        norm: that the noise follows: 1 of Laplace, 2 of normal noise.
+    """
+    moved = {
+        name: report.weight(name) ** norm * norms_of_people(one, report.most)[norm - 1]
+        for name, one in report.measured_ones.items()
+    }
+    return {name: Fraction(one, sum(moved.values())) for name, one in moved.items()}
+
+
+def halfwidths_of_parts(
+    report: Members,
+    terms: StreamTerms,
+    step: int,
+    level: float,
+    rows: int | None,
+    over: int | None,
+) -> dict[str, float]:
+    """As `planned_halfwidths`, of all statistics: their names stand before those of numbers."""
+    from counton.statistics.planned import halfwidths_of, planned_halfwidths, planned_reading
+
+    found: dict[str, float] = {}
+    for name, one in report.statistics.items():
+        if name not in report.derived_from:
+            own = planned_halfwidths(
+                one, report.terms_of(name, terms), step, level, rows=rows, over=over
+            )
+        elif rows is None and one.known_beforehand == ():
+            continue
+        else:
+            of = report.derived_from[name]
+            reading = planned_reading(
+                report.statistics[of], report.terms_of(of, terms), step, rows, over
+            )
+            own = halfwidths_of(report.reading_of(name, reading), level)
+            if rows is None and one.known_beforehand is not None:
+                own = {key: own[key] for key in own if key in one.known_beforehand}
+        found |= {f"{name} {key}".strip(): half for key, half in own.items()}
+    return found
