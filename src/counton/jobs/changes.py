@@ -111,7 +111,7 @@ def ended_windows(
     released: int | None,
     now: datetime | None,
 ) -> tuple[int | None, int]:
-    """Until when windows are released, and how many have ended by then: see `clock.windows_ended`."""
+    """Until when windows are released, and how many have ended: see `clock.windows_ended`."""
     if definition.once:
         return None, 1
     begin = microseconds(definition.windows.start)
