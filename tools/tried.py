@@ -13,7 +13,7 @@ import numpy as np
 
 from counton import ZCDP, plan
 from counton.arrays import Floats
-from counton.strategies import SqrtToeplitz
+from counton.strategies import GrowingSquareRoot, SqrtToeplitz
 from counton.strategies.training import (
     BandedInverseSquareRoot,
     BandedOptimum,
@@ -87,9 +87,23 @@ def _for_means(steps: int) -> Floats:
     return np.asarray((sums_of(found.x)[3] ** 2).sum(axis=1))
 
 
+def endless() -> Iterator[str]:
+    """Totals without a last step: roots of mean variances over so many first steps."""
+    yield "steps | before | even nodes | after | that many steps known | least of these"
+    for steps in (64, 365, 1024, 4096, 8760):
+        before = plan(None, RHO, around=steps, strategies=[GrowingSquareRoot()]).best.mean_std
+        best = plan(None, RHO, around=steps).best
+        known = plan(steps, RHO)
+        least = known.least_std("mean")["gaussian"]
+        yield (
+            f"{steps:,} | {before:.3f} | {best.strategy.parameters.get('even', '-')} "
+            f"| {best.mean_std:.3f} | {known.best.mean_std:.3f} | {least:.3f}"
+        )
+
+
 def run() -> None:
     """Write all tables."""
-    for table in (training, means):
+    for table in (training, means, endless):
         lines = [str(table.__doc__).splitlines()[0], *(f"  {line}" for line in table())]
         sys.stdout.write("\n".join(lines) + "\n")
 

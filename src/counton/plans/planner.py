@@ -30,6 +30,7 @@ from counton.noise import Key
 from counton.privacy import ZCDP, ApproxDP, Calibration, Contribution, Guarantee, PureDP, calibrate
 from counton.strategies import Metric, Norm, StreamStrategy
 from counton.strategies.base import ReleaseForm, check_metric, check_release_form
+from counton.strategies.streams.growing_root import EVEN
 
 if TYPE_CHECKING:
     from counton.plans.bounds import Factor, LowerBound
@@ -496,7 +497,7 @@ def plan_stream(
     check_contribution(contribution)
     cells = check_shape(shape)
     if strategies is None and horizon is None:
-        found = _endless(release, _norms(guarantee))
+        found = _endless(release, _norms(guarantee), metric, around)
     elif strategies is None:
         assert horizon is not None
         found = candidates(
@@ -807,7 +808,9 @@ _WINDOWS: tuple[_StrategyKind, ...] = (
 )
 
 
-def _endless(release: ReleaseForm, norms: tuple[Norm, ...]) -> tuple[_Contenders, ...]:
+def _endless(
+    release: ReleaseForm, norms: tuple[Norm, ...], metric: Metric, around: int | None
+) -> tuple[_Contenders, ...]:
     """Strategies without a last step whose protection never fades."""
     if release != "totals":
         raise InvalidInput(
@@ -817,10 +820,23 @@ def _endless(release: ReleaseForm, norms: tuple[Norm, ...]) -> tuple[_Contenders
     found = []
     if 2 in norms:
         # Fewer bits leave room for wider noise.
-        roots = tuple(known.GrowingSquareRoot(bits) for bits in (18, 14, 8, 4))
+        even = _even(metric, _AROUND if around is None else around)
+        roots = tuple(known.GrowingSquareRoot(bits, even) for bits in (18, 14, 8, 4))
         found.append(_Contenders(_GROWING, roots, "", 0.0))
     found.append(_Contenders("epochs", (known.Epochs(),), "", 0.0))
     return tuple(found)
+
+
+def _even(metric: Metric, around: int) -> int | None:
+    """How many first nodes of a growing root have the same noise, for the least error."""
+
+    def error(even: int | None) -> float:
+        root = known.GrowingSquareRoot(even=even)
+        of = root.mean_variance if metric == "mean" else root.largest_variance
+        return of(around)
+
+    near = [even for even in EVEN if even <= around <= 8 * even]
+    return min([None, *near], key=error)
 
 
 class _Contenders(NamedTuple):
