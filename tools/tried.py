@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from counton import ZCDP, plan
+from counton import ZCDP, PureDP, plan
 from counton.arrays import Floats
-from counton.strategies import GrowingSquareRoot, SqrtToeplitz
+from counton.strategies import Epochs, GrowingSquareRoot, SqrtToeplitz
 from counton.strategies.training import (
     BandedInverseSquareRoot,
     BandedOptimum,
@@ -21,7 +21,7 @@ from counton.strategies.training import (
     DenseOptimum,
 )
 
-RHO = ZCDP("1/2")
+RHO, PURE = ZCDP("1/2"), PureDP(1)
 
 
 def training() -> Iterator[str]:
@@ -101,9 +101,27 @@ def endless() -> Iterator[str]:
         )
 
 
+def epochs() -> Iterator[str]:
+    """Pure totals without a last step, at epsilon 1: roots of mean variances over first steps."""
+    steps = (64, 365, 1024, 2048, 4096, 8760)
+    found = [[plan(None, PURE, around=end, strategies=[Epochs()]).best.mean_std for end in steps]]
+    for first, ratio in ((16, 16), (64, 16), (256, 8)):
+        variances, over, length = [np.zeros(0)], 0.0, first
+        while sum(map(len, variances)) < steps[-1]:
+            variances.append(plan(length, PURE).best.std() ** 2 + over)
+            over = float(variances[-1][-1])
+            length = sum(map(len, variances)) * (ratio - 1)
+        all_of_it = np.concatenate(variances)
+        found.append([math.sqrt(all_of_it[:end].mean()) for end in steps])
+    found.append([plan(end, PURE).best.mean_std for end in steps])
+    yield "steps | as used | best inside, 16, 16 | 64, 16 | 256, 8 | planned to end there"
+    for end, row in zip(steps, zip(*found, strict=True), strict=True):
+        yield " | ".join([f"{end:,}", *(f"{std:.2f}" for std in row)])
+
+
 def run() -> None:
     """Write all tables."""
-    for table in (training, means, endless):
+    for table in (training, means, endless, epochs):
         lines = [str(table.__doc__).splitlines()[0], *(f"  {line}" for line in table())]
         sys.stdout.write("\n".join(lines) + "\n")
 
