@@ -22,6 +22,7 @@ from counton.privacy.gaussian import analytic_gaussian_sigma
 from counton.statistics import Average, Count, Quantiles, Statistic
 from counton.strategies import (
     Binary,
+    GrowingSquareRoot,
     HonakerOnline,
     Independent,
     KAry,
@@ -535,7 +536,7 @@ def test_wide_noise_takes_the_coarser_octave() -> None:
 @pytest.mark.parametrize(
     ("guarantee", "kind", "std"),
     [
-        (ZCDP(0.5), "growing square root", 4.0993),
+        (ZCDP(0.5), "growing square root", 3.8930),
         (PureDP(1), "epochs", 18.62),
         (ApproxDP(1, 1e-4), "growing square root", None),
         (ApproxDP(1, 1e-9), "epochs", 18.62),
@@ -555,6 +556,20 @@ def test_streams_without_a_last_step(guarantee: Guarantee, kind: str, std: float
     assert planned.release_seconds(planned.best) is not None
     ((family, least),) = planned.lower_bounds.items()
     assert all(least < one.mean_std for one in planned if one.family == family)
+
+
+@pytest.mark.parametrize(
+    ("around", "metric", "even"),
+    [
+        *((20, "mean", None), (64, "mean", 32), (365, "mean", 128), (1024, "mean", 512)),
+        *((4096, "mean", 2048), (10**5, "mean", None), (100, "max", 32), (None, "mean", None)),
+    ],
+)
+def test_equal_noise_of_the_first_nodes_goes_by_the_steps_in_mind(
+    around: int | None, metric: Metric, even: int | None
+) -> None:
+    best = plan(None, ZCDP(0.5), metric=metric, around=around).best.strategy
+    assert best == GrowingSquareRoot(even=even)
 
 
 def test_wide_noise_without_a_last_step_takes_coarser_weights() -> None:

@@ -827,6 +827,7 @@ def _endless(
     return tuple(found)
 
 
+@lru_cache(maxsize=64)
 def _even(metric: Metric, around: int) -> int | None:
     """How many first nodes of a growing root have the same noise, for the least error."""
 
