@@ -310,7 +310,7 @@ NO_LAW = {
     "drawn_ahead": "read by the planner alone, to leave out what would take too long to begin: "
     "noise is drawn by nodes, however many are said to be drawn before",
     "examples": "called by these laws and by nothing else: over which instances they run",
-    "held": "read by the planner alone, to leave out what would not fit into memory, and by "
+    "buffer_size": "read by the planner alone, to leave out what would not fit into memory, and by "
     "readers, as `local`: what they give is compared with the rows whatever it says",
     "local": "in how many parts a batch's noise is computed; that parts are the whole, to the bit, "
     "is `check_noise_parts` and `check_reader`",
