@@ -46,7 +46,7 @@ class Members(Protocol):
 
     @property
     def derived_from(self) -> dict[str, str]:
-        """Of the others, from which of those they follow."""
+        """The measured one that each other statistic follows from."""
 
     def weight(self, name: str) -> int:
         """By which the cells of one are multiplied."""
