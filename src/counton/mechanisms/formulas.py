@@ -244,9 +244,7 @@ class Ratio(ReleasedNumber):
     def value(self) -> float:
         """See `ReleasedNumber.value`; NaN where the divisor is 0."""
         x, y = self.above.value, self.below.value
-        if not y:
-            return math.nan
-        return min(max(self.scale * (x / y) + self.moved, self.least), self.most)
+        return self.scale * (x / y) + self.moved if y else math.nan
 
     @property
     def std(self) -> float:
