@@ -136,7 +136,7 @@ def read(
         from counton.results.spark_frames import rows_of
 
         rows, facts = rows_of(cast("Any", source))
-        files = [_named(_file("the Spark frame", rows, facts), name)]
+        files = [_with_names(_file("the Spark frame", rows, facts), name)]
     else:
         files = [_one(place, name, token, databases) for place in _places(source)]
     newest = max(files, key=_File.last)
@@ -166,10 +166,10 @@ def _one(place: str, name: str | None, token: str | None, databases: Databases |
         found = _from_database(databases(place, name))
     else:
         found = _open_file(Path(place))
-    return _named(found, name)
+    return _with_names(found, name)
 
 
-def _named(found: _File, name: str | None) -> _File:
+def _with_names(found: _File, name: str | None) -> _File:
     """The same, if it is of the stream that is asked for."""
     own = found.described["terms"]["name"]
     if name is not None and name != own:
