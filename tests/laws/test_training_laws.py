@@ -177,6 +177,7 @@ WRONG: dict[str, list[TrainingStrategy]] = {
     "outputs": [claiming(outputs=property(lambda self: (0.1, 0.1), lambda self, value: None))],
     "parameters": [claiming(parameters={"steps": 3})],
     "rmse": [claiming(rmse=0.1)],
+    "saved_name": [claiming(saved_name="Other", to_dict=lambda self: RIGHT.to_dict())],
     "squared_sensitivity": [claiming(squared_sensitivity=lambda self: 0.5)],
     "taps": [
         claiming(taps=silent),

@@ -19,7 +19,7 @@ class Grid:
     parts = (Part("value"),)
 
     def __init__(self, grid: Callable[[NDArray[np.float64]], NDArray[np.int64]]) -> None:
-        self.said = grid
+        self.encode = grid
 
     def entries(self, said: Any) -> Sequence[tuple[Any, Any]]:
         return [(0, said)]

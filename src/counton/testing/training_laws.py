@@ -53,9 +53,10 @@ def check_training_description(strategy: TrainingStrategy) -> None:
         raise LawBroken(f"{strategy}: would write out matrices of {long.steps:,} steps")
     saved = json.loads(json.dumps(strategy.to_dict()))
     kept = saved == json.loads(json.dumps({**strategy.to_dict(), **strategy.parameters}))
+    kept = kept and saved.get("strategy") == strategy.saved_name
     kept = kept and saved.get("steps") == strategy.steps
     kept = kept and saved.get("schedule") == list(strategy.schedule)
-    require(kept, strategy, "to_dict does not hold its parameters, steps and schedule")
+    require(kept, strategy, "to_dict does not hold its name, parameters, steps and schedule")
     same = copy.deepcopy(strategy)
     require(same == strategy and hash(same) == hash(strategy), strategy, "differs from its copy")
     sizes = {strategy.buffers, len(strategy.decays), len(strategy.outputs)}
