@@ -177,4 +177,4 @@ def test_the_strategy_is_chosen_for_the_guarantee() -> None:
     assert laplace != gaussian
     assert hours.settle(ApproxDP(1, "1e-5"), 99) == gaussian
     assert "first cells together" in hours.plan(9, PureDP(1)).describe()
-    assert "any margin" in Contingency(COLUMNS).plan(9, PureDP(1)).notes[-1]
+    assert "any margin" in Contingency(COLUMNS).plan(9, PureDP(1)).describe()

@@ -136,7 +136,7 @@ def test_the_weights_are_chosen_for_the_guarantee() -> None:
     assert not Hierarchy(TREE, targets={"city": 3}).allows(laplace)
     assert not statistic.allows(Quantiles([0, 1]))
     plan = statistic.plan(9, PureDP(1))
-    assert "at a node" in plan.notes[-1]
+    assert "at a node" in plan.describe()
 
 
 def test_rows_are_told_by_their_labels() -> None:
