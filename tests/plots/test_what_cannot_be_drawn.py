@@ -61,7 +61,9 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("bounds", ["0:7,0:5", "0:70000,0:50000"])
-def test_moments_are_drawn_where_early_intervals_hold_all_that_is_possible(folder: Path, bounds: str) -> None:
+def test_moments_are_drawn_where_early_intervals_hold_all_that_is_possible(
+    folder: Path, bounds: str
+) -> None:
     words = f"--columns x,y --bounds {bounds} --state s.db --out t.csv --plot c.png"
     done = counton("statistic", "moments", "visits.csv", *STREAM.split(), *words.split())
     assert done.exit_code == 0, done.stderr

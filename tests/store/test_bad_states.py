@@ -136,6 +136,26 @@ def test_truncated(used: Path, key: Key, size: int) -> None:
     refused(used, key, "truncated")
 
 
+def test_a_log_that_is_merged_while_the_file_is_looked_at_is_no_truncation(
+    used: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = used.read_bytes()
+    log = used.with_name(used.name + "-wal")
+    used.write_bytes(whole[:8192])
+    log.touch()
+    there = Path.exists
+
+    def merged(path: Path) -> bool:
+        if path == log and there(log):
+            used.write_bytes(whole)
+            log.unlink()
+        return there(path)
+
+    monkeypatch.setattr(Path, "exists", merged)
+    sqlite_file.check(used)
+    assert not there(log)
+
+
 def test_not_a_database(file: Path, key: Key) -> None:
     file.write_text("time,carrier\n2013-01-01,UA\n" * 100)
     refused(file, key, "not a counton database")

@@ -64,9 +64,11 @@ def identity(path: Path) -> tuple[int, int] | None:
 def check(path: Path) -> None:
     """Look at the first 100 bytes, which SQLite itself reads too late or trusts too much."""
     try:
-        size = path.stat().st_size
         with path.open("rb") as file:
             header = file.read(100)
+            # In this order: another process may merge its log meanwhile, and drop it after that.
+            log = path.with_name(path.name + "-wal").exists()
+            size = os.fstat(file.fileno()).st_size
     except FileNotFoundError:
         raise NoState(
             f"state {path} does not exist: correct the path, or start a stream (counton count, "
@@ -87,7 +89,7 @@ def check(path: Path) -> None:
     pages = int.from_bytes(header[28:32], "big")
     needed = (65536 if page == 1 else page) * pages
     # While a log waits to be merged the file may be short: the pages are in the log.
-    if size < needed and not path.with_name(path.name + "-wal").exists():
+    if size < needed and not log:
         raise StateError(
             f"state {path} is truncated: {size} bytes of {needed}; restore it from a copy"
         )
