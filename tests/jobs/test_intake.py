@@ -189,3 +189,14 @@ def test_one_row_more_in_one_of_files_that_take_turns_moves_nothing_else(
     change = change - counted(runs)
     assert np.count_nonzero(change) <= 1
     assert change.sum() in (0, event[2])
+
+
+def test_that_a_file_of_all_rows_has_a_row_again_is_kept() -> None:
+    """New rows are in the state alone; once a file of all rows has them, it brings them again."""
+    rows = cells([(0, 3, 0, 3)])
+    common: dict[str, Any] = {"groups": GROUPS, "windows": WINDOWS, "measures": ("rows", "total")}
+    new = compare({}, rows, released=0, target=1, append=True, **common)
+    kept = new.observations(range(1, 2)) | new.beyond()
+    again = compare(kept, rows, released=1, target=1, append=False, **common)
+    assert again.changed == (3,)
+    assert again.pending()[3][1, 0].tolist() == [-1, 0]
