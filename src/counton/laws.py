@@ -3,7 +3,7 @@
 A law says *which* distribution a node's noise has; `counton.noise` draws from it and
 `counton.privacy` chooses it, for the `Shift` by one protected unit. Neither needs to know the
 other, so laws stand below both. So do patterns: how one unit changes the counts of a stream, where
-that is more than so many steps times so many cells.
+that is more than this many steps times this many cells.
 Parameters are exact rationals: a float is not the number you meant.
 """
 
@@ -268,7 +268,7 @@ class Alternating:
     Attributes:
         changes: how often a cell changes, at most.
         cells: in how many cells, at most.
-        size: by how much, at most; sums of so many which each change a cell by 1 are included.
+        size: by how much, at most; sums of this many which each change a cell by 1 are included.
         together: ``changes`` are those of all cells together, however they are shared out.
 
     Raises:
@@ -293,8 +293,8 @@ class BoundedChange:
     """All that a unit changes, d, moves nodes little more than one count in one step would.
 
     Attributes:
-        l1: ||C d||_1 is at most so many times the largest ||C e_t||_1.
-        l2_squared: ||C d||_2^2 is at most so many times the largest ||C e_t||_2^2, for every C
+        l1: ||C d||_1 is at most this many times the largest ||C e_t||_1.
+        l2_squared: ||C d||_2^2 is at most this many times the largest ||C e_t||_2^2, for every C
             whose columns are aligned (`counton.strategies.StreamStrategy`).
         once: whether all of d stands in one step, whose norms these then are.
 

@@ -40,7 +40,7 @@ class SetAside(NamedTuple):
         return cls(file, _lines(file))
 
     def new(self, now: int) -> int:
-        """How many of so many rows were not there before."""
+        """How many of this many rows were not there before."""
         return min(now, len(_lines(self.file) - self.before))
 
 

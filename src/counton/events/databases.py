@@ -32,7 +32,7 @@ from counton.private import Private
 if TYPE_CHECKING:
     from counton.events.sources import Rows
 
-#: A window is cut into so many pieces at most, of which each is in no other window.
+#: A window is cut into this many pieces at most, of which each is in no other window.
 _PIECES: Final = 31
 
 

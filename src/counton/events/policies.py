@@ -32,7 +32,7 @@ class Policies:
 
     Attributes:
         quarantine: file into which rows that cannot be read are written; None: they are refused.
-        most: so many rows may be set aside in one run.
+        most: this many rows may be set aside in one run.
         missing: whether rows that lack a time, user, group, value or id are left out.
 
     >>> Policies.read("quarantine:bad.csv", 10, "skip").quarantine.name

@@ -53,7 +53,7 @@ class Spread(Source):
         Args:
             reading: how rows are read; its columns are given.
             which: the expression. It is computed of some rows at a time.
-            most: so many rows at most.
+            most: this many rows at most.
         """
 
 

@@ -31,7 +31,7 @@ class Activity:
 
     Attributes:
         sizes: numbers of events that occur, ascending.
-        units: how many users (or periods of users) have so many.
+        units: how many users (or periods of users) have this many.
         without: rows without a user, or without a time that can be read where periods are asked.
 
     >>> activity = Activity(np.array([1, 4]), np.array([6, 1]), 0)

@@ -14,7 +14,7 @@ from counton.errors import HorizonExceeded, InvalidInput, field
 from counton.jobs.job import NEWEST, NOW
 from counton.windows import Windows, microseconds, moment, parse_time
 
-#: Windows without an event before ``until``: from so many on it looks like a mistake.
+#: Windows without an event before ``until``: from this many on it looks like a mistake.
 _QUIET_LEAST, _QUIET_MOST = 12, 100
 #: By what windows have ended where nobody says.
 _UNSTATED = NOW

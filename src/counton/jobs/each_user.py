@@ -40,7 +40,7 @@ class UserRows:
         named: what the column is called that is made of a user's rows.
         grid: the cells in which values are told apart; None: rows are counted.
         value: the column of the values; None: rows are counted.
-        most: so many values of each user are taken.
+        most: this many values of each user are taken.
         per: length of a user's period, each of which is one by itself; None: there is one.
         time: column of times, by which periods are told apart.
         timezone, time_format, clock_change: how times are read.
@@ -175,7 +175,7 @@ class _MarkedRowHolder:
 
 
 def _evenly(rows: pl.DataFrame, most: int) -> pl.DataFrame:
-    """At most so many rows of each user, evenly among all by what they say."""
+    """At most this many rows of each user, evenly among all by what they say."""
     place, many = pl.int_range(pl.len()).over("user"), pl.len().over("user").cast(pl.Int64)
 
     def before(count: pl.Expr) -> pl.Expr:

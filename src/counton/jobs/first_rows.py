@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 Places = NDArray[np.intp]
 #: So many rows, or fewer, have numbers that fit beside the first bits of a key.
 _PACKED: Final = 2**22
-#: About so many rows are looked at together.
+#: About this many rows are looked at together.
 _TOGETHER: Final = 2**18
 #: The first bits of a key, by which rows are held.
 _WORD: Final = 16

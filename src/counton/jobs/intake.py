@@ -203,8 +203,8 @@ def place_sums(cells: pl.DataFrame, column: str, places: int) -> NDArray[np.floa
     return by_place
 
 
-#: Rows of windows seen before are taken for the same rows if so many, or so many windows, and this
-#: share of them agree.
+#: Rows of windows seen before are taken for the same rows if this many of them agree, or those of
+#: this many windows, and this share of all.
 KNOWN_ROWS, KNOWN_WINDOWS, KNOWN_SHARE = 10, 3, 0.9
 
 

@@ -56,7 +56,7 @@ _NAMES = ("user", "id")
 USER, REFUSED = 1, "refused"
 #: The kind of marks up to whose period everybody is forgotten, and no row counts any more.
 CLOSED = "closed"
-#: Into so many parts all users fall, of which one is refused for each person who was forgotten.
+#: Into this many parts all users fall, of which one is refused for each person who was forgotten.
 BUCKETS = 1024
 #: Fewer rows of users known in the same windows may be chance.
 _FEW = 3

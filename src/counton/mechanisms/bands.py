@@ -121,7 +121,7 @@ def largest_share(drawn: NDArray[np.float64], level: float) -> float | None:
 
 
 def _order(cells: int, level: float) -> int | None:
-    """Which of so many, in ascending order, is hardly ever below the quantile; None: not even the
+    """Which of this many, in ascending order, is hardly ever below the quantile; None: not even the
     last one.
 
     The one at place k is below it where k or more are: a binomial tail.

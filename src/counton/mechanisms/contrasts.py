@@ -32,7 +32,7 @@ class Answer:
         what: in words.
         asked: what was asked, of which `counton.mechanisms.jointly` makes intervals that hold
             together with others.
-        at_once: for so many answers at once its interval holds.
+        at_once: for this many answers at once its interval holds.
 
     >>> Answer(3.25, 1.0, 1.25, 5.25, 0.95, "home minus shop").interval()
     (1.25, 5.25)
@@ -184,6 +184,6 @@ def sum_formula(
 
 
 def _alone(level: float, at_once: int) -> float:
-    """The level of one interval if so many are to hold together."""
+    """The level of one interval if this many are to hold together."""
     level = check_level(level)
     return check_level(1 - (1 - level) / check_integer("at_once", at_once, 1))

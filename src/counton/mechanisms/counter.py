@@ -312,7 +312,7 @@ class Counter:
         return release
 
     def widen(self, cells: int, key: Key) -> None:
-        """Have so many cells from the next step on, where they come as they are needed.
+        """Have this many cells from the next step on, where they come as they are needed.
 
         Their noise is that of counters which have counted nothing since the first step.
 

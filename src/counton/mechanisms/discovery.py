@@ -30,7 +30,7 @@ ROOM = 2**31
 _GRAIN = Fraction(1, 64)
 #: What rounding of logarithms and exponentials could take from a bound, many times over.
 _ROUNDING = 1 + 1e-6
-#: Sums of so many draws have their exact tail, of more a bound.
+#: Sums of this many draws have their exact tail, of more a bound.
 _FEW = 64
 #: Releases of a stream, at most: each has its share of delta.
 _LONGEST_STREAM = 2**24
@@ -41,7 +41,7 @@ class Discovery(NamedTuple):
 
     Attributes:
         delta: probability that a group to which only one unit belongs is ever shown.
-        margin: thresholds lie so many standard deviations above what one unit can count.
+        margin: thresholds lie this many standard deviations above what one unit can count.
         groups: how many groups one unit can bring.
         change: by how much it can change one group's total.
 
@@ -101,7 +101,7 @@ def _above(variance: NDArray[np.float64], margin: Fraction) -> NDArray[np.int64]
 
 
 def draws(strategy: StreamStrategy, law: DiscreteLaplace, steps: int) -> Mapping[int, int]:
-    """Of how many draws of noise releases are sums, and how many releases are of so many.
+    """Of how many draws of noise releases are sums, and how many releases are of this many.
 
     Raises:
         InvalidInput: too many steps.

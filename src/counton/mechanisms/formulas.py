@@ -37,7 +37,7 @@ _TURNS, _CLOSE = 200, 2.0**-20
 
 
 class Term(NamedTuple):
-    """What happened in one cell in the steps start + 1 .. stop, so many times.
+    """What happened in one cell in the steps start + 1 .. stop, this many times.
 
     >>> Term(-1.0, 0, 7, 2).cell
     2

@@ -28,7 +28,7 @@ from counton.strategies.base import Steps
 SMALLEST_TAIL = 1e-9
 #: Below this variance, in lattice cells, an atom of a node's law is more than a rounding.
 _NARROW = 400
-#: A sum with real weights lies within so many standard deviations and largest weights of 0.
+#: A sum with real weights lies within this many standard deviations and largest weights of 0.
 _PERIOD = 32
 #: Frequencies of jitter, in units of its own: the eighth power of a sine has fallen to 1e-11.
 _SMOOTHED = 64
@@ -67,7 +67,7 @@ def interval_halfwidth(law: Law, terms: int, level: float = 0.95) -> int:
 
 @lru_cache(maxsize=4096)
 def _of_sum(counts: tuple[tuple[Law, int], ...], level: float) -> int:
-    """Smallest c with P(|N| <= c) >= level, N the sum of so many draws of each law."""
+    """Smallest c with P(|N| <= c) >= level, N the sum of this many draws of each law."""
     return _within(dict(counts), level, 0, None)
 
 
@@ -82,7 +82,7 @@ def _within(counts: Mapping[Law, int], level: float, low: int, high: int | None)
 def _of_numbers(
     law: Law, numbers: NDArray[np.int64], level: float, more: tuple[tuple[Law, int], ...] = ()
 ) -> NDArray[np.float64]:
-    """`_of_sum` of so many draws of ``law``, and of ``more`` laws, for each of the numbers.
+    """`_of_sum` of this many draws of ``law``, and of ``more`` laws, for each of the numbers.
 
     A symmetric law with one peak lies no closer around 0 once a draw is added to it. So half-widths
     grow with the number of draws: where those of the fewest and of the most of a stretch agree, all
@@ -218,8 +218,8 @@ def window_halfwidths(
 ) -> NDArray[np.float64]:
     """Half-widths of the intervals of what is released about the steps start + 1 .. stop.
 
-    That is a difference of totals or a sum of windows, added up over so many ``cells``, whose noise
-    is independent. In units of the exact sums (multiply by the resolution of a clipped
+    That is a difference of totals or a sum of windows, added up over this many ``cells``, whose
+    noise is independent. In units of the exact sums (multiply by the resolution of a clipped
     contribution).
 
     Trees get the exact half-width for the nodes they read, also where laws differ by level. Where
@@ -536,10 +536,10 @@ SMOOTH = Fraction(4)
 #: From this standard deviation on a discrete Gaussian is integrated instead of summed.
 _INTEGRATED = 4096.0
 
-#: Laplace sums of up to so many terms are mixtures.
+#: Laplace sums of up to this many terms are mixtures.
 _MIXED = 256
 
-#: Sums are inverted from up to so many frequencies.
+#: Sums are inverted from up to this many frequencies.
 _FREQUENCIES = 2**16
 
 #: Sums of unequal laws up to this standard deviation are exact, wider ones on a coarser grid.
@@ -547,7 +547,7 @@ _TRANSFORMED = 8192.0
 
 
 def sum_tail(counts: Mapping[Law, int]) -> Callable[[int], float]:
-    """P(|N| > c) of a sum of so many independent draws of each law.
+    """P(|N| > c) of a sum of this many independent draws of each law.
 
     Exact up to float64 (about 1e-12), but for two cases which are above it by little: Gaussian
     sums beyond a standard deviation of 4096, and few unequal Laplace laws beyond one of 8192.

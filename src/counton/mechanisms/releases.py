@@ -439,7 +439,7 @@ def _around(values: NDArray[Any], half: NDArray[np.float64]) -> tuple[NDArray[An
 
 
 def _cells(shape: tuple[int, ...], times: int = 1) -> dict[str, NDArray[Any]]:
-    """Indices of cells by the names of their columns, all cells so many times."""
+    """Indices of cells by the names of their columns, all cells this many times."""
     places = [np.tile(place.ravel(), times) for place in np.indices(shape)]
     if len(places) == 1:
         return {"cell": places[0]}

@@ -449,7 +449,7 @@ def least_error_of_letters(letters: int, steps: int, epsilon: Number) -> float:
 
 
 def _least_error_of_cells(cells: int, steps: int, epsilon: Number) -> float:
-    """The packing of `least_error_of_letters`: so many cells, any of which k units may enter."""
+    """The packing of `least_error_of_letters`: this many cells, any of which k units may enter."""
     loss = float_above(_checked_epsilon(epsilon))
 
     def ruled_out(changed: int) -> bool:
@@ -731,7 +731,7 @@ def largest_of_cells(
     """The packing of `least_error_of_letters` as a bound on a statistic; none but for `PureDP`.
 
     Args:
-        cells: so many, any of which a unit may enter by ``unit``, in any step.
+        cells: this many, any of which a unit may enter by ``unit``, in any step.
         horizon: number of steps.
         guarantee: for all releases together.
         unit: in data units.

@@ -27,7 +27,7 @@ from counton.strategies.lines import workload as named_workload
 
 
 class LargestError(NamedTuple):
-    """An expectation, known as well as so many runs tell.
+    """An expectation, known as well as this many runs tell.
 
     Attributes:
         mean: over the runs, in units of the counts.
@@ -108,7 +108,7 @@ def largest_errors(
     runs: int,
     key: Key | None = None,
 ) -> Iterator[float]:
-    """The largest error in each of so many runs; arguments as in `expected_largest_error`."""
+    """The largest error in each of this many runs; arguments as in `expected_largest_error`."""
     runs = check_integer("runs", runs, 2, 2**32)
     axes = choice.grid.axes
     if len(axes) != 1:

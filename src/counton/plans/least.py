@@ -13,7 +13,7 @@ from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP
 
 #: What is made small: the loss of pure or approximate privacy, or of zero-concentrated privacy.
 Loss = Literal["epsilon", "rho"]
-#: Losses are looked for among numbers of so many digits.
+#: Losses are looked for among numbers of this many digits.
 DIGITS = 4
 #: Exponents of ten between which a loss is looked for. Beyond the upper one nothing is protected.
 _LOWEST, _HIGHEST = -9, 3
@@ -244,13 +244,13 @@ def least_guarantee(
     return of_loss(_loss_at(high), least, delta)
 
 
-#: The first of the numbers of so many digits with one power of ten, and how many there are.
+#: The first of the numbers of this many digits with one power of ten, and how many there are.
 _FIRST: int = 10 ** (DIGITS - 1)
 _ONE_DECADE = 9 * _FIRST
 
 
 def _loss_at(place: int) -> Fraction:
-    """The number at a place among all numbers of so many digits, in their order.
+    """The number at a place among all numbers of this many digits, in their order.
 
     >>> _loss_at(0), _loss_at(1) - 1, _loss_at(-1)
     (Fraction(1, 1), Fraction(1, 1000), Fraction(9999, 10000))

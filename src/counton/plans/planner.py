@@ -53,7 +53,7 @@ _NORMALISED, _OCTAVE, _GROWING = "normalised square root", "octave", "growing sq
 _WHOLE = "octave, whole numbers"
 #: Steps that are in mind where nothing is said of them.
 _AROUND = 2**16
-#: From so many steps on it is weighed: weights are known there.
+#: From this many steps on it is weighed: weights are known there.
 _SHORTEST_OCTAVE = 512
 #: Fraction bits of a lattice on which noise is as good as continuous.
 _FINE = 12

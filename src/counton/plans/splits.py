@@ -74,7 +74,7 @@ class Cost:
         l2_squared: the square of its 2-norm.
         within: how far off what is read may be; None: it shares in what others leave.
         weight: in what is left, of its share, or of its variance.
-        each: what is read is off by so many times the error of a cell.
+        each: what is read is off by this many times the error of a cell.
         name: of the part, in messages.
 
     Raises:

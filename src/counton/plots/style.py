@@ -28,7 +28,7 @@ PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#8C6D00", "#E
 INK, FAINT, GRID = "#1a1a1a", "#6b6b6b", "#e6e6e6"
 #: Of every picture, in inches, unless another is asked for; and which there can be.
 WIDTH, NARROWEST, WIDEST = 7.5, 3.0, 30.0
-#: Below so many inches names stand under a chart, not beside it.
+#: Below this many inches names stand under a chart, not beside it.
 NARROW = 5.5
 #: Shades of the palette for more groups than it has colours: below 1 darker, above 1 lighter.
 _SHADES = (1.0, 0.62, 1.38, 0.38, 0.82)

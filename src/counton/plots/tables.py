@@ -207,7 +207,7 @@ def plot_hierarchy(
 def _panels_below(
     title: str, subtitle: str, tall: Sequence[float], below: str = "", width: float = WIDTH
 ) -> tuple[Figure, Sequence[Axes]]:
-    """Panels below each other, of so many inches."""
+    """Panels below each other, of this many inches."""
     from matplotlib.figure import Figure
 
     narrow = width < NARROW  # where names have two lines
@@ -482,7 +482,7 @@ def _text(ax: Axes, box: _Box, name: str, size: float, *, bold: bool = False) ->
 def fitting(
     name: str, number: str, wide: float, tall: float, *, one_line: bool = False
 ) -> tuple[str, float] | None:
-    """Text for a block of so many inches and the size of its letters; None where none fits.
+    """Text for a block of this many inches and the size of its letters; None where none fits.
 
     >>> fitting("South America", "349", 1.5, 0.5), fitting("South America", "349", 0.7, 0.5)
     (('South America\\n349', 10.0), ('South\\nAmerica\\n349', 8.5))

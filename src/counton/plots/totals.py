@@ -442,7 +442,7 @@ def _name_axes(
 
 
 def name_times(ax: Axes, curves: Curves, least: int, most: int) -> None:
-    """Ticks of an axis of times, between so many; or of numbers of steps.
+    """Ticks of an axis of times, between this many; or of numbers of steps.
 
     A tick is a moment, and its label begins there: a window's number stands to its right. A few
     windows of days or longer are named themselves.

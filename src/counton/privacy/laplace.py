@@ -25,7 +25,7 @@ _MARGIN = 1e-9  # relative, for thousands of float64 additions of positive numbe
 _ROUNDING = 8e-15  # of a few float64 operations
 _LARGEST_EXPONENT = 700.0
 _SUPPORT = 160  # values in the composed distribution, where grouping may choose
-_LARGEST_COUNT = 256  # of changed nodes; with so many, Gaussian noise has half the variance
+_LARGEST_COUNT = 256  # of changed nodes; with this many, Gaussian noise has half the variance
 _PRECISION = 1e-5
 
 

@@ -392,7 +392,7 @@ class ReleasedCells(Release):
         its number is below that and what noise may have taken away.
 
         Args:
-            groups: for so many groups at once, as many as are asked about; for one that is named
+            groups: for this many groups at once, as many as are asked about; for one that is named
                 without looking it is 1.
 
         Raises:

@@ -96,7 +96,7 @@ class Release(ABC):
 
     @abstractmethod
     def last_rows(self, most: int | None = None) -> pl.DataFrame:
-        """The rows of the last step; of many groups at most so many, the largest."""
+        """The rows of the last step; of many groups at most this many, the largest."""
 
     @abstractmethod
     def window_end(self, step: int) -> np.datetime64:

@@ -57,7 +57,7 @@ def check_numbers(numbers: Any, shape: tuple[int, ...], terms: StreamTerms) -> N
 def simulated_releases(
     terms: StreamTerms, numbers: NDArray[np.float64], n: int
 ) -> Iterator[NDArray[np.float64]]:
-    """What would be released of such numbers, so many times, each with noise of its own.
+    """What would be released of such numbers, this many times, each with noise of its own.
 
     Args:
         terms: of the simulation.

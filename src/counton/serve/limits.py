@@ -43,7 +43,7 @@ class Rates:
         return 0.0 if left > 0 else (1 - left) / self._rate
 
     def spend(self, caller: str, many: int) -> None:
-        """A caller has had so many."""
+        """A caller has had this many."""
         if not self._rate:
             return
         left, at = self._now(caller)

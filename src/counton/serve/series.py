@@ -29,7 +29,7 @@ from counton.store import Store
 from counton.store.store import StoredStream
 from counton.windows import Windows, microseconds, parse_time
 
-#: What has been released of a stream, at a level, is kept for so many pairs of both.
+#: What has been released of a stream, at a level, is kept for this many pairs of both.
 _KEPT = 8
 #: Rows of an answer at most.
 MOST_ROWS = 2_000_000
@@ -291,7 +291,7 @@ class Journal:
             start, until: only windows that begin at ``start`` or later, and end by ``until``.
             of: totals or windows; None: totals, where they are released.
             level: of the intervals; None: that of the stream's files.
-            last: only so many steps, the newest.
+            last: only this many steps, the newest.
             since: only steps after this one.
 
         Raises:

@@ -32,7 +32,7 @@ from counton.windows import microseconds
 
 #: Seconds between two looks whether something is due, and the longest wait after a failure.
 _TICK, _LONGEST_WAIT = 0.2, 60.0
-#: After so many failures in a row another server may try.
+#: After this many failures in a row another server may try.
 _OFTEN = 3
 #: Batches of a state that wait to be committed at most.
 _QUEUE = 1024

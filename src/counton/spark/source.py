@@ -33,9 +33,9 @@ _WORDS: Final = 2
 _HALVES: Final = -(2**62)
 #: Rows and bytes that a worker takes at a time.
 _ROWS, _BYTES = 2**18, 2**26
-#: A window is cut into so many pieces at most, of which each is in no other window.
+#: A window is cut into this many pieces at most, of which each is in no other window.
 _PIECES = 31
-#: Sums of several chunks are added up when they have so many cells.
+#: Sums of several chunks are added up when they have this many cells.
 _CELLS = 2**20
 _BLOB = pl.Schema({"kind": pl.String, "packed": pl.Binary})
 _CELL = pl.Schema({"cell": pl.Int64, "group": pl.String, "rows": pl.Int64, "us": pl.Int64})

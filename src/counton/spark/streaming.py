@@ -100,7 +100,7 @@ class Batches:
     Attributes:
         job: what is asked.
         check: refuses definitions that are not for Spark.
-        empty: so many of the query's first batches had no rows.
+        empty: this many of the query's first batches had no rows.
     """
 
     job: Job

@@ -262,10 +262,10 @@ class Statistic(ABC):
         return None
 
     def for_people(self, most: int) -> Statistic:
-        """This statistic in a stream in which so many rows of a person count.
+        """This statistic in a stream in which this many rows of a person count.
 
         Args:
-            most: what one row changes, a person changes so many times.
+            most: what one row changes, a person changes this many times.
         """
         return self
 
@@ -290,7 +290,7 @@ class Statistic(ABC):
         return None
 
     def showing(self, top: int) -> Statistic:
-        """This statistic, of whose groups so many are shown; itself where all are."""
+        """This statistic, of whose groups this many are shown; itself where all are."""
         return self
 
     def check_asked(self, name: Any) -> None:
@@ -350,7 +350,7 @@ class Statistic(ABC):
         return None
 
     def shape_of(self, groups: int | None) -> tuple[int, ...]:
-        """Shape of what one step releases, of so many groups; None: of none.
+        """Shape of what one step releases, of this many groups; None: of none.
 
         Cells that are computed when they are asked for have none.
         """
@@ -384,7 +384,7 @@ class Statistic(ABC):
         """
 
     def contribution_within(self, horizon: int | None, *, batched: bool = False) -> Contribution:
-        """`contribution` in a stream of so many steps, which can hold less than one may change."""
+        """`contribution` in a stream of this many steps, which may hold less than a unit does."""
         return self.contribution(batched=batched)
 
     @property

@@ -47,7 +47,7 @@ class Degrees(GraphStatistic):
     Edges that come and go, up to w times: while e is there let a_j be 1 in the steps in which u has
     j other edges, so that cell j differs by a_(j-1) - a_j. All a_j together change at most
     w + 2 (D - 1) w times, each up and down in turn, hence, with the squared norm of a sum at most
-    twice that of its terms and twice again for two nodes, w (32 D - 16) times what one of so many
+    twice that of its terms and twice again for two nodes, w (32 D - 16) times what one of this many
     alternating changes costs, squared, and w (8 D - 4) D_1.
 
     Source: Fichtenberger, Henzinger and Upadhyay, "Constant matters", section 5; edges that come

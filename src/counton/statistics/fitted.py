@@ -31,7 +31,7 @@ class FittedStatistic(TallyStatistic):
 
     @abstractmethod
     def _best(self, norm: Norm, horizon: int | None = None) -> Self:
-        """The same with the best measurement under one kind of noise, over so many steps."""
+        """The same with the best measurement under one kind of noise, over this many steps."""
 
     @property
     def criterion(self) -> float:

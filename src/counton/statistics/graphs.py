@@ -182,7 +182,7 @@ class GraphStatistic(Statistic):
     def of_many(
         self, edges: NDArray[np.int64], old: int, steps: NDArray[np.int64], count: int
     ) -> NDArray[np.int64]:
-        """The changes of so many steps: shape ``(count, *cells)``.
+        """The changes of this many steps: shape ``(count, *cells)``.
 
         Args:
             edges: nodes of all edges in order, shape (edges, 2).
@@ -393,7 +393,7 @@ class _Index:
             self.seen[other] += 1
 
     def grow(self, nodes: int) -> None:
-        """Room for so many nodes."""
+        """Room for this many nodes."""
         while len(self.seen) < nodes:
             self.seen.append(0)
             self.near.append(set())

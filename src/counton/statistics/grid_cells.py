@@ -158,7 +158,7 @@ class GridCells(TableStatistic):
 
     @abstractmethod
     def _choose_grid(self, norm: Norm, horizon: int | None = None) -> Grid:
-        """The strategy of least error under one kind of noise, over so many steps."""
+        """The strategy of least error under one kind of noise, over this many steps."""
 
     def _common(self) -> dict[str, Any]:
         given: dict[str, Any] = {}

@@ -192,7 +192,7 @@ class Machine:
     def history(self, cells: NDArray[np.int64], steps: range) -> NDArray[Any]:
         """The same of consecutive steps, in one call of the noise: shape (steps, cells)."""
         strategy, values = self.terms.strategy, np.zeros((len(steps), len(cells)), np.int64)
-        # Where a release reads all steps before it, so many numbers are in memory for each cell.
+        # Where a release reads all steps before it, this many numbers are in memory for each cell.
         most = max(_NEAR, _DRAWS // max(1, steps.stop))
         chunk = max(1, min(_CHUNK // max(1, len(steps)), most))
         for at in range(0, len(cells), chunk):

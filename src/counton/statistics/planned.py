@@ -52,7 +52,7 @@ def planned_halfwidths(
         level: probability with which each interval holds.
         rows: how many rows there will be by then; None: what depends on that is left out, and if
             that is everything, "" is of what `Statistic.error_of` says.
-        over: of what came in so many steps up to it; None: of all so far.
+        over: of what came in this many steps up to it; None: of all so far.
         ask: what is asked for, as in shares of quantiles; None: all.
 
     >>> from counton.privacy import PureDP
@@ -110,7 +110,7 @@ def _reading(
 def planned_reading(
     statistic: Statistic, terms: StreamTerms, step: int, rows: int | None, over: int | None = None
 ) -> Reading:
-    """What would be read at a step if there were so many rows, and no noise.
+    """What would be read at a step if there were this many rows, and no noise.
 
     Args:
         statistic, terms, step, over: as of `planned_halfwidths`.

@@ -49,10 +49,10 @@ from counton.strategies.lines.catalogue import (
 
 #: Weights of the cells' strategy are multiples of 2^-8 of the largest: sums have little room.
 _BITS = 8
-#: Which strategies for cells are compared, and the dense one up to so many cells.
+#: Which strategies for cells are compared, and the dense one up to this many cells.
 _COMPARED, _DENSE = ("identity", "haar", "hierarchy", "optimal"), 256
 _MOST_CELLS = 2**16
-#: Columns of so many entries are compared with each other.
+#: Columns of this many entries are compared with each other.
 _MOST_DISTANCES, _LARGEST_SUM = 2**25, 2**62
 _SHARES = (0.1, 0.25, 0.5, 0.75, 0.9)
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 #: Bits of the weights over time, where sums grow for ever.
 _BITS = 8
-#: Which strategies are compared over time, and the dense one up to so many cells.
+#: Which strategies are compared over time, and the dense one up to this many cells.
 _COMPARED, _DENSE = ("identity", "haar", "hierarchy", "optimal"), 256
 #: Names of strategies: those whose answers add up, and those whose weights have room over time.
 _ONCE = tuple(name for name in NAMES if name != "dyadic")

@@ -26,7 +26,7 @@ from counton.errors import InvalidInput
 from counton.exact import check_integer
 from counton.mechanisms.intervals import check_level
 
-#: Values are compared in blocks of so many to find a bound on the largest ones.
+#: Values are compared in blocks of this many to find a bound on the largest ones.
 _BLOCK = 128
 
 

@@ -62,7 +62,7 @@ _MOST_SAID = 2**62
 _MOST_STATISTICS = 64
 #: Of several numbers of a statistic the first of these is drawn, else the first that it has.
 _SHOWN_FIRST, _WORDS = ("mean", "0.5"), {"0.5": "median"}
-#: Of a statistic by group so many groups are drawn.
+#: Of a statistic by group this many groups are drawn.
 _MOST_SHOWN = 6
 
 

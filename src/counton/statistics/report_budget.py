@@ -23,7 +23,7 @@ from counton.statistics.tallied import TallyStatistic
 if TYPE_CHECKING:
     from counton.plans.splits import Noise, Split
 
-#: Of so many statistics it is tried whether they are better measured apart.
+#: Of this many statistics it is tried whether they are better measured apart.
 _MOST_TRIED = 4
 
 

@@ -35,7 +35,7 @@ class TopK(TallyStatistic):
     nothing. The ranking chooses among all groups, so its lower ends allow for the noise of
     all groups, and its intervals hold at once.
 
-    An event is the name of a group; with ``cells`` a list of up to so many different groups; with
+    An event is the name of a group; with ``cells`` a list of up to this many different groups; with
     ``most`` a pair ``(user, group)``. Only the first ``most`` of each user count (with
     ``once="group"`` those in different groups): the choice depends on that user's own events alone.
 
@@ -192,7 +192,7 @@ class TopK(TallyStatistic):
 
     @property
     def protects(self) -> str:
-        """See `Statistic.protects`: a user, where so many events of each count."""
+        """See `Statistic.protects`: a user, where this many events of each count."""
         return "event" if self._contribution.most is None else "user"
 
     @property

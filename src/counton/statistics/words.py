@@ -20,7 +20,7 @@ from counton.statistics.readings import Reading
 
 #: Most letters of an alphabet, and words of a statistic: each has a cell.
 _MOST_LETTERS, _MOST_WORDS = 2**16, 2**31
-#: What is remembered of how often words came: for so many questions, of so many words together.
+#: What is remembered of how often words came: for this many questions, of this many words together.
 _MOST_ASKED, _MOST_REMEMBERED = 2**12, 2**22
 _HEAD = struct.Struct("<QQ")
 

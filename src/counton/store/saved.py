@@ -32,7 +32,7 @@ from counton.store.database import reading
 _PART, _HEAD = "exact", "digest"
 #: Bytes of a piece of the whole; what is added may have as many as the second, in any case.
 _PIECE, _LITTLE = 2**24, 2**13
-#: Small parts are put together when there are more than so many, and one for each so many bytes.
+#: Small parts are put together when there are more than this many, and one for each so many bytes.
 _MOST, _EACH = 512, 2**8
 _WHOLE, _ADDED = b"\0", b"\1"
 _NONCE = 12

@@ -181,7 +181,7 @@ class Strategy(ABC):
             separation: any two of these steps are at least so far apart.
             every: instead a fixed schedule, the steps i, i + every, i + 2 every, ... for one i:
                 ``steps`` scheduled steps in a row, of which a unit may miss some, or all to the
-                end. For so many steps anywhere in a schedule state ``separation`` instead.
+                end. For this many steps anywhere in a schedule state ``separation`` instead.
 
         Raises:
             InvalidInput: an argument out of range, or one that makes no sense here.

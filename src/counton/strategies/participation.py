@@ -298,7 +298,7 @@ def _over_runs(strategy: StepNodes, norm: Norm, pattern: Runs) -> int:
 
 
 def _of_runs(strategy: StepNodes, norm: Norm, length: int) -> Integers | None:
-    """What so many consecutive steps add up to, from every first step; None if not known.
+    """What this many consecutive steps add up to, from every first step; None if not known.
 
     Runs that the horizon cuts short are of the steps that are left.
     """
@@ -388,7 +388,7 @@ def each_alternating(strategy: StepNodes, norm: Norm) -> int:
 
 
 def _over_alternating_sets(weights: Integers, norm: Norm, changes: int) -> int:
-    """All sets of so many steps at once, one step more in every round."""
+    """All sets of this many steps at once, one step more in every round."""
     steps = np.arange(weights.shape[1])
     columns = np.ascontiguousarray(weights.T)
     last = np.full(1, -1)
@@ -403,7 +403,7 @@ def _over_alternating_sets(weights: Integers, norm: Norm, changes: int) -> int:
 
 
 def _alternating_bounds(strategy: StepNodes, norm: Norm, changes: int) -> Iterator[int]:
-    """Those of rows and of products; the largest of so many steps are added up."""
+    """Those of rows and of products; the largest of this many steps are added up."""
     weights = _written_out(strategy)
     differences = np.diff(weights, axis=1, append=0)
     rises = np.maximum(differences, 0).sum(axis=1)
@@ -451,7 +451,7 @@ def _bounds(strategy: StepNodes, norm: Norm, schedule: Schedule) -> Iterator[int
 
 
 def _type_of_sums(strategy: StepNodes, norm: Norm, members: int) -> np.dtype[Any]:
-    """int64 where it holds what so many members add up to; else Python's integers.
+    """int64 where it holds what this many members add up to; else Python's integers.
 
     The sum of n_v is at most members * ||C||_1, and that of n_v^2 at most its square.
     """
@@ -581,7 +581,7 @@ def _over_parts(strategy: StepNodes, norm: Norm, *, alternating: bool = False) -
 
 
 def _repeat(best: Integers, times: int, room: int) -> Integers:
-    """The best over so many equal parts together."""
+    """The best over this many equal parts together."""
     result = np.zeros(1, best.dtype)
     while times:
         if times & 1:

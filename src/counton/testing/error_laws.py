@@ -116,7 +116,7 @@ def check_largest_reads(strategy: StreamStrategy, steps: int | None = None) -> N
     That is what half-widths of intervals rest on where weights are fractions: of few equal nodes
     tails are heavier than of many. ``largest_reads`` counts each node by the scale (or standard
     deviation) of its law, of one kind of noise at least. Neither is more than twice the truth over
-    so many steps or 1, whichever is more.
+    this many steps or 1, whichever is more.
 
     Raises:
         LawBroken: a node is read with a larger weight, or none with a comparable one.

@@ -17,7 +17,7 @@ from counton.testing.rows import columns_in_order, count_steps, require
 _NORMS: tuple[Norm, Norm] = (1, 2)
 #: Columns that are written out.
 _WRITTEN_OUT = 64
-#: Up to so many steps claims are at most so far above the truth, squared.
+#: Up to this many steps claims are at most so far above the truth, squared.
 _SHORT, _SLACK = 16, Fraction(5, 4)
 #: Runs of lengths, offsets, sizes, times and first steps.
 _RUNS: tuple[tuple[Run, ...], ...] = (
@@ -96,7 +96,7 @@ def check_shift_by(strategy: StreamStrategy, changes: int = 3) -> None:
     Runs of consecutive steps are tried from every first step, what comes and goes in all sets of
     steps (on long horizons in some), in one cell and in several; changes that are
     `BoundedChange` as the worst column, and as one that comes where another goes.
-    ``each_alternating`` is no less than the most that so many changes move, for each of them. On
+    ``each_alternating`` is no less than the most that this many changes move, for each of them. On
     short horizons runs are at most 1.25 times the truth (squared), where columns are aligned.
 
     Args:

@@ -16,7 +16,7 @@ from counton.errors import InvalidInput
 from counton.strategies import Node, StreamStrategy
 
 Address = tuple[int, int]
-#: Rows of fractions are checked one by one in exact arithmetic; so many of them at long horizons.
+#: Rows of fractions are checked one by one in exact arithmetic; this many of them at long horizons.
 EXACT_ROWS = 4
 
 _Table = TypeVar("_Table")
@@ -105,7 +105,7 @@ class Reads(NamedTuple):
         return np.asarray(self.weights[last] - self.weights[first])
 
     def ends(self, most: int = 24) -> tuple[Integers, Integers]:
-        """Pairs of places in ``steps``, none of them twice: all, or of so many steps."""
+        """Pairs of places in ``steps``, none of them twice: all, or of this many steps."""
         count = len(self.steps)
         some = np.arange(count)
         if count > most:

@@ -94,7 +94,7 @@ def band(
 ) -> Floats:
     """Half-widths within which the noise of all steps together lies with probability ``level``.
 
-    Those of the union bound (Bonferroni), times the factor that so many runs ask for: of the
+    Those of the union bound (Bonferroni), times the factor that this many runs ask for: of the
     largest ratio of noise to half-width in each run, the order statistic that is below the wanted
     quantile with a probability of at most 1e-6, whatever the law of the ratio is (it is Beta). So
     the band is that of the joint law, and wider than need be by what the runs leave open. Where
@@ -143,7 +143,7 @@ def band(
 
 @lru_cache(maxsize=64)
 def _place(runs: int, level: float) -> int:
-    """Which of so many ordered draws is above their quantile, but for a probability of 1e-6.
+    """Which of this many ordered draws is above their quantile, but for a probability of 1e-6.
 
     The r-th is below it where r draws or more lie below: a binomial tail.
 

@@ -22,7 +22,7 @@ from counton.privacy import ZCDP, Contribution, PureDP
 from counton.strategies import Binary, Independent, StreamStrategy
 from counton.testing.rows import LawBroken, require
 
-#: What is proven for the largest of all errors is far below so many of the largest deviations.
+#: What is proven for the largest of all errors is far below this many of the largest deviations.
 _REACH = 10.0
 #: Cells on demand that are counted all.
 _MOST_CELLS = 2**12
@@ -75,7 +75,7 @@ class AnyStatistic(Protocol):
         """What one unit changes."""
 
     def contribution_within(self, horizon: int | None, *, batched: bool = False) -> Contribution:
-        """The same in a stream of so many steps."""
+        """The same in a stream of this many steps."""
 
     def shift(self, strategy: Any, *, batched: bool = False) -> Shift:
         """How far one unit moves all node values."""
@@ -382,7 +382,7 @@ def check_statistic_neighbours(
     Each unit's events are taken away or, where neighbours replace one event, each event is replaced
     by every other one; moves are those of ``C d`` for a tree and for independent steps, exactly.
     Steps are batches of events (``batched``), and then have one event each. Contributions, those
-    within so many steps, ``shift`` and ``sensitivity`` are no less, and no unit changes other
+    within this many steps, ``shift`` and ``sensitivity`` are no less, and no unit changes other
     steps or cells than a contribution names.
 
     Args:

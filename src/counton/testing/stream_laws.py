@@ -64,9 +64,9 @@ _STATED = (
     "largest_read",
     "sources",
 )
-#: Up to so many steps `StreamStrategy.matrices` are compared.
+#: Up to this many steps `StreamStrategy.matrices` are compared.
 _ALL_MATRICES = 64
-#: Up to so many steps every set of steps is tried.
+#: Up to this many steps every set of steps is tried.
 _ALL_SETS = 16
 #: Claims for units that act several times are at most so far above the truth, squared.
 _SLACK = Fraction(5, 4)
@@ -416,12 +416,12 @@ def check_participation(strategy: StreamStrategy, steps: int = 5, separation: in
     With G = C^T C, claimed squared 2-norms are at least the largest sum of |G_st| over a set, and
     at most 1.25 times it; 1-norms are at least the largest sum of column norms, and at most k D_1.
     On more than 16 steps some sets are tried, and claims may be larger. Schedules are tried from
-    every start, to the end and for so many scheduled steps in a row.
+    every start, to the end and for this many scheduled steps in a row.
 
     Args:
         strategy: what claims them; with a horizon.
-        steps: tried are units that act up to so many times,
-        separation: at least 1, 2, .. up to so many steps apart, or just so many.
+        steps: tried are units that act up to this many times,
+        separation: at least 1, 2, .. up to this many steps apart, or just this many.
 
     Raises:
         LawBroken: a claim is too small or too large, or units that act once count for more or less.
@@ -474,14 +474,14 @@ def check_participation(strategy: StreamStrategy, steps: int = 5, separation: in
 
 
 def check_alternating(strategy: StreamStrategy, changes: int = 4) -> None:
-    """What changes by +1 and -1 in turn move: against all sets of up to so many steps.
+    """What changes by +1 and -1 in turn move: against all sets of up to this many steps.
 
     Claimed norms are at least the largest there are; on up to 16 steps they are at most 1.25 times
     that, squared. On more steps some sets are tried. Columns are aligned if that is said.
 
     Args:
         strategy: what claims them; with a horizon.
-        changes: tried are up to so many of them.
+        changes: tried are up to this many of them.
 
     Raises:
         LawBroken: a claim is too small or too large.

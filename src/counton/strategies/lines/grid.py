@@ -38,7 +38,7 @@ _MOST_WEIGHTS = 2048
 
 
 def axis_bits(axes: int) -> int:
-    """Bits of the weights along one of so many axes.
+    """Bits of the weights along one of this many axes.
 
     >>> axis_bits(1), axis_bits(3)
     (20, 8)

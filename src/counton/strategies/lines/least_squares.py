@@ -86,7 +86,7 @@ class IntegerEquations:
         self._line, self._factor, self._diagonal = line, factor, diagonal
         self.equations = equations
         self._largest = factor * line.spread + float(diagonal.max())
-        # Of float64 sums of so many numbers, relative to the sum of their magnitudes.
+        # Of float64 sums of this many numbers, relative to the sum of their magnitudes.
         self._rounding = (line.cells + line.rows + 64) * 2.0**-52
         self._floor = factor * equations.floor
         self._prefixes = np.sqrt(np.cumsum(1.0 / self._floor)) * _RESERVE

@@ -227,7 +227,7 @@ def _rows_above(workload: Workload, radices: Sequence[int], weights: Floats) -> 
 
 
 def _improve(workload: Workload, rows: Floats, steps: int) -> tuple[float, Floats]:
-    """Least logarithm of the error that so many steps of L-BFGS find, and its rows."""
+    """Least logarithm of the error that this many steps of L-BFGS find, and its rows."""
     from scipy.optimize import minimize
 
     squares = workload.gram_diagonal()

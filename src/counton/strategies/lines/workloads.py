@@ -371,7 +371,7 @@ class RandomSubsets(_CellsAndWhole):
         return super().total(estimator) if own is None else float(own(self))
 
     def chance(self, cells: int) -> float:
-        """Probability that some given cells, so many of them, are all in the set.
+        """Probability that some given cells, this many of them, are all in the set.
 
         >>> asked = RandomSubsets(4)  # of 1, 2, 3 or 4 cells
         >>> asked.chance(4), round(6 * asked.chance(2), 9)  # (0 + 1 + 3 + 6) / 4

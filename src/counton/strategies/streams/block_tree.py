@@ -264,7 +264,7 @@ class BlockTree:
     def _read(
         self, weights: dict[tuple[int, int], Fraction], level: int, node: int, taken: Fraction
     ) -> None:
-        """Add N of a node, so many times, to the weights of z; the block's weight is in it."""
+        """Add N of a node, this many times, to the weights of z; the block's weight is in it."""
         part = Fraction(self._of_children[level], 1 << _WEIGHT_BITS)
         if self.shares[level]:
             address = (1 + level, node)
@@ -283,7 +283,7 @@ class BlockTree:
     def read_root(
         self, weights: dict[tuple[int, int], Fraction], block: int, taken: Fraction
     ) -> None:
-        """Add the upward estimate of a block's total, so many times, to the weights of z."""
+        """Add the upward estimate of a block's total, this many times, to the weights of z."""
         self._read(weights, self.top, block, taken)
 
     def read_inside(

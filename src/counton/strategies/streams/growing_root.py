@@ -18,7 +18,7 @@ An item in a block costs 3/4 in the one and 1/4 in the other.
 
 This mechanism is counton's own; that any positive q with sum 1 / (k q(k)) finite will do is easily
 seen. This one is made for ends of any size. Where hundreds or thousands of steps are in mind, q
-stays 1 for about so many nodes (``even``), rises by 13/10 a quarter octave over the two octaves
+stays 1 for about this many nodes (``even``), rises by 13/10 a quarter octave over the two octaves
 after them, and then as above. Over two to four times as many steps the mean variance is 8 to 14%
 less, and protection has no end either; later releases vary by up to 8% more, and the first few by
 up to 67%. Plain powers of s err more, by 1% at least.
@@ -90,7 +90,7 @@ _SUMMED, _BEYOND = 2 * NODES, 160
 #: Convolutions with fewer numbers are sums of shifted copies.
 _SHORT_SERIES = 2**16
 #: No shorter beginning is made; variances up to the second step are exact, beyond within 1e-4. Of
-#: weights with so many bits they are shipped.
+#: weights with this many bits they are shipped.
 _SHORTEST, _EXACT_ROWS, _SHIPPED_BITS = 2**10, 2**13, 8
 #: Nodes whose noise, or weights, are computed at one go.
 _AT_ONCE, _WEIGHED = 2**12, 2**14
@@ -99,7 +99,7 @@ _MOST_HELD = 2**23
 
 
 def series_bits(weight_bits: int) -> int:
-    """Bits behind the point of the root, for weights with so many.
+    """Bits behind the point of the root, for weights with this many.
 
     >>> [series_bits(bits) for bits in (18, 14, 8)]
     [16, 14, 12]
@@ -230,7 +230,7 @@ class _Beginning(NormalisedSqrt):
     """The first nodes of the root, with columns divided by d_i instead of their own norms.
 
     Args:
-        horizon: so many nodes.
+        horizon: this many nodes.
         weight_bits: of weights.
         singles: nodes from here on stand for blocks.
         equal: quarter octaves of nodes with variance 1.
@@ -306,7 +306,7 @@ class _Within(NormalisedSqrt):
 
 
 class _OfBlocks:
-    """Noise within some blocks, side by side, as that of one block of so many coordinates."""
+    """Noise within some blocks, side by side, as that of one block of this many coordinates."""
 
     def __init__(self, field: NodeNoise, level: int, size: int, blocks: range) -> None:
         self._field, self._level, self._size, self._blocks = field, level, size, blocks
@@ -388,7 +388,7 @@ class _ByClass:
 
 
 class _Releases:
-    """What the root releases, node after node, for so many coordinates side by side.
+    """What the root releases, node after node, for this many coordinates side by side.
 
     With s the noise of the square root, B z at t is d_t s_t and the sum over i < t of
     (d_i - d_{i+1}) s_i, rounded correctly: in float64, and where that leaves two candidates, by
@@ -459,7 +459,7 @@ class _RootNoise:
         self._kept = np.empty((0, self._cells), np.int64)
 
     def room(self, nodes: int) -> bool:
-        """Whether so many may be held."""
+        """Whether this many may be held."""
         return 2 * nodes * self._cells <= _MOST_HELD
 
     def of(self, nodes: range) -> NDArray[np.int64]:
@@ -526,7 +526,7 @@ class GrowingSquareRoot(StreamStrategy):
 
     Args:
         weight_bits: from 4 to 18; fewer cost a little and leave room for wider noise.
-        even: 32, 128, 512 or 2048: so many first nodes have the same noise, for the least mean
+        even: 32, 128, 512 or 2048: this many first nodes have the same noise, for the least mean
             error over two to four times as many steps. None: 8, for ends of any size.
 
     Raises:
@@ -623,7 +623,7 @@ class GrowingSquareRoot(StreamStrategy):
         return np.concatenate(parts)
 
     def beginning(self, nodes: int) -> _Beginning:
-        """At least so many of the first nodes."""
+        """At least this many of the first nodes."""
         length = max(1 << (nodes - 1).bit_length(), _SHORTEST)
         if length not in self._beginnings:
             # Short ones are of no use any more when a stream has gone on.

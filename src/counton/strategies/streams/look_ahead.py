@@ -53,9 +53,9 @@ from counton.strategies.streams.subtrees import FRACTION_BITS, Subtrees
 
 #: No weight is larger, in units of the lattice: squares and sums of them stay within int64.
 LARGEST_WEIGHT = 2**20
-#: From so many coordinates on, noise is found row by row; measured. Values never depend on it.
+#: From this many coordinates on, noise is found row by row; measured. Values never depend on it.
 _WIDE = 512
-#: Noise reaches so many standard deviations but for one draw in 2^180.
+#: Noise reaches this many standard deviations but for one draw in 2^180.
 _REACH = 2**7
 
 
@@ -323,7 +323,7 @@ class LookAhead(StreamStrategy):
         taken: Fraction,
         depth: int | None = None,
     ) -> None:
-        """Add the estimate of a node, by default N, to the weights of z, so many times."""
+        """Add the estimate of a node, by default N, to the weights of z, this many times."""
         trees, weight = self.trees, self.weights[level]
         depth = trees.depths[level] if depth is None else depth
         own = trees.own(depth, level, node == trees.counts[level] - 1)
@@ -443,7 +443,7 @@ class LookAhead(StreamStrategy):
             return mixed_error(count, trees.widths[level - 1], steps[level], child)
 
         def mixed_error(count: int, width: int, held: int, child: Callable[[bool], float]) -> float:
-            """Over so many children, of which the last is cut short."""
+            """Over this many children, of which the last is cut short."""
             if count == 1:
                 return child(True)
             share = (count - 1) * width / held

@@ -167,7 +167,7 @@ def _top_of(parabola: _Parabola) -> float:
 _Weighed = tuple[float, tuple[int, ...], tuple[float, ...]]
 #: Radices to begin with, by norm; for Laplace noise levels cost more.
 _FIRST_RADICES: dict[int, tuple[int, ...]] = {1: (11, 12, 13, 14, 16, 18), 2: (2, 3, 4, 6)}
-#: Weights for the least maximum are polished up to so many levels above the steps.
+#: Weights for the least maximum are polished up to this many levels above the steps.
 _POLISHED = 3
 #: What begins so far above the best is not followed.
 _HOPELESS = 1.03

@@ -412,7 +412,7 @@ def discounted_sums(x: Floats, power: float) -> Floats:
 
 
 def powers_of(power: float, count: int) -> Floats:
-    """1, x, x^2, ..: so many, or as far as they have not vanished."""
+    """1, x, x^2, ..: this many, or as far as they have not vanished."""
     powers = np.full(min(count, 8 + int(-40 / math.log(power))), power)
     powers[:1] = 1.0
     return np.cumprod(powers, out=powers)

@@ -60,7 +60,7 @@ _WEIGHED = 2
 LENGTHS = 8
 #: Weights are shipped in units of 2^-6.
 WEIGHT_BITS = 6
-#: Up to so many steps variances are looked at one by one for the largest of all.
+#: Up to this many steps variances are looked at one by one for the largest of all.
 _ENUMERATED = 2**16
 #: So many of the lowest levels, which have nearly all nodes, are computed part by part.
 _APART = 5
@@ -91,7 +91,7 @@ class _Grid(NamedTuple):
 
     @classmethod
     def over(cls, horizon: int) -> _Grid:
-        """Nodes for so many steps; from 512 on for a length for which weights are shipped."""
+        """Nodes for this many steps; from 512 on for a length for which weights are shipped."""
         upper = max(horizon.bit_length() - UPPER, 0)
         length = horizon
         if upper >= _WEIGHED:

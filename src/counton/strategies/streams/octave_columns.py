@@ -74,7 +74,7 @@ def tables() -> Tables:
 
 
 def interpolate(above: Integers, first: int, nodes: range, times: int = 1) -> Integers:
-    """16 U g, so many times, at some nodes of a level, from g at the nodes of the next one.
+    """16 U g, this many times, at some nodes of a level, from g at the nodes of the next one.
 
     Even nodes read three nodes above, (U g)(2q) = (3 g(q-1) + 10 g(q) + 3 g(q+1)) / 16, odd ones
     two, (U g)(2q+1) = (g(q) + g(q+1)) / 2. What is not in ``above`` counts as 0.
@@ -238,7 +238,7 @@ class OctaveColumns:
 
     @staticmethod
     def first_shared_level(lag: int) -> int:
-        """The first level on which two columns so many steps apart can have a node in common.
+        """The first level on which two columns this many steps apart can have a node in common.
 
         Up to the upper levels column i has no nodes but those from 49 before i >> level to 50
         after it.

@@ -162,7 +162,7 @@ class Shape(NamedTuple):
 def strategies_of_shape(
     horizon: int, norm: Norm = 1, metric: Metric = "mean", release: ReleaseForm = "totals"
 ) -> tuple[Solved, ...]:
-    """What is known to serve so many steps with the least variance, if anything does.
+    """What is known to serve this many steps with the least variance, if anything does.
 
     Args:
         horizon: number of steps.

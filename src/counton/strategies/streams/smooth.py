@@ -40,7 +40,7 @@ from counton.strategies.participation import Schedule, Stretch
 LARGEST_HEIGHT = 256
 #: Numbers of a window that are computed at once; a new start costs about a millisecond.
 WINDOW = 2**17
-#: Of the trees of one number of zeros so many are candidates.
+#: Of the trees of one number of zeros this many are candidates.
 _OF_EACH_ZEROS = 8
 
 
@@ -373,7 +373,7 @@ class SmoothBinary(StreamStrategy):
 
 
 def _leaves(bits: int, zeros: int, count: int) -> NDArray[np.int64]:
-    """The first ``count`` numbers of so many bits and zeros, in increasing order."""
+    """The first ``count`` numbers of this many bits and zeros, in increasing order."""
     known: dict[tuple[int, int, int], NDArray[np.int64]] = {}
 
     def leaves(bits: int, zeros: int, count: int) -> NDArray[np.int64]:

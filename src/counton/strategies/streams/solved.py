@@ -59,11 +59,11 @@ from counton.strategies.streams.block_tree import INNER_BITS, BlockTree
 
 #: Most steps.
 LARGEST_HORIZON = 2**40
-#: Exact rows of B are written out for lines up to so many cells: in cubic time, with long numbers.
+#: Exact rows of B are written out for lines up to this many cells: in cubic time, by long numbers.
 LARGEST_EXACT = 256
 #: Largest standard deviation of a node's noise, in units of the largest 1-norm of a column.
 _LARGEST_STD = 2.0**20
-#: Noise, and sums of it, reach so many standard deviations but for one draw in 2^180.
+#: Noise, and sums of it, reach this many standard deviations but for one draw in 2^180.
 _REACH = 2**7
 #: Sums of blocks stand on multiples of 2^-14.
 _OUTER = 14
@@ -73,12 +73,12 @@ _CHUNK = 2**18
 _PASSED = 2**18
 #: Numbers that are solved for at a time; measured. Values never depend on it.
 _SOLVED = 2**14
-#: The largest read is looked for at the ends of all blocks of lines up to so many cells; of longer
-#: ones at some, with a reserve (measured: below 2^-10 on lines of 500 to 8000 cells).
+#: The largest read is looked for at the ends of all blocks of lines up to this many cells; of
+#: longer ones at some, with a reserve (measured: below 2^-10 on lines of 500 to 8000 cells).
 _ALL_ENDS, _BETWEEN_ENDS = 512, 2.0**-6
 #: How many lags between steps are looked at, at most.
 _LAGS = 256
-#: Lines of so many cells are looked at product by product of their columns.
+#: Lines of this many cells are looked at product by product of their columns.
 _MOST_CELLS = 1024
 
 

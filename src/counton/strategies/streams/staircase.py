@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from counton.arrays import Floats, Integers
 from counton.errors import SumOverflow
 
-#: s has so many bits in front of the point, or there is no room for it.
+#: s has this many bits in front of the point, or there is no room for it.
 _ROOM = 50
 #: Steps that are solved at one go, and lags that are not taken stair by stair.
 _BLOCK, _NEAR = 128, 1024
@@ -44,7 +44,7 @@ class Staircase:
         near[1 : len(falls) + 1] = falls[:_NEAR]
         self.lags = np.flatnonzero(falls[_NEAR:]) + _NEAR + 1
         self.falls = falls[self.lags - 1].astype(np.float64)
-        # Entry i, j: what step i of a block has of the j-th of so many steps before it.
+        # Entry i, j: what step i of a block has of the j-th of this many steps before it.
         lag = np.arange(_BLOCK)[:, None] + _NEAR - np.arange(_NEAR)
         self.before = np.where(lag <= _NEAR, near[np.minimum(lag, _NEAR)], 0.0)
         lag = np.arange(_BLOCK)[:, None] - np.arange(_BLOCK)
@@ -54,13 +54,13 @@ class Staircase:
         self._sums = np.cumsum(numerators[:: self._stride].astype(np.float64))
 
     def error(self, steps: int) -> float:
-        """By how much s may be off within so many steps, in units of z.
+        """By how much s may be off within this many steps, in units of z.
 
         With b = 1 / ((1 - x) c) and r = 1 - 1/n, the sum of b_0 .. b_(n-1) is at most
         r^-n b(r) = r^-n / ((1 - r) c(r)) and c(r) at least r^n times the sum of c_0 .. c_(n-1).
         """
         place = min((steps - 1) // self._stride, len(self._sums) - 1)
-        # Of every so many coefficients the first, which is the largest: one less of them.
+        # Of every this many coefficients the first, which is the largest: one less of them.
         least = self._stride * float(self._sums[place] - self._sums[0]) + 2.0**self.bits
         ratio = (1 - 1 / max(steps, 2)) ** (-2 * max(steps, 2))
         units = min(4.0 * steps, 4.04 * ratio * steps * 2.0**self.bits / least)
@@ -68,7 +68,7 @@ class Staircase:
 
 
 class Dividing:
-    """s for one z after the other, of so many coordinates at once.
+    """s for one z after the other, of this many coordinates at once.
 
     Args:
         stairs: the series.

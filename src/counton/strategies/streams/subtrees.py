@@ -79,8 +79,8 @@ class Subtrees:
         counts: how many nodes each level has.
         children: of a whole node and of the last node of level 1, 2, ...
         depths: how many levels below it an estimate N of a node reads, by level.
-        by_depth: variances of estimates that read so many levels below, 0, 1, ..., in units of the
-            variance of z: of a whole node and of the last one of every measured level.
+        by_depth: variances of estimates that read this many levels below, 0, 1, ..., in units of
+            the variance of z: of a whole node and of the last one of every measured level.
         variances: those of N, by level.
         spreads: sums of ``variances`` over the children of a whole and of the last node of level
             1, 2, ...
@@ -133,7 +133,7 @@ class Subtrees:
         ]
 
     def own(self, depth: int, level: int, last: bool) -> Fraction:
-        """The part of a node's own measurement in its estimate that reads so many levels below."""
+        """The part of a node's own measurement in its estimate from this many levels below."""
         if self._own is not None and depth and level:
             return self._own
         return self.weights[level] ** 2 * self.by_depth[depth][level][last]
@@ -244,7 +244,7 @@ class Subtrees:
             before = before + share
 
     def _estimate(self, field: NodeNoise, level: int, node: int, depth: int) -> Integers:
-        """An estimate of one node, that reads so many levels below: ``(*shape,)``."""
+        """An estimate of one node, that reads this many levels below: ``(*shape,)``."""
         own = field.run(level, range(node, node + 1))
         if depth == 0:
             return _divide(own[0], self.weights[level])
@@ -253,7 +253,7 @@ class Subtrees:
         return np.asarray(found)
 
     def _sums_below(self, field: NodeNoise, level: int, node: int, depth: int) -> Integers:
-        """What the children of one node say of it, of so many levels: ``(*shape,)``."""
+        """What the children of one node say of it, of this many levels: ``(*shape,)``."""
         radix = self.radices[level - 1]
         below = range(node * radix, min((node + 1) * radix, self.counts[level - 1]))
         if depth == 1:
@@ -298,7 +298,7 @@ class Subtrees:
     def _estimates(
         self, level: int, depth: int, first: int, own: Integers, sums: Integers
     ) -> Integers:
-        """Estimates of nodes ``first``, ... of a level, that read so many levels below.
+        """Estimates of nodes ``first``, ... of a level, that read this many levels below.
 
         From their z and what their children say. The difference of the two does not move with the
         data, so that it may be rounded after being multiplied by a number of float64.

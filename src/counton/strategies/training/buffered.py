@@ -38,7 +38,7 @@ from counton.strategies.training.toeplitz import (
 #: Buffers beyond this gain nothing that float64 could find.
 MOST_BUFFERS = 8
 _DIFFERENCE = 1e-5
-#: Parameters are improved again under step scaling up to so many steps.
+#: Parameters are improved again under step scaling up to this many steps.
 LARGEST_REFIT = 4096
 
 

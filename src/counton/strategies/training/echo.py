@@ -48,7 +48,7 @@ from counton.strategies.training.sensitivity import costs_of_schedules, gram_of_
 from counton.strategies.training.toeplitz import Scaling, ToeplitzTraining, check_shares
 
 _DIFFERENCE = 1e-5
-#: Parameters are improved again under step scaling up to so many steps.
+#: Parameters are improved again under step scaling up to this many steps.
 LARGEST_REFIT = 512
 
 

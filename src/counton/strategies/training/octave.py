@@ -41,7 +41,7 @@ from counton.strategies.training.toeplitz import check_shares
 
 #: Interpolation from one level to the one below it.
 MASK = (3 / 16, 8 / 16, 10 / 16, 8 / 16, 3 / 16)
-#: Weights are searched for up to so many steps; beyond, they are those of a shorter run.
+#: Weights are searched for up to this many steps; beyond, they are those of a shorter run.
 LARGEST_SEARCH = 512
 
 
