@@ -24,8 +24,7 @@ def test_without_a_user_the_output_says_that_people_are_not_protected(
     assert "people are not protected: a person with 100 events loses 100 times the epsilon" in said
     assert "--user COLUMN --most N" in said
     assert (
-        "against readers who know or choose all other rows, and who choose after each release"
-        in said
+        "against readers who know or choose all other rows, and who see each release before" in said
     )
 
 

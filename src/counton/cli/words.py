@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from counton.exact import figures
 from counton.jobs.job import EXPIRING
+from counton.privacy import Guarantee, PureDP
 from counton.privacy.guarantees import plural
 from counton.statistics import TallyStatistic
 
@@ -106,8 +109,8 @@ def _aside(new: int, now: int) -> str:
 #: Whom every guarantee holds against.
 _AGAINST = (
     "against",
-    "readers who know or choose all other rows, and who choose after each release the later steps "
-    "and cells in which the protected unit counts",
+    "readers who know or choose all other rows, and who see each release before they choose in "
+    "which later steps and cells the protected unit counts",
 )
 
 
@@ -151,11 +154,15 @@ def protection(outcome: Outcome) -> list[tuple[str, str]]:
                 f"{hidden_in_words(definition)}",
             ),
         ]
+        if people.per is not None:
+            words = "somebody with several of these loses the sum: each is protected by itself"
+            lines.append(("", words))
     if definition.once:
         return [*lines, *_of_table(definition, outcome)]
     lines += [
         ("guarantee", f"{definition.guarantee}, {definition.guarantee.scope}"),
         ("", definition.guarantee.meaning_for(definition.unit)),
+        *_surest(definition.guarantee),
         ("cost", cost_in_words(definition)),
         _AGAINST,
         ("strategy", strategy_in_words(definition.strategy)),
@@ -175,6 +182,15 @@ def protection(outcome: Outcome) -> list[tuple[str, str]]:
     if not definition.statistic.additive:
         lines.insert(0, ("statistic", _statistic_in_words(definition)))
     return lines + _until(outcome)
+
+
+def _surest(guarantee: Guarantee) -> list[tuple[str, str]]:
+    """How sure a reader can become of what is protected, where epsilon alone says so."""
+    if not isinstance(guarantee, PureDP):
+        return []
+    sure = figures(100 / (1 + math.exp(-float(guarantee.epsilon))))
+    words = f"finds both equally likely before can be at most {sure}% sure after all releases"
+    return [("", f"somebody who {words}")]
 
 
 def _of_table(definition: Definition, outcome: Outcome) -> list[tuple[str, str]]:

@@ -717,6 +717,10 @@ class ReleasedCells(Release):
                 f"each by itself holds the true number with probability {100 * self.level:g}%",
             ),
         ]
+        people = self.definition.people
+        if people is not None:
+            beyond = f"rows beyond {people.most:,} of each {self.definition.unit}"
+            noise.append(("", f"{beyond} do not count, and no interval includes them"))
         if not self.groups:
             return Screen(noise, heading, notes=["no group is large enough to be shown yet"])
         smaller = len(self.groups) - MOST
