@@ -252,11 +252,11 @@ def plan(
     >>> plan(8760, ApproxDP(1, 1e-6), contribution=visits).best.kind
     'normalised square root'
 
-    Not to know the last step costs a tenth of the standard deviation with Gaussian noise:
+    Not to know the last step costs 6% of the standard deviation with Gaussian noise:
 
     >>> known, unknown = plan(8760, ZCDP(0.5)), plan(None, ZCDP(0.5), around=8760)
     >>> round(known.best.mean_std, 2), round(unknown.best.mean_std, 2)
-    (3.67, 4.1)
+    (3.67, 3.89)
 
     The least rho with which a total is known to 20 after a year of days, and what it will be:
 
