@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,9 @@ def test_a_function_of_ones_own_takes_batches(tmp_path: Path, spark: Any, one_ke
     arriving = spark.readStream.schema("at string, page string").option("maxFilesPerTrigger", 1)
     (tmp_path / "in").mkdir()
     for number, part in enumerate((rows[:150], rows[150:])):
-        part.write_parquet(tmp_path / "in" / f"{number}.parquet")
+        file = tmp_path / "in" / f"{number}.parquet"
+        part.write_parquet(file)
+        os.utime(file, (1_700_000_000 + number,) * 2)  # by which Spark takes them in order
     asked = job("groups", tmp_path, until=None)
     frame = arriving.parquet(str(tmp_path / "in"))
     count = counton_spark.batches(asked, frame)
