@@ -185,10 +185,14 @@ def protection(outcome: Outcome) -> list[tuple[str, str]]:
 
 
 def _surest(guarantee: Guarantee) -> list[tuple[str, str]]:
-    """How sure a reader can become of what is protected, where epsilon alone says so."""
+    """How sure a reader can become of what is protected, where epsilon alone says so; rounded up.
+
+    >>> [_surest(PureDP(epsilon))[0][1].split()[11] for epsilon in (0.2, 1, 20)]
+    ['54.99%', '73.11%', '100%']
+    """
     if not isinstance(guarantee, PureDP):
         return []
-    sure = figures(100 / (1 + math.exp(-float(guarantee.epsilon))))
+    sure = figures(math.ceil(1e4 / (1 + math.exp(-float(guarantee.epsilon)))) / 100)
     words = f"finds both equally likely before can be at most {sure}% sure after all releases"
     return [("", f"somebody who {words}")]
 
