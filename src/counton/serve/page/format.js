@@ -4,7 +4,9 @@ const grouped = new Map();
 
 function fixed(value, digits) {
   if (!grouped.has(digits)) {
-    const options = { minimumFractionDigits: digits, maximumFractionDigits: digits };
+    const options = {
+      minimumFractionDigits: digits, maximumFractionDigits: digits, roundingMode: "halfEven",
+    };
     grouped.set(digits, new Intl.NumberFormat("en-US", options));
   }
   const text = grouped.get(digits).format(value);
