@@ -150,3 +150,22 @@ def test_a_window_that_would_begin_where_the_clocks_skip_begins_after_the_jump()
 def test_a_naive_start_is_refused() -> None:
     with pytest.raises(InvalidInput, match="no time zone"):
         Windows(datetime(2013, 1, 1), "1h", 1)
+
+
+@pytest.mark.parametrize(
+    ("zone", "start", "every", "said"),
+    [
+        ("UTC", "2024-03-07", "1d", "to the end of 2024-03-07"),
+        ("America/New_York", "2013-12-31T23:00", "1h", "to the end of 2013-12-31"),
+        ("America/New_York", "2013-12-31T22:00", "1h", "up to 2013-12-31 23:00"),
+        ("UTC", "2013-12-31T22:00:00", "90s", "up to 2013-12-31 22:01:30"),
+        ("America/Havana", "2024-03-09", "1d", "to the end of 2024-03-09"),  # then comes 01:00
+        ("Africa/Cairo", "2024-10-31", "1d", "to the end of 2024-10-31"),  # of 25 hours
+        ("UTC", "2024-02-01", "1mo", "to the end of 2024-02-29"),
+    ],
+)
+def test_a_day_that_ends_is_named_and_not_the_next_one(
+    zone: str, start: str, every: str, said: str
+) -> None:
+    windows = Windows(parse_time(start, zone), every, 2, zone)
+    assert windows.until(int(windows.ends(range(1, 2))[0])) == said

@@ -261,6 +261,20 @@ class Windows:
         """The same as text, ISO 8601 with the offset of the zone."""
         return self.local(time).isoformat()
 
+    def until(self, time: int | datetime) -> str:
+        """Up to when rows are counted, as people say it: midnight is the end of a day.
+
+        >>> windows = Windows(datetime(2024, 3, 1, tzinfo=UTC), "12h", 24)
+        >>> [windows.until(int(end)) for end in windows.ends(range(1, 3))]
+        ['up to 2024-03-01 12:00', 'to the end of 2024-03-01']
+        """
+        us = microseconds(time) if isinstance(time, datetime) else int(time)
+        local, before = self.local(us), self.local(us - 1)
+        if before.date() < local.date():  # also where clocks skip midnight
+            return f"to the end of {before.date()}"
+        text = local.replace(tzinfo=None).isoformat(" ")
+        return f"up to {text.removesuffix(':00')}"
+
     @property
     def end(self) -> int:
         """End of the last window."""

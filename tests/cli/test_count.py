@@ -96,7 +96,7 @@ def test_late_rows_count_at_the_next_release_and_only_the_operator_hears_how_man
     out = ("--out", str(place.folder / "out.parquet"))
     done = place("count", place.write("e.csv", late), *place.again, *out)
     assert place.estimates() == [*TOTALS, [3, 4]]  # 1 of hour 4 and 2 late ones
-    assert "not private, for the operator: rows that arrived late" in done.err
+    assert "exact, not to be published: rows that arrived late" in done.err
     assert "counted at step 4: 2\n" in done.err
     assert "arrived" not in done.out
     done = place("count", place.write("e.csv", [*late, "05:00,b"]), *place.again, *out)
@@ -352,13 +352,13 @@ def test_windows_totals_or_both_are_released_as_asked(place: Any) -> None:
     assert "estimate ┃ 95% interval ┃ in this window ┃ 95% interval" in words
     assert "of window 3 by itself" in words
     alone = place.count(events, "--release", "windows", "--name", "alone")
-    assert "number of events in window 3, which ended 2013-01-01 03:00, UTC" in alone.out
+    assert "number of events in the window up to 2013-01-01 03:00 (step 3, UTC)" in alone.out
 
 
 def test_sums_are_written_beside_the_table(place: Any) -> None:
     events, out = place.write("e.csv", [*EVENTS, "06:30,a"]), place.folder / "out.csv"
     done = place("count", events, *place.new(steps="48"), "--sums", "1d,1w", "--out", str(out))
-    assert f"sums of 1d written to {place.folder / 'out.1d.csv'}" in _flat(done.out)
+    assert f"each 1d by itself written to {place.folder / 'out.1d.csv'}" in _flat(done.out)
     days = pl.read_csv(place.folder / "out.1d.csv")
     assert days.select("first_step", "last_step", "whole", "group", "sum").rows() == [
         (1, 6, False, "a", 3),

@@ -37,7 +37,7 @@ def test_a_delayed_stream_continues_as_if_it_had_never_stopped(place: Any) -> No
     done = place("count", place.write("e.csv", ROWS[:3]), *forever(place, *options))
     assert done.code == 0, done.err
     assert "each release counts up to 2 windows before its own" in done.out
-    heading = "up to 2013-01-01 00:00, released at step 1 (2013-01-01 01:00"
+    heading = "to the end of 2012-12-31 (step 1, UTC; released with the window up to 2013-01-01 01"
     assert heading in " ".join(done.out.split())
     done = place("count", place.write("e.csv", ROWS), *place.again, "--out", out)
     assert done.code == 0, done.err

@@ -312,9 +312,7 @@ def test_notes_name_their_job_and_bad_rows_are_told_once(file: Path, place: Any)
     assert first.code == 0, first.err
     said = first.err.splitlines()
     assert all(line.startswith("job visits: ") for line in said if line[:1] != " ")
-    assert (
-        "job visits: not private, for the operator: rows that cannot be read, set aside: 1" in said
-    )
+    assert "job visits: exact, not to be published: rows that cannot be read, set aside: 1" in said
     again = place("run", str(file), "--only", "visits")
     assert "set aside" not in again.err
     events.write_text(ROWS + "soon,home,3\nlater,home,4\n")

@@ -128,7 +128,7 @@ def serve_token(options: TokenOptions) -> None:
     """List, make or revoke the tokens of a service, while it runs.
 
     A token is for ingest (sending rows), read (reading released series) or operate (seeing the
-    operator's numbers, which are exact and secret). Only digests of tokens are kept.
+    numbers that only who runs it may see: they are exact). Only digests of tokens are kept.
     """
     from counton.cli.serving import perform_token
 
@@ -141,7 +141,7 @@ def serve_left_out(options: LeftOutOptions) -> None:
     """List the batches of rows that a service accepted and could not count, and why.
 
     Put a batch back once its fault is mended, or drop it, while the service runs. The list is
-    exact and secret: it is for the operator alone.
+    exact: it is for you alone, and not to be published.
     """
     from counton.cli.serving import perform_left_out
 
@@ -254,15 +254,13 @@ def end(options: EndOptions) -> None:
     Another stream can go on from there (--continues) under a new guarantee, and a new key if you
     give one. The command refuses while rows wait to be counted; --yes drops them.
     """
+    from counton.cli.words import EXACT
     from counton.jobs.succession import end_stream
     from counton.store import Store
 
     step, dropped = end_stream(options.state, options.name, confirmed=options.confirmed)
     if dropped:
-        typer.echo(
-            f"not private, for the operator: rows that waited and are not counted: {dropped:,}",
-            err=True,
-        )
+        typer.echo(f"{EXACT}: rows that waited and are not counted: {dropped:,}", err=True)
     typer.echo(
         f"stream {options.name!r} has ended at step {step:,}; another one can go on from there "
         f"with --continues {options.name}"

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from counton.mechanisms.discovery import Discovery
 
 
+#: Before exact numbers, which go to standard error.
+EXACT = "exact, not to be published"
+
+
 class SetAside(NamedTuple):
     """Rows that were set aside by the run before, which are not told again every night.
 
@@ -71,10 +75,10 @@ def operator_notes(outcome: Outcome, aside: int) -> list[str]:
             (_aside(aside, counts.quarantined), aside),
             ("rows beyond their user's limit, not counted", counts.beyond_most),
         ]
-        return [f"not private, for the operator: {what}: {rows:,}" for what, rows in notes if rows]
+        return [f"{EXACT}: {what}: {rows:,}" for what, rows in notes if rows]
     if windows is None:
         notes = [("rows after the last step, not counted", counts.beyond)]
-        return [f"not private, for the operator: {what}: {rows:,}" for what, rows in notes if rows]
+        return [f"{EXACT}: {what}: {rows:,}" for what, rows in notes if rows]
     start = windows.at(windows.start)
     end = windows.at(windows.end)
     if outcome.after > outcome.before:
@@ -98,7 +102,7 @@ def operator_notes(outcome: Outcome, aside: int) -> list[str]:
         ("rows that came too late, not counted", counts.closed),
         ("rows that still waited in the stream that has ended, not counted here", counts.dropped),
     ]
-    return [f"not private, for the operator: {what}: {rows:,}" for what, rows in notes if rows]
+    return [f"{EXACT}: {what}: {rows:,}" for what, rows in notes if rows]
 
 
 def _aside(new: int, now: int) -> str:
@@ -194,7 +198,7 @@ def _surest(guarantee: Guarantee) -> list[tuple[str, str]]:
         return []
     sure = figures(math.ceil(1e4 / (1 + math.exp(-float(guarantee.epsilon)))) / 100)
     words = f"finds both equally likely before can be at most {sure}% sure after all releases"
-    return [("", f"somebody who {words}")]
+    return [("", f"somebody who {words}, without exception (that is: pure)")]
 
 
 def _of_table(definition: Definition, outcome: Outcome) -> list[tuple[str, str]]:
@@ -251,16 +255,16 @@ def _until(outcome: Outcome) -> list[tuple[str, str]]:
     last = 0
     if outcome.after:
         last = int(cut.ends(range(outcome.after, outcome.after + 1))[0])
-    until = cut.at(max(outcome.until, last))
+    until = f"windows that ended by {cut.at(max(outcome.until, last))}"
     if outcome.until < last:
-        return [("released", f"windows that ended by {until}, by an earlier run")]
+        return [("released", f"{until}, by an earlier run")]
     if outcome.until_stated:
-        return [("released", f"windows that ended by {until}")]
+        return [("released", until)]
     return [
         (
             "released",
-            f"windows that ended by {until}, the time of the newest event; this time is not "
-            f"protected: leave --until newest out, and the clock decides",
+            f"{until}, the time of the newest event; this time is not protected: leave --until "
+            f"newest out, and the clock decides",
         )
     ]
 

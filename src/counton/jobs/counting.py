@@ -87,9 +87,9 @@ def release(
     guarantee: pure differential privacy with epsilon = 1, for all releases of the stream together
                one event more or less makes no output more than 2.718 times as likely or as
                unlikely
-    cost:      epsilon = 1 of the privacy of each event, spent once: later releases of this stream
-               cost nothing more; another stream about the same event costs its own, and costs add
-               up
+    cost:      epsilon = 1 of the privacy of each event, spent once for the whole stream, which is
+               this series of releases: later ones cost nothing more; another stream about the same
+               event costs its own, and costs add up
     >>> paid = release(Average(0, 200, resolution=1), visits, value="paid", name="paid", **stream)
     >>> paid.table().columns[3:]
     ['group', 'name', 'estimate', 'std', 'lower', 'upper']

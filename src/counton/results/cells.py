@@ -737,16 +737,18 @@ class ReleasedCells(Release):
         return ", ".join(parts)
 
     def _heading(self) -> str:
-        definition, step = self.definition, f"{self.steps[-1]:,}"
-        end, counted = (
-            str(times[-1].astype("datetime64[s]")).replace("T", " ").removesuffix(":00")
-            for times in (self.local_ends(), self.local_counted())
+        definition, step = self.definition, self.steps[-1]
+        cut = definition.windows
+        released, counted = (
+            cut.until(int(cut.ends(range(end, end + 1))[0]))
+            for end in (step, max(step - self.delay, 0))
         )
-        zone = definition.windows.timezone
-        until = f"up to {counted}, released at" if self.delay else "after"
+        which = f"step {step:,}, {cut.timezone}"
         if definition.release == "windows":
-            return f"\n{definition.subject} in window {step}, which ended {end}, {zone}"
-        return f"\n{definition.subject} so far, {until} step {step} ({end}, {zone})"
+            return f"\n{definition.subject} in the window {released} ({which})"
+        if self.delay:
+            which = f"{which}; released with the window {released}"
+        return f"\n{definition.subject} so far, {counted} ({which})"
 
     def _last_table(self) -> TextTable:
         """The last step, a row for each group."""

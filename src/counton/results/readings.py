@@ -654,15 +654,17 @@ def heading_of(released: Release, over: int | None, at_once: str = "") -> str:
         at_once: for what intervals hold together.
     """
     after, cut = released.steps.stop - 1, released.definition.cut
-    when = ""
-    if cut is not None:
-        ended = str(released.window_end(after).astype("datetime64[s]"))
-        when = f" ({ended.replace('T', ' ')}, {cut.timezone})"
-    which = "after" if over is None else "in"
-    if over is not None and over > 1:
-        which = f"in the {over:,} steps up to"
     level = f"intervals of {100 * released.level:g}%{at_once}"
-    return f"\n{which} step {after:,}{when}, {level}"
+    if cut is None:
+        which = "after" if over is None else "in"
+        if over is not None and over > 1:
+            which = f"in the {over:,} steps up to"
+        return f"\n{which} step {after:,}, {level}"
+    which = ""
+    if over is not None:
+        which = "in the window " if over == 1 else f"in the {over:,} windows "
+    until = cut.until(int(cut.ends(range(after, after + 1))[0]))
+    return f"\n{which}{until} (step {after:,}, {cut.timezone}), {level}"
 
 
 def chart_of(

@@ -236,14 +236,20 @@ def cost_in_words(definition: Description) -> str:
     if definition.once:
         return spent
     return (
-        f"{spent}: later releases of this stream cost nothing more; another stream about the same "
-        f"{unit} costs its own, and costs add up"
+        f"{spent} for the whole stream, which is this series of releases: later ones cost nothing "
+        f"more; another stream about the same {unit} costs its own, and costs add up"
     )
 
 
 def strategy_in_words(strategy: StreamStrategy) -> str:
-    """How the noise is arranged, and the strategy's own name for it."""
-    return f"how steps share their noise, so that totals stay accurate: {strategy!r}"
+    """How the noise is arranged, and which kind of strategy does it: its parts are for experts.
+
+    >>> from counton.strategies import Binary
+    >>> strategy_in_words(Binary(365))
+    'Binary: how steps share their noise, so that totals stay accurate'
+    """
+    name = type(strategy).__name__
+    return f"{name}: how steps share their noise, so that totals stay accurate"
 
 
 def hidden_in_words(definition: Description) -> str:

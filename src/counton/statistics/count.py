@@ -38,9 +38,10 @@ class Count(TallyStatistic):
     windowed = finds = True
     says = "The number of rows."
     help = (
-        f"A new stream needs {field('time')}, {field('every')}, {field('steps')}, "
-        f"{field('start')} and a guarantee; a later run continues it and may leave them out. More "
-        f"data later: run the same command again, as every night."
+        f"A stream is a series of releases, one after each window of time. A new one needs "
+        f"{field('time')}, {field('every')}, {field('steps')}, {field('start')} and a guarantee; a "
+        f"later run continues it and may leave them out. More data later: run the same command "
+        f"again, as every night."
     )
     also_called = ("number", "events", "rows", "histogram")
     shows = ("sums",)
