@@ -24,7 +24,7 @@ from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
 from counton import Counter, Key, PureDP, Stream
-from counton.errors import ReplayMismatch, StreamConflict
+from counton.errors import BudgetExceeded, ReplayMismatch, StreamConflict
 from counton.jobs import Job, run
 from counton.plans.ranges import plan_cells  # noqa: F401 - loaded before the children are forked
 from counton.store import Store, state_summary, statements, writer
@@ -33,6 +33,9 @@ from counton.strategies import KAry
 STRATEGY = KAry(horizon=100_000, arity=9, subtraction=True)
 SHAPE = (3,)
 NAME = "visits"
+
+#: What each of several streams takes of a limit of 1.
+SHARE = "0.125"
 
 #: How often each of several writers has released when they end.
 TURNS = 8
@@ -448,6 +451,114 @@ def begin(state: str, deadly: int, pipe: int) -> NoReturn:
     os._exit(0)
 
 
+def shares(arguments: list[str]) -> dict[str, Any]:
+    """Kill processes of two states that share one limit, both at once, until both are refused.
+
+    Each process begins a stream and releases its first step, or goes on where the last one was
+    killed: at the first event of its work, the second, the third ...; then from the first again.
+
+    Returns:
+        By state what was shown of which stream, and what kills left: how many streams of the state
+        there are beyond those that were released before, and how many entries of the ledger.
+    """
+    place, key_file, count, _ = arguments
+    warm_up()
+    folder = Path(key_file).parent
+    states = [str(folder / f"{name}.db") for name in ("web", "shop")]
+    for state in states:
+        Store(state, create=True).close()  # which has deaths of its own: see `create`
+    shown: dict[str, list[list[str]]] = {state: [] for state in states}
+    deadly, landed, going = dict.fromkeys(states, 1), [], [*states]
+    while going:
+        before = {state: len(released_streams(state)) for state in states}
+        own = {state: deadly[state] if len(landed) < int(count) else 0 for state in going}
+        children = {state: fork(partial(spend, state, place, own[state])) for state in going}
+        lines = {state: collect(reading) for state, (_, reading) in children.items()}
+        for state, (pid, _) in children.items():
+            deadly[state] = deadly[state] + 1 if died(pid) else 1
+            killed = deadly[state] > 1
+            told = [line.split() for line in lines[state] if line != "refused"]
+            if any(len(line) != 2 for line in told) or not (told or killed or lines[state]):
+                raise RuntimeError(f"{state} ended by itself: {lines[state]}")
+            shown[state] += told
+            if killed:
+                landed.append(left_by(state, place, before[state]))
+            elif lines[state] == ["refused"]:
+                going.remove(state)
+    return {"shown": shown, "landed": landed}
+
+
+def released_streams(state: str) -> list[str]:
+    """Streams of a state whose first step is released."""
+    return [one["name"] for one in state_summary(state)["streams"] if one["step"]]
+
+
+def left_by(state: str, place: str, before: int) -> tuple[int, int, int]:
+    """What a kill left in a state beyond what there was: entries, streams, released streams."""
+    with Store(place) as store:
+        entries = [one for one in store.shared_entries if one.place == state]
+    streams = state_summary(state)["streams"]
+    return len(entries) - before, len(streams) - before, len(released_streams(state)) - before
+
+
+def spend(state: str, place: str, deadly: int, pipe: int) -> NoReturn:
+    """Begin the next stream of a state, or go on with one that was begun; release, and show it."""
+    name = f"stream{len(released_streams(state))}"
+    known = name in [one["name"] for one in state_summary(state)["streams"]]
+    count = counted_writes(deadly)
+    while True:
+        try:
+            terms: Any = () if known else (KAry(9, 3), PureDP(SHARE))
+            with (Stream.open if known else Stream.create)(
+                state, name, *terms, ledger=place
+            ) as stream:
+                value = stream.release(7, step=1).value
+        except BudgetExceeded:
+            os.write(pipe, b"refused\n")
+            os._exit(0)
+        except StreamConflict:  # of the other state's process, about the ledger
+            continue
+        count()
+        os.write(pipe, f"{name} {value}\n".encode())
+        count()
+        os._exit(0)
+
+
+def counted_writes(deadly: int) -> Callable[[], None]:
+    """Kill this process before an entry, a stream or a release is written, or a commit of it."""
+    events = 0
+
+    def count(*_: object) -> None:
+        nonlocal events
+        events += 1
+        if events == deadly:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def writes(connection: Any, _cursor: object, statement: str, *_: object) -> None:
+        if statement.split(maxsplit=1)[0] in ("INSERT", "UPDATE"):
+            connection.info["writes"] = True
+            if "_shared_" in statement or "_streams" in statement:
+                count()
+
+    def commits(connection: Any) -> None:
+        if connection.info.pop("writes", False):
+            count()
+
+    event.listen(Engine, "before_cursor_execute", writes)
+    event.listen(Engine, "commit", commits)
+    for owner, name in ((statements.PreparedStatement, "run"), (writer.Writer, "_commit")):
+        does = getattr(owner, name)
+
+        def counting(*arguments: Any, does: Callable[..., Any] = does) -> Any:
+            count()
+            found = does(*arguments)
+            count()
+            return found
+
+        setattr(owner, name, counting)
+    return count
+
+
 if __name__ == "__main__":
-    mode = {"kill": kill, "race": race, "create": create, "tables": tables}[sys.argv[1]]
-    print(json.dumps(mode(sys.argv[2:])))
+    modes = {"kill": kill, "race": race, "create": create, "tables": tables, "shares": shares}
+    print(json.dumps(modes[sys.argv[1]](sys.argv[2:])))
