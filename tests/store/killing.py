@@ -468,7 +468,8 @@ def shares(arguments: list[str]) -> dict[str, Any]:
     for state in states:
         Store(state, create=True).close()  # which has deaths of its own: see `create`
     shown: dict[str, list[list[str]]] = {state: [] for state in states}
-    deadly, landed, going = dict.fromkeys(states, 1), [], [*states]
+    landed: list[tuple[int, int, int]] = []
+    deadly, going = dict.fromkeys(states, 1), [*states]
     while going:
         before = {state: len(released_streams(state)) for state in states}
         own = {state: deadly[state] if len(landed) < int(count) else 0 for state in going}

@@ -120,7 +120,7 @@ def show(console: Console, outcome: Outcome, written: WrittenOutputs, outputs: O
     for note in screen.notes:
         print_line(console, note)
     for every, path in outputs.sums.items():
-        print_line(console, f"sums of {every} written to {path}")
+        print_line(console, f"each {every} by itself written to {path}")
     print_files(console, outputs.out, outputs.plot if written.drawn else None)
 
 

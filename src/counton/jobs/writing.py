@@ -18,7 +18,7 @@ from counton.jobs.released import shown_by
 from counton.jobs.runs import Outcome
 from counton.mechanisms.intervals import check_level
 from counton.results.facts import facts_of
-from counton.results.periods import check_periods, parsed_period
+from counton.results.periods import check_periods, check_sums, parsed_period
 from counton.results.release import Release
 from counton.results.shown import (
     LOOK,
@@ -100,14 +100,8 @@ class Outputs:
             InvalidInput: sums of a stream that has none, or readings that there are not.
         """
         check_shown(self.shown, definition.statistic)
-        if self.sums and not definition.adds_up:
-            what = "groups that nobody declared, which are shown from different windows on"
-            if not definition.statistic.additive:
-                what = f"{definition.what}, which does not add up over windows"
-            raise InvalidInput(
-                f"{field('sums', self.job.sums)} does not go with {what}; leave it out"
-            )
         for every in self.sums:
+            check_sums(definition, every)
             check_periods(definition.windows, every, definition.strategy.delay)
         if self.job.over is not None and definition.discovery is not None:
             raise InvalidInput(

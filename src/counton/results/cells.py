@@ -532,23 +532,11 @@ class ReleasedCells(Release):
         check_periods(windows, every, self.delay)
         periods = periods_of(windows, every, self.steps[-1])
         first, last = periods.edges[:-1], periods.edges[1:]
-        ends = windows.ends(range(self.steps.stop))  # from the stream's beginning
-
-        def each(values: Any) -> pl.Series:
-            return pl.Series(values).gather(np.repeat(np.arange(len(first)), len(groups)))
-
         sums = self.between(first, last).columns()
-        return pl.DataFrame(
-            {
-                "window_start": each(local_times(self.definition.windows, ends[first])),
-                "window_end": each(local_times(self.definition.windows, ends[last])),
-                "first_step": each(first + 1),
-                "last_step": each(last),
-                "whole": each(periods.whole),
-                "group": pl.Series(list(groups) * len(first), dtype=pl.String),
-                "sum": sums.pop("estimate"),
-                **sums,
-            }
+        return periods.table(windows, [len(groups)] * len(first)).with_columns(
+            group=pl.Series(list(groups) * len(first), dtype=pl.String),
+            sum=sums.pop("estimate"),
+            **sums,
         )
 
     @property

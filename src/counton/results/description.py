@@ -178,11 +178,6 @@ class Description:
         return self.cut
 
     @property
-    def adds_up(self) -> bool:
-        """Whether sums over windows follow: of groups each of which is shown from the beginning."""
-        return self.statistic.additive and self.discovery is None
-
-    @property
     def ranks(self) -> bool:
         """Whether the largest are shown of groups that nobody declared."""
         return self.discovery is not None and statistic_named(self.what).ranks

@@ -2,21 +2,29 @@
 
 A period is a run of whole windows. What happened in it is the difference of two released totals, or
 the sum of the windows' own numbers; so the sums of all periods, and those of all windows, are the
-same total. Nothing more is released: a sum is computed from what is public, and its noise, and
-hence its interval, follow from which releases it reads.
+same total. The cells of other statistics are such sums too: an average of a period is read in the
+cells of that period. Nothing more is released: a sum is computed from what is public, and its
+noise, and hence its interval, follow from which releases it reads.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, time, timedelta
+from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, field
+from counton.results.series import local_times
 from counton.windows import Windows, load_zone, microseconds, moment
+
+if TYPE_CHECKING:
+    from counton.results.description import Description
 
 _PERIOD = re.compile(r"([1-9]\d{0,2})(d|w|mo)")
 #: Fewest days of a unit, so that no more periods than these cover some time.
@@ -38,6 +46,24 @@ class Periods:
     every: str
     edges: NDArray[np.int64]
     whole: NDArray[np.bool_]
+
+    def table(self, windows: Windows, rows: Sequence[int]) -> pl.DataFrame:
+        """When each period was, as many times as it has rows.
+
+        Columns: window_start, window_end, first_step, last_step, whole.
+        """
+        first, last = self.edges[:-1], self.edges[1:]
+        ends = windows.ends(range(int(self.edges[-1]) + 1))  # from the stream's beginning
+        table = pl.DataFrame(
+            {
+                "window_start": local_times(windows, ends[first]),
+                "window_end": local_times(windows, ends[last]),
+                "first_step": first + 1,
+                "last_step": last,
+                "whole": self.whole,
+            }
+        )
+        return table[np.repeat(np.arange(len(first)), rows)]
 
 
 def periods_of(windows: Windows, every: str, steps: int) -> Periods:
@@ -94,6 +120,24 @@ def parsed_period(every: str) -> tuple[int, str]:
             f"or 3mo, and commas between several"
         )
     return int(match[1]), match[2]
+
+
+def check_sums(definition: Description, every: str) -> None:
+    """Refuse periods where there are no windows, or where releases do not tell them.
+
+    Raises:
+        InvalidInput: see above.
+    """
+    statistic = definition.statistic.inner
+    what = ""
+    if definition.once:
+        what = f"a {definition.what} that is released once"
+    elif statistic.on_demand:
+        what = f"{type(statistic).__name__}, which computes cells when they are asked for"
+    elif definition.discovery is not None:
+        what = "groups that nobody declared, which are shown from different windows on"
+    if what:
+        raise InvalidInput(f"{field('sums', every)} does not go with {what}; leave it out")
 
 
 def check_periods(windows: Windows, every: str, delay: int = 0) -> None:

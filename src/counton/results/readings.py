@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
@@ -515,6 +516,38 @@ class ReleasedReadings(Release):
 
         return with_parts(table, self.definition)
 
+    def sums(self, every: str) -> pl.DataFrame:
+        """The statistic of the rows of each day, week or month by itself.
+
+        Columns: window_start, window_end, first_step, last_step, whole, then those of `table`. The
+        intervals are of the noise of a period alone, as those of `View.over` are.
+
+        Args and errors as of `ReleasedCells.sums`.
+
+        Raises:
+            InvalidInput: also a table that was released once, or cells that are read on demand.
+        """
+        from counton.results.periods import check_periods, check_sums, periods_of
+
+        check_sums(self.definition, every)
+        self.check_released()
+        windows = self.definition.windows
+        check_periods(windows, every, self.definition.strategy.delay)
+        periods = periods_of(windows, every, self.steps[-1])
+        ends = pairwise(periods.edges.tolist())
+        parts = [self._columns(self._reading_of(start, stop)) for start, stop in ends]
+        rows = [len(next(iter(part.values()))) for part in parts]
+        when = periods.table(windows, rows)
+        table = pl.concat([when, _rows_of(parts)], how="horizontal")
+        if self.there is not None:
+            named = [name for name in self.there.columns if name not in (*WHEN, "over")]
+            table = rows_among(table, self.there.select(named).unique())
+        if not self.definition.by_several:
+            return table
+        from counton.results.wording import with_parts
+
+        return with_parts(table, self.definition)
+
     def _columns(self, reading: Reading) -> dict[str, Any]:
         level, ask = self.level, self.shown.ask
         groups = reading.by_group(self.chosen)
@@ -774,6 +807,12 @@ def _frame(
         columns["window_end"] = local_times(windows, ends[steps])
     if over is not None:
         columns["over"] = np.full(len(steps), over)
+    return pl.concat([pl.DataFrame(columns), _rows_of(parts)], how="horizontal")
+
+
+def _rows_of(parts: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
+    """Columns of readings below each other."""
+    columns: dict[str, Any] = {}
     for name in parts[0] if parts else ():
         values = np.concatenate([part[name] for part in parts])
         texts = values.dtype == object

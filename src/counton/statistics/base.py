@@ -181,7 +181,7 @@ class Statistic(ABC):
     also_called: ClassVar[tuple[str, ...]] = ()
     options: ClassVar[tuple[Option, ...]] = ()
     reads: ClassVar[tuple[str, ...]] = ()
-    shows: ClassVar[tuple[str, ...]] = ("over",)
+    shows: ClassVar[tuple[str, ...]] = ("over", "sums")
     drawing: ClassVar[Drawing] = Drawing()
     stream: ClassVar[str] = "statistic"
     windowed: ClassVar[bool] = False

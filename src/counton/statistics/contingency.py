@@ -77,7 +77,7 @@ class Contingency(GridCells):
         REPLACE,
     )
     reads = ("domain",)
-    shows = ("over", "integers", "nonnegative")
+    shows = ("over", "sums", "integers", "nonnegative")
 
     def __init__(
         self,

@@ -129,7 +129,7 @@ class Hierarchy(TableStatistic):
         REPLACE,
     )  # fmt: skip
     reads = ("domain",)
-    shows = ("over", "integers", "nonnegative", "known")
+    shows = ("over", "sums", "integers", "nonnegative", "known")
     sources = ("ranges",)
 
     def __init__(

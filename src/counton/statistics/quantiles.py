@@ -133,7 +133,7 @@ class Quantiles(TableStatistic):
         LINE,
         REPLACE,
     )
-    shows = ("shares", "over")
+    shows = ("shares", "over", "sums")
     event = "value"
     parts = (Part("value"),)
     counts_rows = True

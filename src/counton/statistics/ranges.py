@@ -92,7 +92,7 @@ class Ranges(GridCells):
         REPLACE,
     )
     reads = ("domain",)
-    shows = ("ask", "over")
+    shows = ("ask", "over", "sums")
 
     def __init__(
         self,

@@ -110,7 +110,7 @@ class Report(TallyStatistic):
     also_called = ("several", "dashboard")
     drawing = Drawing("Running report", "", panels=True, from_zero=False, cells="name")
     event = "row"
-    shows = ("over",)
+    shows = ("over", "sums")
     reads = ("size",)
     options = (
         Option(
