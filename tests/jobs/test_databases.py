@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sqlite3
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
+from sources import in_postgresql, in_sqlite
 from spark_jobs import JOBS, PAGES, events, job
 
-from counton.errors import InvalidInput, MissingExtra, ReplayMismatch
+from counton.errors import CountonError, InvalidInput, MissingExtra, ReplayMismatch
 from counton.events import databases
+from counton.jobs import Job
 from counton.jobs.runs import Outcome, run
 
 duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed")
@@ -22,7 +25,6 @@ NAMES = [
     *("people once", "people first", "weeks of people", "found of people"),
     *("found top", "report of people"),
 ]
-SOME = ["groups", "average", "people", "found", "local days"]
 
 
 @pytest.fixture
@@ -108,33 +110,30 @@ def test_a_question_has_the_bits_of_a_file(name: str, tmp_path: Path, one_key: N
     assert expected[2][1] > 10
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", SOME)
-def test_postgresql_has_the_bits_of_a_file(
-    name: str, tmp_path: Path, postgres: str, one_key: None
-) -> None:
-    import psycopg
+#: Puts rows into a database, and says what a job says of them.
+Put = Callable[[pl.DataFrame], dict[str, Any]]
 
-    file, asked = (job(name, tmp_path, way, append=True) for way in ("file", "url"))
-    for rows in nights(name, append=True):
-        rows = moments(rows, file.timezone)
-        with run(file.having(events=rows)) as outcome:
-            expected = told(outcome)
-        with psycopg.connect(postgres) as connection, connection.cursor() as cursor:
-            cursor.execute("drop table if exists visits")
-            cursor.execute(
-                "create table visits"
-                "(at timestamptz, page varchar, place text, who text, paid float8, id text)"
-            )
-            with cursor.copy("copy visits from stdin") as copy:
-                for row in rows.rows():
-                    copy.write_row(row)
-        query = 'select at, page, place, who as "user", paid, id from visits -- all of them'
-        with run(asked.having(events=postgres, query=query)) as outcome:
-            assert told(outcome) == expected
+
+@pytest.fixture(params=["DuckDB", "SQLite", pytest.param("PostgreSQL", marks=pytest.mark.slow)])
+def put(request: pytest.FixtureRequest, tmp_path: Path) -> Put:
+    if request.param == "PostgreSQL":
+        url = request.getfixturevalue("postgres")
+        return lambda rows: in_postgresql(url, rows)
+    if request.param == "SQLite":
+        return lambda rows: in_sqlite(tmp_path / "visits.sqlite", rows)
+    query = "select * from visits"
+    return lambda rows: {"events": in_duckdb(tmp_path / "visits.duckdb", rows), "query": query}
+
+
+def test_a_question_writes_nothing(put: Put, tmp_path: Path) -> None:
+    given, asked = put(moments(events())), job("groups", tmp_path)
+    with pytest.raises(InvalidInput, match=r"does not answer \("):
+        run(asked.having(**given | {"query": "delete from visits returning *"}))
     gone = "with gone as (delete from visits returning *) select * from gone"
     with pytest.raises(InvalidInput, match=r"does not answer \("):
-        run(asked.having(events=postgres, query=gone))
+        run(asked.having(**given | {"query": gone}))
+    with run(asked.having(**given)) as outcome:
+        assert outcome.for_operator().rows == events().height
 
 
 def test_rows_that_are_alike_stay_where_they_are(
@@ -167,49 +166,137 @@ def test_dates_and_local_times_are_counted_there_too(
     assert sum("GROUP BY" in select for select in counted) == 2
 
 
-def test_bad_rows_are_told_and_set_aside(tmp_path: Path, one_key: None) -> None:
+def test_bad_rows_are_told_and_set_aside(put: Put, tmp_path: Path, one_key: None) -> None:
     rows = moments(events())
     rows = rows.with_columns(
         at=pl.when(pl.int_range(pl.len()) % 100 != 7).then("at"),
         page=pl.when(pl.int_range(pl.len()) % 90 != 3).then("page"),
+        paid=pl.when(pl.int_range(pl.len()) % 80 != 5).then("paid"),
     )
-    url, query = in_duckdb(tmp_path / "visits.duckdb", rows), "select * from visits"
-    with pytest.raises(InvalidInput, match=r"a row of the question to duckdb:///\S+ has no "):
-        run(job("groups", tmp_path, "refused").having(events=url, query=query))
-    skipped, aside = [], []
-    for way, source in (("here", {"events": rows}), ("there", {"events": url, "query": query})):
-        asked = job("groups", tmp_path, way, missing="skip", unknown="drop")
-        with run(asked.having(**source)) as outcome:
-            skipped.append(told(outcome))
-        asked = job("groups", tmp_path, f"{way} aside").having(**source)
-        with run(asked.having(bad_rows=f"quarantine:{tmp_path}/{way}.csv")) as outcome:
-            aside.append(told(outcome))
-    assert skipped[0] == skipped[1]
-    assert skipped[0][0][4] > 0
-    assert aside[0] == aside[1]
-    found = [pl.read_csv(tmp_path / f"{way}.csv").height for way in ("here", "there")]
-    assert found[0] == found[1] > 0
+    given = put(rows)
+    match = r"a row of the question to \w+://\S+ has no "
+    for name in ("groups", "average"):
+        with pytest.raises(InvalidInput, match=match):
+            run(job(name, tmp_path, f"refused {name}").having(**given))
+        skipped, aside = [], []
+        for way, source in (("here", {"events": rows}), ("there", given)):
+            asked = job(name, tmp_path, f"{name} {way}", missing="skip", unknown="drop")
+            with run(asked.having(**source)) as outcome:
+                skipped.append(told(outcome))
+            asked = job(name, tmp_path, f"{name} {way} aside").having(**source)
+            with run(asked.having(bad_rows=f"quarantine:{tmp_path}/{way}.csv")) as outcome:
+                aside.append(told(outcome))
+        assert skipped[0] == skipped[1]
+        assert skipped[0][0][4] > 0
+        assert aside[0] == aside[1]
+        found = [pl.read_csv(tmp_path / f"{way}.csv").height for way in ("here", "there")]
+        assert found[0] == found[1] > 0
 
 
-@pytest.mark.parametrize("name", ["groups", "average"])
-def test_rows_that_were_counted_may_not_change(name: str, tmp_path: Path, one_key: None) -> None:
-    """As of a file: counted rows again add nothing, and fewer or other ones are refused."""
-    rows, path = moments(events()), tmp_path / "visits.duckdb"
-    asked = job(name, tmp_path, append=True, query="select * from visits")
-    url = in_duckdb(path, rows)
-    with run(asked.having(events=url)) as outcome:
+def end_of(asked: Job, given: dict[str, Any]) -> Any:
+    """What a run says, or of what kind its refusal is."""
+    try:
+        with run(asked.having(**given)) as outcome:
+            return told(outcome)
+    except CountonError as error:
+        return type(error)
+
+
+@pytest.mark.parametrize("name", ["groups", "people"])
+def test_rows_that_were_counted_may_not_change(
+    name: str, put: Put, tmp_path: Path, one_key: None
+) -> None:
+    """As of a frame: counted rows again add nothing, and fewer or other ones are refused."""
+    rows = moments(events())
+    asked = job(name, tmp_path, append=True)
+    with run(asked.having(**put(rows))) as outcome:
         steps = outcome.after
-    in_duckdb(path, rows.reverse())
-    with run(asked.having(events=url)) as outcome:
+    with run(asked.having(**put(rows.reverse()))) as outcome:
         assert (outcome.again, outcome.before) == (True, steps)
-    in_duckdb(path, rows.with_columns(pl.col("at").dt.offset_by("1us")))
     with pytest.raises(ReplayMismatch, match="windows that hold the same rows already"):
-        run(asked.having(events=url))
-    whole = job(name, tmp_path, "whole", query="select * from visits")
-    with run(whole.having(events=in_duckdb(path, rows))):
-        pass
-    with pytest.raises(ReplayMismatch, match="rows must not disappear or change"):
-        run(whole.having(events=in_duckdb(path, rows[1:])))
+        run(asked.having(**put(rows.with_columns(pl.col("at").dt.offset_by("1us")))))
+    here, there = (job(name, tmp_path, way) for way in ("here", "there"))
+    assert end_of(here, {"events": rows}) == end_of(there, put(rows))
+    changes = {
+        "fewer": rows[1::2],
+        "another group": rows.with_columns(page=pl.col("page").shift(1, fill_value="a")),
+        "another time": rows.with_columns(pl.col("at").dt.offset_by("-30h")),
+        "the same": rows.reverse(),
+        "some twice": pl.concat([rows, rows[::2]]),
+    }
+    ends = dict[str, Any]()
+    for what, other in changes.items():
+        ends[what] = end_of(here, {"events": other})
+        assert end_of(there, put(other)) == ends[what], what
+    refused = [what for what, end in ends.items() if end is ReplayMismatch]
+    assert refused == ["fewer", "another group", "another time"]
+
+
+def test_sqlite_has_values_and_no_types(tmp_path: Path, one_key: None) -> None:
+    """A row says what it says alone, as in CSV; what could be read in two ways is refused."""
+    path = tmp_path / "visits.sqlite"
+    values: list[tuple[Any, ...]] = [
+        ("2024-03-01T09:00:00Z", "1", 7, 0.1),
+        ("2024-03-02 09:00:00+00:00", 1, "7", 3),
+        ("2024-03-03", "01", 8, "2.5"),
+    ]
+    asked = Job(
+        "sum", "-", tmp_path / "s.db", time="at", every="1d", start="2024-03-01", steps=9,
+        until="2024-03-04", by="page", domain="1,01", value="paid", lower=0, upper=4,
+        resolution="0.1", user="user", most=2, epsilon=1, query="select * from visits",
+    )  # fmt: skip
+
+    def given(*rows: tuple[Any, ...]) -> Job:
+        path.unlink(missing_ok=True)
+        with closing(sqlite3.connect(path)) as database:
+            database.execute("create table visits (at, page, user, paid)")
+            database.executemany("insert into visits values (?, ?, ?, ?)", rows)
+            database.commit()
+        return asked.having(events=f"sqlite:///{path}")
+
+    texts = pl.DataFrame(
+        [[None if value is None else str(value) for value in row] for row in values],
+        schema=["at", "page", "user", "paid"],
+        orient="row",
+    )
+    with run(given(*values)) as there:
+        expected = told(there)
+    with run(asked.having(events=texts, query=None, state=tmp_path / "here.db")) as here:
+        assert told(here) == expected
+    refused = {
+        "column 'user' of .* holds Float64, which has several texts": (values[0][0], "1", 7.0, 1),
+        "column 'page' of .* holds Float64, which has several texts": (values[0][0], 1.0, "7", 1),
+        "column 'paid' of .* holds bytes": (values[0][0], "1", "7", b"1"),
+    }
+    for place, (match, row) in enumerate(refused.items()):
+        with pytest.raises(InvalidInput, match=match):
+            run(given(*values, row).having(state=tmp_path / f"{place}.db"))
+    other = given(*values).having(
+        query="select at, cast(x'ff61' as text) as page, user, paid from visits"
+    )
+    with pytest.raises(InvalidInput, match="has a text that is no UTF-8") as said:
+        run(other.having(state=tmp_path / "bytes.db"))
+    assert "a'" not in str(said.value)
+    for address in ("sqlite:///", "sqlite://"):
+        with pytest.raises(InvalidInput, match=r"names no file; give sqlite:///FILE"):
+            run(asked.having(events=address))
+    with pytest.raises(InvalidInput, match=r"does not answer \(unable to open"):
+        run(asked.having(events=f"sqlite:///{tmp_path}/none.sqlite"))
+    assert not (tmp_path / "none.sqlite").exists()
+
+
+def test_sqlite_written_meanwhile_is_noticed(tmp_path: Path) -> None:
+    given = in_sqlite(tmp_path / "a #1.sqlite", moments(events()))
+    rows = databases.open_question(
+        given["events"].replace("sqlite:", "sqlite+pysqlite:"), "select * from visits"
+    )
+    part = rows.parts[0]
+    assert part.scan(["page"]).collect().height == 900
+    with closing(sqlite3.connect(tmp_path / "a #1.sqlite")) as database:
+        database.execute("delete from visits where page = 'a'")
+        database.commit()
+    with pytest.raises(InvalidInput, match="changed while it was read"):
+        part.scan(["page", "at"])
 
 
 def test_texts_are_told_apart_by_their_bytes(tmp_path: Path, one_key: None) -> None:

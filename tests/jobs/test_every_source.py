@@ -30,6 +30,7 @@ from sources import (
     Case,
     as_texts,
     case,
+    in_postgresql,
     nights_of,
 )
 
@@ -91,6 +92,17 @@ def test_the_bits_do_not_depend_on_the_source(statistic: str, tmp_path: Path) ->
             asked = each._replace(own=own)
             expected = list(nights_of(asked, folder / "8 days", SOURCES["a frame"]))
             assert by_request(asked, folder) == [night[-1] for night in expected], each
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("statistic", STATISTICS)
+def test_postgresql_has_the_bits_of_a_frame(statistic: str, tmp_path: Path, postgres: str) -> None:
+    for number, each in enumerate(cases(statistic)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        expected = list(nights_of(each, folder / "a frame", SOURCES["a frame"]))
+        there = nights_of(each, folder / "there", lambda _, rows: in_postgresql(postgres, rows))
+        assert list(there) == expected, each
 
 
 def by_request(each: Case, folder: Path) -> list[Any]:

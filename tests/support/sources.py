@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -216,6 +217,40 @@ def _relation(folder: Path, rows: pl.DataFrame) -> dict[str, Any]:
     return {"events": duckdb.connect().read_parquet(str(folder / "related.parquet"))}
 
 
+def in_sqlite(path: Path, rows: pl.DataFrame) -> dict[str, Any]:
+    """What a job says of rows that a file of SQLite has, once they are there."""
+    path.unlink(missing_ok=True)
+    with closing(sqlite3.connect(path)) as database:
+        names = ", ".join(f"'{name}'" for name in rows.columns)
+        database.execute(f"create table visits ({names})")
+        several = ", ".join("?" * rows.width)
+        database.executemany(f"insert into visits values ({several})", as_texts(rows).rows())  # noqa: S608
+        database.commit()
+    return {"events": f"sqlite:///{path}", "query": "select * from visits -- all of them"}
+
+
+def in_postgresql(url: str, rows: pl.DataFrame) -> dict[str, Any]:
+    """What a job says of rows that a server has, once they are there."""
+    import psycopg
+
+    columns = ", ".join(f'"{name}" {_TYPES[dtype]}' for name, dtype in rows.schema.items())
+    with psycopg.connect(url) as connection, connection.cursor() as cursor:
+        cursor.execute("drop table if exists visits")
+        cursor.execute(f"create table visits({columns})")
+        with cursor.copy("copy visits from stdin") as copy:
+            for row in rows.rows():
+                copy.write_row(row)
+    return {"events": url, "query": "select * from visits -- all of them"}
+
+
+_TYPES: dict[pl.DataType, str] = {
+    pl.Datetime("us", "UTC"): "timestamptz",
+    pl.String(): "varchar",
+    pl.Int64(): "int8",
+    pl.Float64(): "float8",
+}
+
+
 #: Where rows may be, by name: what a job says of them, once they are there.
 SOURCES: dict[str, Callable[[Path, pl.DataFrame], dict[str, Any]]] = {
     "CSV": _csv,
@@ -229,6 +264,7 @@ SOURCES: dict[str, Callable[[Path, pl.DataFrame], dict[str, Any]]] = {
     "a file of DuckDB": _duckdb,
     "files by DuckDB": _duckdb_files,
     "a relation of DuckDB": _relation,
+    "a file of SQLite": lambda folder, rows: in_sqlite(folder / "shop.sqlite", rows),
 }
 
 

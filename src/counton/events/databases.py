@@ -9,11 +9,12 @@ names columns and the widths of windows, and no value.
 from __future__ import annotations
 
 import hashlib
+import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 from weakref import finalize
 
 import numpy as np
@@ -24,7 +25,7 @@ from counton.events.bad_rows import change_error
 from counton.events.cells import by_place, cells_of, labels_of, pick_rows
 from counton.events.frames import EventFrame
 from counton.events.row_reading import RowReading
-from counton.events.sources import Source
+from counton.events.sources import Source, refuse_floats
 from counton.events.spread import Spread
 from counton.lazy import require
 from counton.private import Private
@@ -41,7 +42,7 @@ def open_question(events: Any, query: str | None) -> Source:
 
     Args:
         events: ``duckdb:///FILE``, ``duckdb://`` for a database in memory, which may ask files;
-            ``postgresql://USER@HOST/DATABASE``; or a relation of DuckDB.
+            ``sqlite:///FILE``; ``postgresql://USER@HOST/DATABASE``; or a relation of DuckDB.
         query: one SELECT; None of a relation, which is one.
 
     Raises:
@@ -70,26 +71,62 @@ def open_question(events: Any, query: str | None) -> Source:
             f"give {field('query', 'select ...')}"
         )
     question = query.strip().rstrip(";").strip()
-    kind = DuckFile if events.startswith("duckdb") else PostgreSQL
-    rows = QuestionRows(kind(events, question))
+    kinds: dict[str, Callable[[str, str], EventDatabase]] = {
+        "duckdb": DuckFile,
+        "sqlite": SqliteFile,
+        "postgresql": PostgreSQL,
+    }
+    rows = QuestionRows(kinds[events.partition("://")[0].partition("+")[0]](events, question))
     return Question((rows,), rows.name)
 
 
-class SqlDatabase(ABC):
+class EventDatabase(ABC):
     """What answers questions; nothing is ever changed in it.
 
     Attributes:
         name: for messages, without user and password.
-        quotient: its sign for the quotient of whole numbers, towards zero.
+        inexact: columns with floating-point numbers, where columns have no types.
     """
 
     name: str
-    quotient: str
+    inexact: frozenset[str] = frozenset()
 
     @cached_property
     @abstractmethod
     def empty(self) -> pl.DataFrame:
         """The columns of the question, without rows."""
+
+    @abstractmethod
+    def read(self, names: Sequence[str]) -> pl.DataFrame:
+        """Those columns of all rows."""
+
+    def _refusal(self, error: BaseException) -> InvalidInput:
+        reason = " ".join(str(error).strip().split("\n")[:1])
+        return InvalidInput(
+            f"{self.name} does not answer ({reason}); correct {field('events')} or "
+            f"{field('query', 'select ...')}"
+        )
+
+
+class SqlDatabase(EventDatabase):
+    """A database that counts rows which are alike.
+
+    Attributes:
+        quotient: its sign for the quotient of whole numbers, towards zero.
+    """
+
+    quotient: str
+
+    def read(self, names: Sequence[str]) -> pl.DataFrame:
+        """See `EventDatabase.read`."""
+        parts = ", ".join(self.expression(name) for name in names)
+        found = self.rows(f"SELECT {parts} FROM events")  # noqa: S608 - numbers
+        return found.rename(dict(zip(found.columns, names, strict=True)))
+
+    def expression(self, name: str) -> str:
+        """A column as it is read, under its number."""
+        place = self.empty.columns.index(name)
+        return f"{self.plain(place)} AS c{place}"
 
     @abstractmethod
     def rows(self, select: str) -> pl.DataFrame:
@@ -102,13 +139,6 @@ class SqlDatabase(ABC):
     @abstractmethod
     def microseconds(self, column: str) -> str:
         """Microseconds since 1970 of a column of times."""
-
-    def _refusal(self, error: BaseException) -> InvalidInput:
-        reason = " ".join(str(error).strip().split("\n")[:1])
-        return InvalidInput(
-            f"{self.name} does not answer ({reason}); correct {field('events')} or "
-            f"{field('query', 'select ...')}"
-        )
 
 
 class _Arrow:
@@ -133,7 +163,7 @@ class DuckRelation(SqlDatabase):
 
     @cached_property
     def empty(self) -> pl.DataFrame:
-        """See `SqlDatabase.empty`."""
+        """See `EventDatabase.empty`."""
         columns = [
             f"CAST(c{place} AS VARCHAR) AS c{place}"
             if str(kind).startswith("ENUM")
@@ -223,7 +253,7 @@ class PostgreSQL(SqlDatabase):
 
     @cached_property
     def empty(self) -> pl.DataFrame:
-        """See `SqlDatabase.empty`."""
+        """See `EventDatabase.empty`."""
         found = self._answer(f"SELECT * FROM ({self._query}\n) AS asked LIMIT 0")  # noqa: S608
         names = _apart([name for name, _ in found[0]])
         self._exact = [kind == "numeric" for _, kind in found[0]]
@@ -265,6 +295,99 @@ class PostgreSQL(SqlDatabase):
         return f"CAST(extract(epoch FROM {column}) * 1000000 AS bigint)"
 
 
+class SqliteFile(EventDatabase):
+    """A file of SQLite, opened for reading only.
+
+    A column there has no type, each value has its own. So values are texts as those of CSV are: a
+    row says what it says alone.
+    """
+
+    def __init__(self, url: str, query: str) -> None:
+        path = url.partition("://")[2].removeprefix("/")
+        if not path:
+            raise InvalidInput(f"{field('events', url)} names no file; give sqlite:///FILE")
+        self.name = f"the question to sqlite:///{path}"
+        try:
+            self._connection = sqlite3.connect(
+                f"file:{quote(path)}?mode=ro",
+                uri=True,
+                isolation_level=None,
+                check_same_thread=False,
+            )
+            finalize(self, self._connection.close)
+            self._connection.execute("PRAGMA query_only = ON")
+            head = self._connection.execute(f"SELECT * FROM ({query}\n) LIMIT 0")  # noqa: S608
+        except sqlite3.Error as error:
+            raise self._refusal(error) from error
+        self._connection.text_factory = partial(_decode, self.name)
+        self._names = _apart([name for name, *_ in head.description])
+        self._query, self._version = query, self._data_version()
+
+    @cached_property
+    def empty(self) -> pl.DataFrame:
+        """See `EventDatabase.empty`."""
+        return pl.DataFrame(schema=dict.fromkeys(self._names, pl.String()))
+
+    def read(self, names: Sequence[str]) -> pl.DataFrame:
+        """See `EventDatabase.read`.
+
+        Raises:
+            InvalidInput: a value of bytes, a text in another encoding than UTF-8, or the file was
+                written to since it was opened.
+        """
+        places = [self._names.index(name) for name in names]
+        head = ", ".join(f"c{place}" for place in range(len(self._names)))
+        wanted = ", ".join(f"c{place}" for place in places)
+        select = f"WITH events ({head}) AS ({self._query}\n) SELECT {wanted} FROM events"  # noqa: S608
+        schema = dict.fromkeys(names, pl.String())
+        parts = [self.empty.select(names)]
+        try:
+            cursor = self._connection.execute(select)
+            while rows := cursor.fetchmany(_AT_ONCE):
+                columns = zip(names, zip(*rows, strict=True), strict=True)
+                parts.append(
+                    pl.DataFrame({name: self._texts(name, of) for name, of in columns}, schema)
+                )
+        except sqlite3.Error as error:
+            raise self._refusal(error) from error
+        if self._data_version() != self._version:
+            raise InvalidInput(
+                f"{self.name} changed while it was read, so it cannot be told what was counted; "
+                f"{QuestionRows.still}"
+            )
+        return pl.concat(parts)
+
+    def _texts(self, name: str, values: Sequence[Any]) -> list[str | None]:
+        kinds = set(map(type, values))
+        if bytes in kinds:
+            raise InvalidInput(
+                f"column {name!r} of {self.name} holds bytes, which are neither text, number nor "
+                f"time; convert it"
+            )
+        if float in kinds:
+            self.inexact |= {name}
+        # repr of a float is the shortest text that means it.
+        return [value if value is None else str(value) for value in values]
+
+    def _data_version(self) -> int:
+        """Another number once somebody else has written to the file."""
+        found: int = self._connection.execute("PRAGMA data_version").fetchone()[0]
+        return found
+
+
+def _decode(name: str, text: bytes) -> str:
+    try:
+        return text.decode()
+    except UnicodeDecodeError:
+        raise InvalidInput(
+            f"{name} has a text that is no UTF-8; convert it"
+        ) from None  # the words hold the text
+
+
+#: Rows of SQLite that are Python objects at a time.
+_AT_ONCE: Final = 100_000
+
+
 _KINDS: Final[dict[str, pl.DataType]] = {
     **dict.fromkeys(("text", "varchar", "bpchar", "name", "uuid"), pl.String()),
     **dict.fromkeys(("int2", "int4", "int8"), pl.Int64()),
@@ -300,7 +423,7 @@ class QuestionRows(EventFrame):
         f"everything since the first window"
     )
 
-    def __init__(self, database: SqlDatabase) -> None:
+    def __init__(self, database: EventDatabase) -> None:
         self.database, self.name = database, database.name
         super().__init__(database.empty)
         self._held = pl.DataFrame()
@@ -312,15 +435,16 @@ class QuestionRows(EventFrame):
             return self._frame
         wanted = list(dict.fromkeys((*self._held.columns, *columns)))
         if len(wanted) > len(self._held.columns):
-            parts = ", ".join(self.expression(name) for name in wanted)
-            found = self.database.rows(f"SELECT {parts} FROM events")  # noqa: S608 - numbers
-            self._held = found.rename(dict(zip(found.columns, wanted, strict=True)))
+            self._held = self.database.read(wanted)
         return self._held.lazy().select(columns)
 
-    def expression(self, name: str) -> str:
-        """A column as it is read, under its number."""
-        place = self.database.empty.columns.index(name)
-        return f"{self.database.plain(place)} AS c{place}"
+    def scan(self, columns: Sequence[str], names: Sequence[str] = ()) -> pl.LazyFrame:
+        """See `counton.events.sources.Rows.scan`."""
+        found = super().scan(columns, names)
+        for name in self.of_file(names):
+            if name in self.database.inexact:
+                refuse_floats(self, name, pl.Float64())
+        return found
 
     def digest(self, columns: Sequence[str] = ()) -> str:
         """SHA-256 of what the rows come to in any order, here or where they were added up."""
@@ -343,7 +467,7 @@ class Question(Source):
         rows = self.parts[0]
         if not isinstance(rows, QuestionRows) or _grain(rows, reading) is None:
             return self
-        return AlikeRows(rows)
+        return AlikeRows(rows) if isinstance(rows.database, SqlDatabase) else self
 
 
 def _grain(rows: Rows, reading: RowReading) -> tuple[int, int] | None:
@@ -436,15 +560,16 @@ def _alike(rows: QuestionRows, names: Sequence[str], reading: RowReading) -> pl.
     Columns: as given, of times where each piece begins; ``counton number``, and where times are cut
     ``counton newest`` (microseconds) and sums of the times, and of squares of their low 30 bits.
     """
-    given, grain = rows.of_file(names), _grain(rows, reading)
+    given, grain, database = rows.of_file(names), _grain(rows, reading), rows.database
     assert grain is not None
+    assert isinstance(database, SqlDatabase)
     begin, length = grain
     time = reading.columns.time if length else ""
-    inner = [rows.expression(name) for name in given if name != time]
-    keys = [f"c{rows.database.empty.columns.index(name)}" for name in given if name != time]
+    inner = [database.expression(name) for name in given if name != time]
+    keys = [f"c{database.empty.columns.index(name)}" for name in given if name != time]
     sums = ["count(*) AS number"]
     if time:
-        us = rows.database.microseconds(f"c{rows.database.empty.columns.index(time)}")
+        us = database.microseconds(f"c{database.empty.columns.index(time)}")
         inner.append(f"{us} AS us")
         keys.append("piece")
         sums += ["max(us) AS newest", "CAST(sum(us) AS varchar) AS first"]
@@ -452,14 +577,14 @@ def _alike(rows: QuestionRows, names: Sequence[str], reading: RowReading) -> pl.
         sums.append(f"CAST(sum({low} * {low}) AS varchar) AS second")
     of = f"(SELECT {', '.join(inner)} FROM events) AS given"  # noqa: S608 - numbers
     if time:
-        quotient = f"(us - ({begin})) {rows.database.quotient} {length}"
+        quotient = f"(us - ({begin})) {database.quotient} {length}"
         cut = f"{quotient} - CASE WHEN us - ({begin}) < {length} * ({quotient}) THEN 1 ELSE 0 END"
         of = f"(SELECT *, {cut} AS piece FROM {of}) AS cut"  # noqa: S608 - numbers
     select = f"SELECT {', '.join([*keys, *sums])} FROM {of} GROUP BY {', '.join(keys)}"  # noqa: S608
-    found = rows.database.rows(select)
+    found = database.rows(select)
     plain = [name for name in given if name != time]
     called = dict(zip(found.columns, plain, strict=False))
-    dtype = rows.database.empty.schema
+    dtype = database.empty.schema
     if time:
         called |= {"piece": time}
         found = found.with_columns(

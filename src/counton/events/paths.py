@@ -23,7 +23,7 @@ def is_database(events: object) -> bool:
     return type(events).__module__.partition(".")[0].lstrip("_") == "duckdb"
 
 
-_DATABASES = ("duckdb", "postgresql")
+_DATABASES = ("duckdb", "sqlite", "postgresql")
 
 
 def event_paths(events: object, stated: str | None = None) -> list[str]:

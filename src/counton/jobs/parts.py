@@ -458,7 +458,7 @@ class RowPolicies(JobPart):
     )
     query: str | None = option(
         None,
-        "which rows of a database (duckdb:///FILE, postgresql://...): one SELECT",
+        "which rows of a database (duckdb:///FILE, sqlite:///FILE, postgresql://...): one SELECT",
         group="Rows",
     )
     file_format: str | None = option(

@@ -195,7 +195,8 @@ def _open_source(job: Job, before: Definition | None) -> Source:
         if job.query is not None:
             raise InvalidInput(
                 f"{field('query', job.query[:40])} asks a database, and {field('events')} are "
-                f"none; give duckdb:///FILE or postgresql://USER@HOST/DATABASE, or leave it out"
+                f"none; give duckdb:///FILE, sqlite:///FILE or postgresql://USER@HOST/DATABASE, or "
+                f"leave it out"
             )
         source = open_source(job.events, job.file_format)
     _refuse_events_as_domain(job, before, source)
