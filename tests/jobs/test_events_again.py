@@ -15,11 +15,14 @@ import polars as pl
 import pytest
 
 from counton.errors import InvalidInput, ReplayMismatch
+from counton.events.files import EventFile
 from counton.events.linesums import LineSums
 from counton.events.opening import open_source
 from counton.events.row_reading import Columns, RowReading
+from counton.events.sources import Rows
 from counton.events.tally import tally
 from counton.jobs import Job, run
+from counton.jobs.definition import Definition
 from counton.private import open_private
 from counton.statistics import Average
 from counton.windows import Windows
@@ -64,6 +67,12 @@ def asked(events: object, folder: Path, what: str = "count", **more: Any) -> Job
         given = {"until": given["until"]}
     word: Any = what.split()[0]
     return Job(word, events, folder / "s.db", **{**given, **more})  # type: ignore[arg-type]
+
+
+def old_marks_of(part: Rows, definition: Definition, *, lines: bool) -> tuple[str, ...]:
+    """As they were before tables were known without lines."""
+    columns = definition.columns.names
+    return f"sha256:{part.digest(columns)}", f"rows:{part.row_digest(columns)}"
 
 
 def released(job: Job) -> tuple[list[Any], Any]:
@@ -129,6 +138,33 @@ def test_a_frame_in_another_order_is_known(tmp_path: Path) -> None:
     shuffled = frame.sample(fraction=1, shuffle=True, seed=1)
     with pytest.raises(ReplayMismatch, match="holds the same rows as events"):
         run(asked(shuffled, tmp_path, append=True))
+
+
+@pytest.mark.parametrize("what", ["count", "sum", "count users"])
+@pytest.mark.parametrize("old", [False, True], ids=["new", "old"])
+def test_a_copy_of_a_counted_table_is_refused_by_name(
+    old: bool, what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where an older state knows rows by the lines alone that CSV would have."""
+    first, again = tmp_path / "a.parquet", tmp_path / "b.parquet"
+    frame = pl.read_csv(csv_of(ROWS), try_parse_dates=True)
+    frame.write_parquet(first)
+    frame.reverse().write_parquet(again, compression="gzip", row_group_size=7)
+    with monkeypatch.context() as before:
+        if old:
+            before.setattr("counton.jobs.again.marks_of", old_marks_of)
+        else:
+            before.setattr(EventFile, "row_digest", None)  # lines are not looked at
+        run(asked(first, tmp_path, what)).close()
+    for confirmed in (False, True):
+        with pytest.raises(ReplayMismatch, match=r"b\.parquet holds the same rows as events"):
+            run(asked(again, tmp_path, what, append=True, confirmed=confirmed))
+    folder = tmp_path / "events"
+    folder.mkdir()
+    frame.reverse().write_parquet(folder / "1.parquet")
+    pl.read_csv(csv_of(LATER), try_parse_dates=True).write_parquet(folder / "2.parquet")
+    job = asked(folder, tmp_path, what, append=True, until="2024-03-01T08:00")
+    assert released(job)[1].for_operator().rows == len(LATER)
 
 
 @pytest.mark.parametrize("what", ["count", "count users"])

@@ -73,7 +73,7 @@ class EventFile(Rows):
                 raise InvalidInput(
                     f"{path!r} is not a file; check the path, or use - to pipe events"
                 )
-        self.path = path
+        self.path, self.has_types = path, self.kind == "parquet"
         self._stamp = self._present()
         size = len(self._bytes) if self._bytes is not None else Path(path).stat().st_size
         if not size and self.kind != "jsonl":  # JSON lines without events are no bytes
@@ -110,6 +110,21 @@ class EventFile(Rows):
         except (*UNREADABLE, EOFError, zlib.error):
             return None  # which is said where the rows are read
         return sums.digest() if sums.lines > (self.kind != "jsonl") else None
+
+    def table_digest(self) -> str | None:
+        """See `Rows.table_digest`."""
+        return self._table_digest
+
+    @cached_property
+    def _table_digest(self) -> str | None:
+        if not self.has_types:
+            return None
+        from counton.events.tablesums import table_digest
+
+        try:
+            return table_digest(self.frame())
+        except UNREADABLE:
+            return None  # which is said where the rows are read
 
     def has_bytes_of(self, other: str | os.PathLike[str]) -> bool:
         """See `Rows.has_bytes_of`."""

@@ -98,6 +98,12 @@ class LineSums:
             self._sums[place] = (self._sums[place] + added) % 2**64
 
 
+def digests_of_lines(block: bytes, lengths: NDArray[np.int64]) -> Words:
+    """Digests of texts that stand one after the other, of these lengths in bytes."""
+    padded = np.frombuffer(block + bytes(8), np.uint8)
+    return _digests(block, padded, np.cumsum(lengths) - lengths, lengths)
+
+
 def _mix(words: Words) -> Words:
     words = (words ^ (words >> np.uint64(32))) * _PHI
     return words ^ (words >> np.uint64(29))

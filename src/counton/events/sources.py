@@ -31,6 +31,7 @@ class Rows(ABC):
     Attributes:
         name: what messages call it.
         kind: as what it is read, in messages.
+        has_types: its columns have types of their own, and rows are no lines of text.
         numbered: its rows have an order, so that one is found again by its number.
         together: columns that are made of others, see `join_columns`.
         settled: its columns were there when its stream was made: where a format names them in each
@@ -42,6 +43,7 @@ class Rows(ABC):
 
     name: str
     kind: str
+    has_types: bool = False
     numbered: bool = True
     together: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     settled: bool = False
@@ -76,6 +78,14 @@ class Rows(ABC):
 
         Returns:
             Hexadecimal; None where there is no row, or nothing that could come twice.
+        """
+        return None
+
+    def table_digest(self) -> str | None:
+        """A digest of the rows of a file with types, in any order, with all it says of them.
+
+        Returns:
+            Hexadecimal; None of text, which has lines, and where there is no row.
         """
         return None
 

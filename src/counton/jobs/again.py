@@ -24,6 +24,8 @@ from counton.jobs.intake import KNOWN_ROWS, KNOWN_SHARE
 from counton.jobs.job import Job
 from counton.private import Private, open_private
 
+#: How marks begin that are of all rows: of a table with types, and of lines of text.
+TABLE, LINES = "table:", "rows:"
 #: By what a part is known again: its bytes, and its rows where they have no ids.
 Marks = tuple[str, ...]
 #: Of each part what its rows come to, as they are read: see `counton.events.tally.Tally`.
@@ -50,16 +52,29 @@ class KnownBy:
         return "KnownBy(secret)"
 
 
-def marks_of(part: Rows, definition: Definition) -> Marks:
-    """By what a part is known again."""
+def marks_of(part: Rows, definition: Definition, *, lines: bool = False) -> Marks:
+    """By what a part is known again: its bytes; and its rows, of a file with types as they are.
+
+    Args:
+        part: some events.
+        definition: of the stream.
+        lines: rows of a file with types are known by the lines too that CSV would have, as older
+            states know them.
+    """
     columns = definition.columns.names
     marks = [f"sha256:{part.digest(columns)}"]
-    if definition.columns.id is None and (rows := part.row_digest(columns)) is not None:
-        marks.append(f"rows:{rows}")
+    if definition.columns.id is not None:
+        return tuple(marks)
+    if (table := part.table_digest()) is not None:
+        marks.append(f"{TABLE}{table}")
+    if (lines or not part.has_types) and (rows := part.row_digest(columns)) is not None:
+        marks.append(f"{LINES}{rows}")
     return tuple(marks)
 
 
-def marks_of_all(source: Source, job: Job, definition: Definition, sums: Sums) -> list[Marks]:
+def marks_of_all(
+    source: Source, job: Job, definition: Definition, sums: Sums, *, lines: bool = False
+) -> list[Marks]:
     """Marks of all parts, none of which holds the rows of another, to be counted twice.
 
     Files of which the lines, or bytes, are not the same are compared row by row where what their
@@ -70,16 +85,20 @@ def marks_of_all(source: Source, job: Job, definition: Definition, sums: Sums) -
         job: how times are read.
         definition: of the stream.
         sums: of each part what its rows come to; empty where it has none.
+        lines: see `marks_of`.
 
     Raises:
         InvalidInput: two do, naming both.
     """
     if source.comes_once:
         return [()] * len(source.parts)
-    found = [marks_of(part, definition) for part in source.parts]
+    found = [marks_of(part, definition, lines=lines) for part in source.parts]
     if definition.columns.id is not None:
         return found
-    pairs = alike(["".join(rows) for _, *rows in found])
+    pairs = []
+    for kind in (TABLE, LINES):
+        of_kind = ([mark for mark in marks if mark.startswith(kind)] for marks in found)
+        pairs += alike(["".join(mark) for mark in of_kind])
     times = partial(
         moments,
         timezone=definition.windows.timezone,
@@ -126,7 +145,9 @@ def mark_of_sums(look: str) -> str:
     return f"sums:{look}"
 
 
-def without_counted(source: Source, definition: Definition, counted: Counted) -> Source:
+def without_counted(
+    source: Source, definition: Definition, counted: Counted, *, lines: bool = False
+) -> Source:
     """Of several files those that were not counted before; all of them if there is no other.
 
     So a folder to which a file is added every night is read from the new one on. Rows with ids are
@@ -135,7 +156,8 @@ def without_counted(source: Source, definition: Definition, counted: Counted) ->
     known_whole = len(source.parts) == 1 or isinstance(source, Spread)
     if known_whole or source.comes_once or definition.columns.id is not None:
         return source
-    known = [part for part in source.parts if any(map(counted, marks_of(part, definition)))]
+    marks = partial(marks_of, definition=definition, lines=lines)
+    known = [part for part in source.parts if any(map(counted, marks(part)))]
     return source if len(known) == len(source.parts) else source.without(known)
 
 

@@ -14,6 +14,7 @@ from counton.events.row_reading import RowReading
 from counton.events.sources import Source, UnreadableRow
 from counton.events.tally import tally
 from counton.jobs.again import (
+    LINES,
     KnownBy,
     is_counted,
     marks_of_all,
@@ -165,16 +166,19 @@ def tallied_rows(settled: SettledJob, progress: Progress, now: datetime | None) 
     job, definition = settled.job, settled.definition
     assert settled.source is not None
     source = open_private(settled.source)
+    lines = False
     if settled.store_entry is not None and job.append:
         store, _ = settled.store_entry
-        source = without_counted(source, definition, partial(store.has_source, job.name))
+        lines = store.has_source_like(job.name, LINES)
+        counted = partial(store.has_source, job.name)
+        source = without_counted(source, definition, counted, lines=lines)
     try:
         rows, bounding = _read(settled, source, progress)
     except UnreadableRow:
         source = source.sift(definition.columns.names, settled.policies.unread)
         rows, bounding = _read(settled, source, progress)
     sums = sums_of(rows.found)
-    marks = marks_of_all(source, job, definition, sums)
+    marks = marks_of_all(source, job, definition, sums, lines=lines)
     if definition.columns.id is not None or source.comes_once:
         sums = ()
     if (part := source.changed_part()) is not None:

@@ -472,6 +472,15 @@ def write_sources(
         )
 
 
+def any_source(connection: Connection, stream_id: int, beginning: str) -> bool:
+    """Whether a source was counted whose digest begins so."""
+    digest = schema.sources.c.digest
+    some = sa.select(digest).where(
+        schema.sources.c.stream_id == stream_id, digest.startswith(beginning, autoescape=True)
+    )
+    return connection.execute(some.limit(1)).scalar_one_or_none() is not None
+
+
 def source_step(connection: Connection, stream_id: int, digest: str) -> int | None:
     """The step the stream was at when a source was counted, or None."""
     table = schema.sources

@@ -391,6 +391,12 @@ class Store(Closing):
                 return False
             return journal.source_step(connection, number, digest) is not None
 
+    def has_source_like(self, name: str, beginning: str) -> bool:
+        """Whether a stream has counted a source whose digest begins so."""
+        with self._database.transaction(write=False) as connection:
+            number = _number_of(connection, name)
+            return number is not None and journal.any_source(connection, number, beginning)
+
     @property
     def streams(self) -> tuple[str, ...]:
         """Names of its streams, sorted."""
