@@ -15,6 +15,7 @@ from counton.events.opening import open_source
 from counton.events.paths import event_paths, is_database, refuse_among_events
 from counton.events.policies import Policies
 from counton.events.sources import Source, join_columns
+from counton.jobs import succession
 from counton.jobs.asking import RequestValues, ask
 from counton.jobs.defining import define
 from counton.jobs.definition import Definition
@@ -93,7 +94,10 @@ def settle(job: Job, approve: Callable[[Definition], None] | None = None) -> Set
     job = with_totals(job)
     store, saved = look(job)
     try:
-        settled = _settle(job if saved is None else as_before(job, saved), store, saved)
+        if store is None or saved is None:
+            settled = _of_new_stream(job, store)
+        else:
+            settled = _of_known_stream(as_before(job, saved), store, saved)
         if approve is not None:
             approve(settled.definition)
         return settled
@@ -103,66 +107,81 @@ def settle(job: Job, approve: Callable[[Definition], None] | None = None) -> Set
         raise
 
 
-def _settle(job: Job, store: Store | None, saved: StoredStream | None) -> SettledJob:
-    before, dropped = None, 0
+def _of_new_stream(job: Job, store: Store | None) -> SettledJob:
+    """A job whose stream is not there yet: what it states defines it."""
     in_ledger = known_units(None if store is None else store.database, job.ledger)
-    if saved is not None:
-        before = _as_kept(job, saved)
-    elif job.continues is not None:
-        from counton.jobs import succession
-
+    continues, predecessor, end = job.continues, None, succession.End(0, 0)
+    if continues is not None:
         job, predecessor, end = succession.succeed(job, store)
-        dropped = end.dropped
-    job = _with_numbered_rows(job, before)
+    job = _with_numbered_rows(job, None)
+    policies = _policies(job)
+    source, asked = _source_and_values(job, None)
+    in_any_order = asked.statistic is not None and asked.statistic.tallied
+    if in_any_order and (job.time is not None or asked.once):
+        known = [*(() if store is None else store.units), *in_ledger]
+        asked = asked._replace(request=with_unit(asked.request, known))
+    definition = define(asked)
+    if predecessor is not None and continues is not None:
+        definition = succession.as_continuation(definition, continues, predecessor, end.step)
+    rows = _joined(source, definition)
+    _check_fit(job, definition)
+    definition = replace(definition, remembered=_kept_of(job, definition))
+    if predecessor is not None and store is not None:
+        alone = job.ledger is None and store.shared_ledger is None
+        if alone:  # a ledger of several states adds all of their streams up
+            definition = succession.counted_once(definition, predecessor, job.name, store)
+    return SettledJob(job, asked, definition, rows, policies, store, None, end.dropped)
+
+
+def _of_known_stream(job: Job, store: Store, saved: StoredStream) -> SettledJob:
+    """A job whose stream is there: it may leave out what that keeps, and not contradict it."""
+    known_units(store.database, job.ledger)  # a ledger that cannot be read is refused first
+    definition = _as_kept(job, saved)
+    job = _with_numbered_rows(job, definition)
+    policies = _policies(job)
+    source, asked = _source_and_values(job, definition)
+    check(definition, asked)
+    rows = _joined(None if source is None else source.for_known_stream(), definition)
+    _check_fit(job, definition)
+    kept = _kept_of(job, definition)
+    if definition.continues is not None:
+        succession.refuse_other_times(definition, kept)
+    definition = replace(definition, remembered=kept)
+    return SettledJob(job, asked, definition, rows, policies, store, saved)
+
+
+def _policies(job: Job) -> Policies:
+    """What becomes of rows that cannot be counted."""
     policies = Policies.read(job.bad_rows, job.bad_rows_most, job.missing)
     told_apart = isinstance(job.events, Source) and job.events.checked
     if policies.quarantine is not None and not told_apart:
         _check_quarantine(policies.quarantine, job)
-    source = None
-    if _reads_domain(job):  # whose cells are read from the domain
-        source = _open_source(job, before)
+    return policies
+
+
+def _source_and_values(job: Job, before: Definition | None) -> tuple[Source | None, RequestValues]:
+    """The rows, and what is asked of them; no rows where the events are the letters of a text."""
+    source = _open_source(job, before) if _reads_domain(job) else None
     asked = ask(job, before)
     if source is None and not _is_text(asked, before):
         source = _open_source(job, before)
-    if before is not None:
-        check(before, asked)
-        definition = before
-    else:
-        in_any_order = asked.statistic is not None and asked.statistic.tallied
-        if in_any_order and (job.time is not None or asked.once):
-            asked = asked._replace(
-                request=with_unit(
-                    asked.request, [*(() if store is None else store.units), *in_ledger]
-                )
-            )
-        definition = define(asked)
-        if job.continues is not None:
-            definition = succession.as_continuation(
-                definition, job.continues, predecessor, end.step
-            )
-    if source is not None:
-        _refuse_no_order(definition, source)
-        source = join_columns(
-            source if saved is None else source.for_known_stream(), definition.columns.group
-        )
-    _check_fit(job, definition)
+    return source, asked
+
+
+def _joined(source: Source | None, definition: Definition) -> Private[Source] | None:
+    """The rows with the columns that a stream reads, its groups' as one."""
+    if source is None:
+        return None
+    _refuse_no_order(definition, source)
+    return Private(join_columns(source, definition.columns.group))
+
+
+def _kept_of(job: Job, definition: Definition) -> dict[str, Any]:
+    """What is to be remembered of a job."""
     kept = remembered_of(job, definition.remembered)
     if definition.statistic.on_demand:  # what is asked of it is asked anew
-        kept = {name: value for name, value in kept.items() if name in POLICIES}
-    if before is None:
-        definition = replace(definition, remembered=kept)
-        if definition.continues is not None and store is not None:
-            alone = job.ledger is None and store.shared_ledger is None
-            if alone:  # a ledger of several states adds all of their streams up
-                definition = succession.counted_once(definition, predecessor, job.name, store)
-    else:
-        if definition.continues is not None:
-            from counton.jobs import succession
-
-            succession.refuse_other_times(definition, kept)
-        definition = replace(definition, remembered=kept)
-    rows = None if source is None else Private(source)
-    return SettledJob(job, asked, definition, rows, policies, store, saved, dropped)
+        return {name: value for name, value in kept.items() if name in POLICIES}
+    return kept
 
 
 def _as_kept(job: Job, saved: StoredStream) -> Definition:

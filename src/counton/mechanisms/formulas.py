@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import NamedTuple
@@ -697,8 +697,3 @@ def parts_of(formulas: Sequence[Formula]) -> tuple[list[StreamParts], NDArray[np
             weights[number, *at] += each
         found.append(StreamParts(terms, cells, ends, weights))
     return found, grain
-
-
-def weights_of(cells: Mapping[int, float], start: int, stop: int) -> tuple[Term, ...]:
-    """Parts of one window, from the weights of cells."""
-    return tuple(Term(weight, start, stop, cell) for cell, weight in cells.items() if weight)

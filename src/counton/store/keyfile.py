@@ -12,10 +12,8 @@ witness notices.
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import os
-import re
 import shlex
 import subprocess
 import time
@@ -27,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.errors import InvalidInput, ReplayMismatch, StateError, WrongKey, field
+from counton.errors import InvalidInput, StateError, WrongKey, field
 from counton.noise import Key
 from counton.noise.key import sync_folder
 from counton.noise.witness import join_in, note_in, parse_entries, reserve_in, witness_of
@@ -307,8 +305,7 @@ class Witness:
         """Entries of releases from this state, or under its keys, which the state does not have.
 
         Args:
-            known: names of the state's streams, and what `refuse_other_data` calls the noise of
-                its tables, by fingerprint of the key.
+            known: names of the state's streams, by fingerprint of the key.
             identity: of the state; None where there is none yet.
 
         Raises:
@@ -336,7 +333,7 @@ class Witness:
             StateError: it has, or the witness cannot be read.
         """
         for entry in self.forgotten_entries(known, identity):
-            name, steps = named_in(entry), entry["step"]
+            name, steps = entry["stream"], entry["step"]
             what = "1 step" if steps == 1 else f"{steps:,} steps"
             raise StateError(
                 f"state {self._label} has no release {name!r}, but {self.where} says that it had "
@@ -345,29 +342,6 @@ class Witness:
                 f"copy of the state back; if it is lost for good, begin another "
                 f"{field('state')}, under a limit less what was spent"
             )
-
-    def refuse_other_data(self, fingerprint: str, name: str, noise: str, digest: str) -> None:
-        """Refuse a table in whose noise another one was released, which the state has forgotten.
-
-        Args:
-            fingerprint: of the key.
-            name: of the table.
-            noise: what says under one key which noise it is: its name and terms.
-            digest: of its data, keyed.
-
-        Raises:
-            ReplayMismatch: the witness knows other data.
-            StateError: the witness cannot be read.
-        """
-        for entry in self.entries():
-            known = (entry["key"], entry["stream"]) == (fingerprint, noise)
-            if known and entry["step"] and entry["digest"] != digest:
-                raise ReplayMismatch(
-                    f"state {self._label} does not know {name!r}, but {self.where} says that it "
-                    f"was released from other data, so the state was restored from an old copy; "
-                    f"the same noise on both would give the difference away: bring the newest copy "
-                    f"back, or choose another {field('name')}, which spends the guarantee again"
-                )
 
     def check(
         self, fingerprint: str, name: str, step: int, digest: Callable[[int], str | None]
@@ -653,20 +627,6 @@ class Witness:
             f"the witness {path} of state {self._label} cannot be written ({why}), and without it "
             f"an old copy of the state would be taken for the newest: {what}"
         )
-
-
-def noise_name(name: str, terms: str) -> str:
-    """What says under one key which noise a table has: its name and terms."""
-    return f"{name} {hashlib.sha256(terms.encode()).hexdigest()[:16]}"
-
-
-def named_in(entry: Mapping[str, Any]) -> str:
-    """The name of a release as its owner knows it: of a table an entry has its terms' digest too.
-
-    >>> named_in({"stream": "May 0123456789abcdef"}), named_in({"stream": "visits"})
-    ('May', 'visits')
-    """
-    return re.sub(r" [0-9a-f]{16}$", "", str(entry["stream"]))
 
 
 def _wrote(known: Sequence[int], writer: int) -> bool:

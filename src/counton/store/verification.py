@@ -183,7 +183,7 @@ def _forgotten_releases(
     except StateError:  # said of each release
         return
     for entry in entries:
-        name = keyfile.named_in(entry)
+        name = entry["stream"]
         if of not in (None, name):
             continue
         problem = (
