@@ -258,6 +258,8 @@ def test_a_file_of_all_events_goes_on_with_or_without_the_persons_rows(tmp_path:
 
 
 DAYS = {"per": "1d"}
+#: The number of the second day of the stream among all days.
+DAY_2 = (datetime(2024, 3, 2) - datetime(1970, 1, 1)).days
 
 
 def test_no_byte_of_people_of_long_ago_stays(tmp_path: Path) -> None:
@@ -280,13 +282,22 @@ def test_no_byte_of_people_of_long_ago_stays(tmp_path: Path) -> None:
         assert digest.to_bytes(8, "big") not in left
 
 
-def delivered_again(folder: Path, second: list[tuple[str, int]], append: bool) -> list[int]:
-    """What is counted when old rows come once more, after the people of day 1 are forgotten."""
+def delivered_again(
+    folder: Path, second: list[tuple[str, int]], append: bool, retain: str | None = None
+) -> list[int]:
+    """What is counted when old rows come once more, after the people of day 1 are forgotten.
+
+    By a command; or by the job itself, whose later runs remember for how long people are known.
+    """
     folder.mkdir()
     state, first = folder / "v.db", [(ANN, 1), ("bob", 1), ("bob", 2)]
     more = {**DAYS, "append": append}
-    assert counted(state, rows(folder / "one.csv", *first), "2024-03-03", **more) == [2, 3]
-    forget_older(state, "1d", now=datetime(2024, 3, 3, 12, tzinfo=UTC))  # day 1 has ended
+    one = rows(folder / "one.csv", *first)
+    assert counted(state, one, "2024-03-03", **more, retain=retain) == [2, 3]
+    if retain is None:
+        forget_older(state, "1d", now=datetime(2024, 3, 3, 12, tzinfo=UTC))  # day 1 has ended
+    with Stream.open(state, "events") as stream:
+        assert [part.period for part in open_private(stream.marks("user"))] == [DAY_2]
     return counted(state, rows(folder / "two.csv", *second), "2024-03-04", **more)
 
 
@@ -300,10 +311,69 @@ AGAIN: dict[str, tuple[list[tuple[str, int]], bool]] = {
 COUNTED = {"the same file": [2, 3, 3], "their rows and new ones": [2, 3, 4]}
 
 
+@pytest.mark.parametrize("retain", [None, "1d"])
 @pytest.mark.parametrize("comes", AGAIN)
-def test_nobody_counts_again_in_a_period_that_is_forgotten(tmp_path: Path, comes: str) -> None:
-    again = delivered_again(tmp_path / "v", *AGAIN[comes])
+def test_nobody_counts_again_in_a_period_that_is_forgotten(
+    tmp_path: Path, comes: str, retain: str | None
+) -> None:
+    again = delivered_again(tmp_path / "v", *AGAIN[comes], retain)
     assert again == COUNTED.get(comes, [2, 3, 4])
+
+
+def periods_known(state: Path) -> list[int]:
+    """Days, from the first, of which users are known."""
+    with Stream.open(state, "events") as stream:
+        return [part.period - DAY_2 + 2 for part in open_private(stream.marks("user"))]
+
+
+def test_a_job_forgets_by_itself_and_never_lets_anybody_begin_anew(tmp_path: Path) -> None:
+    """Also where a later run says that people be known longer than before."""
+    state, more = tmp_path / "v.db", DAYS
+    days = [[(ANN, day), ("bob", day)] for day in range(1, 7)]
+    file = [rows(tmp_path / f"{day}.csv", *both) for day, both in enumerate(days, 1)]
+    assert counted(state, file[0], "2024-03-02", **more, retain="2d") == [2]
+    assert counted(state, file[1], "2024-03-03", **more) == [2, 4]
+    assert periods_known(state) == [1, 2]
+    assert counted(state, file[2], "2024-03-04", **more)[-1] == 6
+    assert periods_known(state) == [2, 3]  # day 1 ended two days before day 3 did
+    assert counted(state, file[3], "2024-03-05", **more, retain="1d")[-1] == 8
+    assert periods_known(state) == [4]
+    assert counted(state, file[4], "2024-03-06", **more, retain="4w")[-1] == 10
+    assert periods_known(state) == [4, 5]
+    again = rows(tmp_path / "again.csv", *days[0], *days[2], *days[3], ("dan", 2), *days[5])
+    assert counted(state, again, "2024-03-07", **more)[-1] == 12  # of day 6 alone
+
+
+def test_no_byte_stays_of_people_whom_a_job_forgot(tmp_path: Path) -> None:
+    state = tmp_path / "v.db"
+    many = [(f"{number}", 1) for number in range(900)]  # several pages of the file
+    counted(state, rows(tmp_path / "one.csv", *many), "2024-03-02", **DAYS)
+    with Stream.open(state, "events") as stream:
+        (part,) = open_private(stream.marks("user"))
+    packed = marks.pack(part.digests, part.facts)
+    pieces = [packed[at : at + 32] for at in range(0, len(packed) - 32, 32)]
+    there = bytes_of(str(state), postgres=False)
+    assert sum(one in there for one in pieces) > 0.9 * len(pieces)
+    counted(state, rows(tmp_path / "two.csv", ("cid", 2)), "2024-03-03", **DAYS, retain="1d")
+    left = bytes_of(str(state), postgres=False)
+    assert not any(one in left for one in pieces)
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({"retain": "1d"}, "retain=1d forgets people period by period.*give user, most and per"),
+        ({**DAYS, "retain": "7"}, "retain is '7'; write days or weeks"),
+        ({**DAYS, "retain": "5w"}, "retain=5w is no less than 35 days"),
+        ({"user": None, "most": None, "retain": "1d"}, "has no periods of people"),
+    ],
+)
+def test_what_cannot_be_forgotten_by_itself_is_refused_before_there_is_a_state(
+    tmp_path: Path, more: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(InvalidInput, match=why):
+        counted(tmp_path / "v.db", rows(tmp_path / "one.csv", (ANN, 1)), "2024-03-02", **more)
+    assert not (tmp_path / "v.db").exists()
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ FRAME = pl.DataFrame({"time": ["2024-03-01"]})
 #: What Python says otherwise than files: see `Job._put_in_words`.
 WIDER = {
     "every": "timedelta", "watermark": "timedelta", "per": "timedelta", "start": "date",
-    "until": "date", "by": "Sequence[str]",
+    "until": "date", "by": "Sequence[str]", "retain": "timedelta",
 }  # fmt: skip
 
 

@@ -12,7 +12,9 @@ of all others count, and the person's own are at most as many as before.
 
 All people of long ago are forgotten period by period, where single periods are protected (``per``).
 Then a mark closes all periods up to the last that is forgotten: nobody is known in it any more, so
-no row of it counts again, whoever wrote it. That depends on the clock alone.
+no row of it counts again, whoever wrote it. That depends on the clock alone. A job that says for
+how long people are known (``retain``) does it by itself, after each release, by the end of the last
+window that is released.
 """
 
 from __future__ import annotations
@@ -29,12 +31,14 @@ import polars as pl
 from counton.errors import InvalidInput, field
 from counton.jobs.definition import Definition
 from counton.jobs.guards import LATE_DAYS
+from counton.jobs.job import Job
 from counton.jobs.people import BUCKETS, CLOSED, REFUSED, USER, bucket_of, period_of
 from counton.private import Private, open_private
 from counton.store import Store, Stream, marks
 from counton.store.compacting import compact
 from counton.store.inbox import holds_rows
 from counton.store.keyfile import Kept
+from counton.windows import moment
 
 
 class Forgetting(NamedTuple):
@@ -134,11 +138,51 @@ def forget_older(
     return done
 
 
-def _length(age: str) -> timedelta:
+def check_retain(length: str, definition: Definition) -> None:
+    """Refuse a length that is none, or a stream that does not protect periods of people.
+
+    Raises:
+        InvalidInput: naming it.
+    """
+    days = _length(length, "retain").days
+    if days >= LATE_DAYS:
+        raise InvalidInput(
+            f"{field('retain', length)} is no less than {LATE_DAYS} days, when people are "
+            f"forgotten anyway: give less, or leave it out"
+        )
+    people = definition.people
+    if people is None or people.per is None or definition.ordered:
+        raise InvalidInput(
+            f"{field('retain', length)} forgets people period by period, and this stream has no "
+            f"periods of people: give {field('user')}, {field('most')} and {field('per')}, as in "
+            f"per=1d, or leave {field('retain')} out"
+        )
+
+
+def retain(stream: Stream, definition: Definition, job: Job) -> None:
+    """Forget everybody in periods that ended as long ago as a job says, by the last release.
+
+    Args:
+        stream: open, with a release.
+        definition: of it, checked by `check_retain`.
+        job: of the stream.
+
+    Raises:
+        StreamConflict: another process took the stream over.
+    """
+    windows = definition.windows
+    end = moment(int(windows.ends(range(stream.step, stream.step + 1))[0]))
+    last = _period(definition, end - _length(str(job.retain), "retain")) - 1
+    with Store(job.state) as store:
+        secret = store.secret(job.name, job.key)
+    stream.observe({}, remembered=_closing(secret or marks.Secret.fresh(), last))
+
+
+def _length(age: str, name: str = "age") -> timedelta:
     given: object = age
     found = re.fullmatch(r"(\d{1,5})([dw])", given.strip()) if isinstance(given, str) else None
     if found is None:
-        raise InvalidInput(f"{field('age')} is {age!r}; write days or weeks, as in 90d or 12w")
+        raise InvalidInput(f"{field(name)} is {age!r}; write days or weeks, as in 90d or 12w")
     return timedelta(days=int(found[1]) * (7 if found[2] == "w" else 1))
 
 
@@ -178,11 +222,15 @@ def _forget_periods(state: str | os.PathLike[str], name: str, last: int, key: Ke
     secret = marks.Secret.fresh() if known is None else known
     with Stream.open(state, name, key=key) as stream:
         parts = [part for part in _users_of(stream) if part.period <= last]
-        closed = marks.MarkSet(CLOSED, last, np.zeros(1, np.uint64))
-        gone = [("user", last + 1), (REFUSED, last + 1), (CLOSED, last)]
-        change = marks.Change(secret, [closed], [(CLOSED, last)], gone)
-        stream.observe({}, remembered=change)
+        stream.observe({}, remembered=_closing(secret, last))
     return Private(sum(len(part.digests) for part in parts))
+
+
+def _closing(secret: marks.Secret, last: int) -> marks.Change:
+    """Nobody is known any more in the periods up to the last, and no row of them counts."""
+    closed = marks.MarkSet(CLOSED, last, np.zeros(1, np.uint64))
+    gone = [("user", last + 1), (REFUSED, last + 1), (CLOSED, last)]
+    return marks.Change(secret, [closed], [(CLOSED, last)], gone)
 
 
 def _definition(store: Store, name: str) -> Definition | None:

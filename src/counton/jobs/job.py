@@ -138,7 +138,7 @@ class Job(Showing, OutputFiles, RowPolicies, Users, Arrangement, Promise, Groups
 
     def _put_in_words(self) -> None:
         """What Python says otherwise than files and commands: dates, lengths, several columns."""
-        for name in ("every", "watermark", "per", "start", "until", "by"):
+        for name in ("every", "watermark", "per", "retain", "start", "until", "by"):
             given: Any = getattr(self, name)
             if isinstance(given, timedelta):
                 given = length_in_words(name, given)

@@ -405,6 +405,9 @@ class Users(JobPart):
         most: how many events of a user count at most.
         per: with ``most``, how many in each period of a user, ``1d``: then one period of a user is
             protected.
+        retain: with ``per``, for how long the users of a period are known after its end, ``7d``:
+            the next release then deletes their digests, and no row of that period counts any more.
+            Left out, 35 days. Remembered with the stream; a later run may say another length.
         distinct: at most one event of a user counts in each window and group.
         first: at most one event of a user counts in each group, for ever, in ``most`` groups (1).
 
@@ -423,6 +426,11 @@ class Users(JobPart):
     per: str | None = option(
         None,
         "with most: how many in each period, as in 1d; protects one period of a user",
+        group="People",
+    )
+    retain: str | None = option(
+        None,
+        "with per: forget the users of a period this long after its end, as in 7d; default: 35d",
         group="People",
     )
     distinct: bool = option(False, "count a user once in each window and group", group="People")

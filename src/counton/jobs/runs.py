@@ -168,6 +168,7 @@ def run(
     progress("choosing a strategy", 0.05)
     settled = settle(check_types(request), approve)
     try:
+        check_retained(settled)
         refuse_beyond(settled)
         progress("reading events", 0.25)
         rows = rows_of(settled, progress, now)
@@ -183,6 +184,10 @@ def run(
         if new is None and stream.details != definition.details:  # nothing is refused below
             stream.amend(definition.details)
         changes.release(stream, progress, commit)
+        if settled.job.retain is not None and stream.step > before:
+            from counton.jobs.forgetting import retain
+
+            retain(stream, definition, settled.job)
         if new is None:
             _publish(stream)
     except BaseException:
@@ -191,6 +196,18 @@ def run(
     stated = clock.is_stated(request.until)
     steps = before, stream.step
     return Outcome(definition, stream, *steps, rows.until, stated, changes.counts, changes.again)
+
+
+def check_retained(settled: SettledJob) -> None:
+    """Refuse a length after which the stream cannot forget its users.
+
+    Raises:
+        InvalidInput: no such length, or a stream that does not protect periods of people.
+    """
+    if settled.job.retain is not None:
+        from counton.jobs.forgetting import check_retain
+
+        check_retain(settled.job.retain, settled.definition)
 
 
 def refuse_beyond(settled: SettledJob) -> None:

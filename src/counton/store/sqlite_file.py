@@ -40,6 +40,8 @@ def prepare(connection: Any, _record: object) -> None:
     # cannot take back what has been shown. NORMAL would sync only now and then.
     cursor.execute("PRAGMA synchronous=FULL")
     cursor.execute("PRAGMA foreign_keys=ON")
+    # Digests of people who are forgotten are overwritten, however SQLite was built.
+    cursor.execute("PRAGMA secure_delete=ON")
     cursor.close()
 
 
