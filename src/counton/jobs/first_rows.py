@@ -56,7 +56,10 @@ class HeldRows:
 
     def at(self, which: Any) -> HeldRows:
         """Some of them: a slice, places, or a mask."""
-        fields: Any = (None if one is None else one[which] for one in self.fields)
+        if isinstance(which, np.ndarray) and which.dtype == np.intp:
+            fields: Any = (None if one is None else one.take(which) for one in self.fields)
+        else:
+            fields = (None if one is None else one[which] for one in self.fields)
         return HeldRows(*fields)
 
     @property

@@ -78,7 +78,8 @@ class DigestHolder:
         thinned: Callable[[HeldRows], HeldRows] | None,
     ) -> None:
         self._definition, self._secret = definition, secret
-        self._step: Any = np.int32 if definition.windows.steps < 2**31 - 1 else np.int64
+        self._step = _narrowest(definition.windows.steps + 1)
+        self._group = _narrowest(len(definition.groups))
         self._pool = Pool(thinned)
 
     def select(self, marked: pl.LazyFrame) -> pl.LazyFrame:
@@ -110,11 +111,13 @@ class DigestHolder:
         adds = self._definition.adds
         if adds is not None and by_row(adds):
             inside &= pl.col("total") >= 0  # else it is of no cell that is known
-        rows = rows.filter(inside)
+        those = rows.select(inside).to_series()
+        if not those.all():
+            rows = rows.filter(those)
         group: Any = np.zeros(rows.height, np.int8)
         total: Any = np.ones(rows.height, np.int8)
         if self._definition.domain is not None:
-            group = rows["group"].to_physical().to_numpy().astype(np.int32)
+            group = rows["group"].to_physical().to_numpy().astype(self._group)
         if "total" in rows.columns:
             total = rows["total"].to_numpy()
         names: Any = (rows[name].to_numpy() if name in rows.columns else None for name in _NAMES)
@@ -125,6 +128,15 @@ class DigestHolder:
     def by_keys(self) -> Iterator[HeldRows]:
         """See `Pool.by_keys`."""
         return self._pool.by_keys()
+
+
+def _narrowest(largest: int) -> Any:
+    """The narrowest type of whole numbers up to one.
+
+    >>> [_narrowest(size).__name__ for size in (100, 2**15 - 1, 2**15, 2**31)]
+    ['int16', 'int16', 'int32', 'int64']
+    """
+    return next(kind for kind in (np.int16, np.int32, np.int64) if largest <= np.iinfo(kind).max)
 
 
 def bucket_of(digests: Any) -> Any:
