@@ -32,6 +32,8 @@ _TOGETHER: Final = 2**15
 _READ: Final = 2**18
 #: Texts of so many bytes or fewer lie in the words that Arrow has for each.
 _INLINE: Final = 12
+#: How Arrow calls that layout.
+_VIEWS: Final = b"vu"
 #: Nanoseconds of the units of times.
 _NANOSECONDS: Final = {"ns": 1, "us": 1000, "ms": 1_000_000}
 _MINUS, _NINE = np.uint8(ord("-")), np.uint8(ord("9"))
@@ -281,21 +283,24 @@ def _views(column: pl.Series) -> Iterator[Words]:
     the next is asked for.
 
     Raises:
-        OSError: polars lends texts in another layout.
+        RuntimeError: polars does not lend its texts.
     """
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     capsule: Any = column.__arrow_c_stream__()  # which ends the stream when it is forgotten
     stream = ctypes.cast(pointer(capsule, b"arrow_array_stream"), ctypes.POINTER(_Stream))
     schema = _Schema()
-    failed = stream.contents.get_schema(stream, ctypes.byref(schema))
-    if failed or schema.format != b"vu":
-        raise OSError(f"polars lends texts as {schema.format!r}, not as views")
+    if stream.contents.get_schema(stream, ctypes.byref(schema)):
+        raise RuntimeError("polars does not lend its texts")
+    layout = schema.format
     schema.release(ctypes.byref(schema))
+    if layout != _VIEWS:
+        yield _copied_views(column)
+        return
     while True:
         array = _Array()
         if stream.contents.get_next(stream, ctypes.byref(array)):
-            raise OSError("polars does not lend its texts")
+            raise RuntimeError("polars does not lend its texts")
         if not array.release:
             return
         try:
@@ -304,3 +309,15 @@ def _views(column: pl.Series) -> Iterator[Words]:
                 yield np.asarray(_Memory(at, (array.length, 2)))
         finally:
             array.release(ctypes.byref(array))
+
+
+def _copied_views(column: pl.Series) -> Words:
+    """The same of a version of polars that lends texts in another layout."""
+    block = np.frombuffer(column.str.join("").item().encode() + bytes(_INLINE), np.uint8)
+    sizes = column.str.len_bytes().to_numpy().astype(np.int64)
+    begins = np.cumsum(sizes) - sizes
+    views = np.zeros((len(sizes), 16), np.uint8)
+    views.view(np.uint32)[:, 0] = sizes
+    for at in range(_INLINE):
+        views[:, 4 + at] = np.where(at < sizes, block[begins + at], 0)
+    return views.view(np.uint64)
