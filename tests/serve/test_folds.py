@@ -18,12 +18,15 @@ from inside import EXACT, Inside, inside, visit
 from sqlalchemy import event
 from sqlalchemy.engine import Connection, Engine
 
-from counton.errors import StreamConflict
+from counton import Stream
+from counton.errors import InvalidInput, StreamConflict
+from counton.jobs import forgetting
+from counton.jobs.forgetting import forget
 from counton.private import open_private
 from counton.serve.releasing import Releaser
 from counton.store import Store, journal
 from counton.store.database import Database
-from counton.store.inbox import Fold
+from counton.store.inbox import Fold, held_batches
 
 pytestmark = pytest.mark.slow
 
@@ -282,3 +285,76 @@ def test_a_service_forgets_people_as_its_job_says(tmp_path: Path) -> None:
                 assert len({*known}) == 1  # today's alone
         windows = service.rows(of="windows", group="home")
         assert [round(row["estimate"]) for row in windows] == [2, 2, 2, 2]
+
+
+DAY = 24 * 60
+
+
+@pytest.fixture
+def people_served(tmp_path: Path) -> Iterator[Inside]:
+    """A service of days, of which each user counts twice at most; ann and bob have, once."""
+    people = {"user": "who", "most": 2, "unit": "user"}
+    with inside(tmp_path, **EXACT, every="1d", **people) as service:
+        assert service.post("0", [visit(1, who=who) for who in ("ann", "bob")]).status_code == 202
+        service.at(DAY)
+        yield service
+
+
+def visits_of_a_day(service: Inside, day: int, *who: str) -> None:
+    rows = [visit(day * DAY + 1, who=one) for one in who]
+    assert service.post(f"{day}.{len(who)}", rows).status_code == 202
+
+
+def forget_ann(service: Inside, wait: float) -> None:
+    folder = service.file.parent
+    forget(folder / "visits.db", "ann", key=folder / "visits.key", now=service.time, wait=wait)
+
+
+def counts_of_days(service: Inside) -> list[int]:
+    return [round(row["estimate"]) for row in service.rows(of="windows", group="home")]
+
+
+def test_somebody_is_forgotten_while_a_service_runs(
+    people_served: Inside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows that wait are counted first; rows that come meanwhile are those of somebody new."""
+    service = people_served
+    visits_of_a_day(service, 1, "ann", "bob", "cid")
+    with pytest.raises(InvalidInput, match=r"rows wait in the inbox.*give wait=60 to wait for it"):
+        forget_ann(service, 0)
+
+    def time_passes() -> None:
+        service.at(2 * DAY)
+        visits_of_a_day(service, 2, "ann", "cid")  # of ann's two visits both were counted
+
+    monkeypatch.setattr(forgetting, "_pause", time_passes)
+    forget_ann(service, 60)
+    with Store(service.file.with_name("visits.db")) as store:
+        assert held_batches(store.database, "visits").waiting
+    service.at(3 * DAY)
+    visits_of_a_day(service, 3, "ann", "dan")
+    service.at(4 * DAY)
+    assert counts_of_days(service) == [2, 3, 1, 1]
+
+
+def test_a_run_of_the_service_in_between_is_no_harm(
+    people_served: Inside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes the stream over, after marks were read and before any is deleted: once more then."""
+    service, users_of = people_served, forgetting._users_of
+    between: list[int] = []
+
+    def served_meanwhile(stream: Stream) -> Any:
+        found = users_of(stream)
+        if not between:
+            between.append(1)
+            visits_of_a_day(service, 1, "bob", "cid")
+            service.at(2 * DAY)
+        return found
+
+    monkeypatch.setattr(forgetting, "_users_of", served_meanwhile)
+    monkeypatch.setattr(forgetting, "_pause", lambda: None)
+    forget_ann(service, 60)
+    visits_of_a_day(service, 2, "ann", "bob", "cid", "cid")
+    service.at(3 * DAY)
+    assert counts_of_days(service) == [2, 2, 1]  # cid's second: bob and ann may count no more

@@ -21,7 +21,7 @@ class Inside:
     """A service whose time is set; a job file says what it serves."""
 
     def __init__(self, file: Path) -> None:
-        self.time = START
+        self.file, self.time = file, START
         self.tokens = tokens_for(file)
         self.service = Service(file, clock=lambda: self.time)
         self.app = application(self.service)

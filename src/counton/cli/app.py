@@ -238,8 +238,8 @@ def forget(options: ForgetOptions) -> None:
     """Delete what a state keeps of a person, or of all people of long ago (--older).
 
     A state keeps digests of whose rows have counted. What was released stays, and sums stay as they
-    are. Nobody may write the state meanwhile. The rows themselves, and copies of the state, are
-    yours to delete.
+    are. A service may run meanwhile: give --wait 60. The rows themselves, and copies of the state,
+    are yours to delete.
     """
     from counton.cli.forgetting import print_forgotten
 

@@ -24,10 +24,10 @@ def print_forgotten(options: ForgetOptions) -> None:
             f"them is given: give one"
         )
     if options.age is not None:
-        done = forget_older(state, options.age, name=name, key=key)
+        done = forget_older(state, options.age, name=name, key=key, wait=options.wait)
     else:
         assert options.person is not None
-        done = forget(state, options.person, name=name, key=key)
+        done = forget(state, options.person, name=name, key=key, wait=options.wait)
     console = Console()
     for one in done:
         print_line(console, _outcome_in_words(one))

@@ -377,6 +377,9 @@ class ForgetOptions:
     key: str | None = option(
         None, "where the key is kept: a file, env:NAME or command:...; default: STATE.key"
     )
+    wait: int = option(
+        0, "while a service runs: how many seconds it may take to count the rows that wait now"
+    )
 
 
 @dataclass(frozen=True)

@@ -21,14 +21,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from functools import partial
+from time import monotonic, sleep
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import polars as pl
 
-from counton.errors import InvalidInput, field
+from counton.errors import CountonError, InvalidInput, StateError, StreamConflict, field
 from counton.jobs.definition import Definition
 from counton.jobs.guards import LATE_DAYS
 from counton.jobs.job import Job
@@ -36,9 +38,11 @@ from counton.jobs.people import BUCKETS, CLOSED, REFUSED, USER, bucket_of, perio
 from counton.private import Private, open_private
 from counton.store import Store, Stream, marks
 from counton.store.compacting import compact
-from counton.store.inbox import holds_rows
+from counton.store.inbox import HeldBatches, held_batches
 from counton.store.keyfile import Kept
 from counton.windows import moment
+
+X = TypeVar("X")
 
 
 class Forgetting(NamedTuple):
@@ -64,11 +68,12 @@ def forget(
     name: str | None = None,
     key: Kept = None,
     now: datetime | None = None,
+    wait: float = 0,
 ) -> list[Forgetting]:
     """Delete what a state keeps of a person, in all of its streams or in one.
 
-    What was released stays released, and what was added to sums stays in them. Nobody may write the
-    streams meanwhile.
+    What was released stays released, and what was added to sums stays in them. A service may run
+    meanwhile, if there is time to ``wait`` for it.
 
     Args:
         state: path of a SQLite file, or a database URL.
@@ -76,25 +81,55 @@ def forget(
         name: of one stream; None: all.
         key: where the streams' key is kept, as of `Stream.open`.
         now: what the clock says, aware; None: that of this machine.
+        wait: at most this many seconds for a service to count the rows that wait in its inbox now,
+            and for a run that writes a stream or its state.
 
     Raises:
         InvalidInput: a stream keeps rows or an exact table, rows wait in an inbox, or there are
             rows of the person that are dated later than now; nothing is deleted.
+        StreamConflict: another process wrote a stream meanwhile; nothing is deleted in that one.
         StateError, WrongKey: as of `Stream.open`.
     """
     given: object = person
     if not isinstance(given, str) or not given:
         raise InvalidInput(f"{field('person')} is no text; give the user as the rows have it")
+    patience = _Patience(wait)
     done = []
-    for one, definition in _streams(state, name).items():
+    for one, definition in _streams(state, name, patience).items():
         if definition is None or definition.people is None:
             done.append(Forgetting(one, "sums", Private(0)))
             continue
-        done.append(
-            Forgetting(one, "digests", _forget_person(state, one, person, key, definition, now))
-        )
-    compact(state)
+        act = partial(_forget_person, state, one, person, key, definition, now)
+        done.append(Forgetting(one, "digests", patience.retry(act, StreamConflict)))
+    patience.retry(partial(compact, state), StateError)
     return done
+
+
+class _Patience:
+    """Some seconds in which others may be in the way."""
+
+    def __init__(self, seconds: float) -> None:
+        self._end = monotonic() + seconds
+
+    def goes_on(self) -> bool:
+        """Whether there is time left; then a little of it is over."""
+        if monotonic() >= self._end:
+            return False
+        _pause()
+        return True
+
+    def retry(self, act: Callable[[], X], conflict: type[CountonError]) -> X:
+        """What an act gives, tried again while something is in its way."""
+        while True:
+            try:
+                return act()
+            except conflict:
+                if not self.goes_on():
+                    raise
+
+
+def _pause() -> None:
+    sleep(0.05)
 
 
 def forget_older(
@@ -104,11 +139,11 @@ def forget_older(
     name: str | None = None,
     key: Kept = None,
     now: datetime | None = None,
+    wait: float = 0,
 ) -> list[Forgetting]:
     """Delete what a state keeps of people in periods that ended long ago, in all streams or in one.
 
-    Rows of these periods do not count from then on, so nobody counts twice. Nobody may write the
-    streams meanwhile.
+    Rows of these periods do not count from then on, so nobody counts twice.
 
     Args:
         state: path of a SQLite file, or a database URL.
@@ -116,14 +151,16 @@ def forget_older(
         name: of one stream; None: all.
         key: where the streams' key is kept, as of `Stream.open`.
         now: what the clock says, aware; None: that of this machine.
+        wait: as of `forget`.
 
     Raises:
         InvalidInput: another age, or a stream keeps rows, an exact table, or people whose
             protection has no periods; nothing is deleted.
-        StateError, WrongKey: as of `Stream.open`.
+        StreamConflict, StateError, WrongKey: as of `forget`.
     """
+    patience = _Patience(wait)
     moment = (datetime.now(UTC) if now is None else now) - _length(age)
-    streams = _streams(state, name)
+    streams = _streams(state, name, patience)
     for one, definition in streams.items():
         if definition is not None and definition.people is not None:
             _refuse_lasting(one, definition)
@@ -132,9 +169,9 @@ def forget_older(
         if definition is None or definition.people is None:
             done.append(Forgetting(one, "sums", Private(0)))
             continue
-        gone = _forget_periods(state, one, _period(definition, moment) - 1, key)
-        done.append(Forgetting(one, "digests", gone, moment))
-    compact(state)
+        act = partial(_forget_periods, state, one, _period(definition, moment) - 1, key)
+        done.append(Forgetting(one, "digests", patience.retry(act, StreamConflict), moment))
+    patience.retry(partial(compact, state), StateError)
     return done
 
 
@@ -197,13 +234,17 @@ def _refuse_lasting(name: str, definition: Definition) -> None:
         )
 
 
-def _streams(state: str | os.PathLike[str], name: str | None) -> dict[str, Definition | None]:
-    """The streams to look at, of which none has rows that wait."""
+def _streams(
+    state: str | os.PathLike[str], name: str | None, patience: _Patience
+) -> dict[str, Definition | None]:
+    """The streams to look at; no row waits any more that waited when they were asked for."""
     with Store(state) as store:
         names = store.streams if name is None else (name,)
         for one in names:
             store.reader(one)  # it is there
-            _refuse_waiting(store, one)
+        held = {one: held_batches(store.database, one) for one in names}
+        for one, before in held.items():
+            _await_rows(store, one, before, patience)
         return {one: _definition(store, one) for one in names}
 
 
@@ -253,14 +294,25 @@ def _definition(store: Store, name: str) -> Definition | None:
     return definition
 
 
-def _refuse_waiting(store: Store, name: str) -> None:
-    """Refuse while rows wait, as they were sent: whose they are is not known yet."""
-    if holds_rows(store.database, name):
+def _await_rows(store: Store, name: str, before: HeldBatches, patience: _Patience) -> None:
+    """Wait for rows that stand there as they were sent: whose they are is not known yet.
+
+    Raises:
+        InvalidInput: they are not counted in time, or never will be.
+    """
+    if before.left_out:
         raise InvalidInput(
-            f"rows wait in the inbox of stream {name!r}, as they were sent, and whose they are is "
-            f"not known before they are counted: let the service count them, or drop those that "
-            f"were left out (counton serve-left-out), then forget"
+            f"rows that no run could count stand in the inbox of stream {name!r}, as they were "
+            f"sent, and whose they are is not known: put them back or drop them (counton "
+            f"serve-left-out), then forget"
         )
+    while before.waiting & held_batches(store.database, name).waiting:
+        if not patience.goes_on():
+            raise InvalidInput(
+                f"rows wait in the inbox of stream {name!r}, as they were sent, and whose they are "
+                f"is not known before they are counted: let the service count them, and give "
+                f"{field('wait', 60)} to wait for it"
+            )
 
 
 def _forget_person(

@@ -186,17 +186,31 @@ class Load(NamedTuple):
     bytes: int
 
 
-def holds_rows(database: Database, stream: str) -> bool:
-    """Whether an inbox holds rows of a stream, which wait or which no run could count."""
+class HeldBatches(NamedTuple):
+    """Batches of a stream whose rows an inbox holds.
+
+    Attributes:
+        waiting: those that wait to be counted, each by its number, its digest and when it came.
+        left_out: whether there are others, which no run could count.
+    """
+
+    waiting: frozenset[tuple[int, bytes, int]]
+    left_out: bool
+
+
+def held_batches(database: Database, stream: str) -> HeldBatches:
+    """Batches of a stream whose rows an inbox holds."""
     with database.transaction(write=False) as connection:
         if not sa.inspect(connection).has_table(waiting.name):
-            return False
+            return HeldBatches(frozenset(), left_out=False)
         which = sa.select(schema.streams.c.id).where(schema.streams.c.name == stream)
-        number = connection.execute(which).scalar_one()
-        return any(
-            connection.execute(sa.select(table.c.id).where(table.c.stream_id == number)).first()
-            for table in (waiting, left_out)
+        number, table = connection.execute(which).scalar_one(), waiting.c
+        rows = connection.execute(
+            sa.select(table.id, table.digest, table.arrived).where(table.stream_id == number)
         )
+        found = frozenset((int(id), bytes(digest), int(came)) for id, digest, came in rows)
+        others = sa.select(left_out.c.id).where(left_out.c.stream_id == number)
+        return HeldBatches(found, left_out=connection.execute(others).first() is not None)
 
 
 class Inbox(Closing):
