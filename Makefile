@@ -157,6 +157,28 @@ WORKERS ?= 1,2
 bench-spark: $(SPARK_READY) ## what jobs cost over Spark, by EVENTS, GROUPS and WORKERS: a table
 	$(SPARK) -m benchmarks.spark --events $(EVENTS) --groups $(GROUPS) --workers $(WORKERS)
 
+# Libraries of tables bring pyarrow and pandas along.
+TABLES := .venv-tables/bin/python
+TABLES_READY := .venv-tables/.ready
+
+$(TABLES_READY): pyproject.toml requirements.lock tests/tables/requirements.lock
+	@test -n "$(PYTHON)" || { echo "counton needs Python 3.11 or newer; none found on PATH" >&2; exit 1; }
+	@test -x $(TABLES) || { echo "making .venv-tables with $(PYTHON)"; "$(PYTHON)" -m venv .venv-tables; }
+	@echo "installing ibis, deltalake, pyiceberg and what their tests need (a minute, once)"
+	@$(TABLES) -m pip install --quiet --constraint requirements.lock setuptools
+	@$(TABLES) -m pip install --quiet --constraint requirements.lock --no-build-isolation \
+		--editable '.[duckdb]'
+	@$(TABLES) -m pip install --quiet --constraint requirements.lock \
+		--requirement tests/tables/requirements.lock
+	@touch $@
+
+.PHONY: tables-ready
+tables-ready: $(TABLES_READY) ## make .venv-tables with ibis, deltalake and pyiceberg (test-tables does it by itself)
+
+.PHONY: test-tables
+test-tables: $(TABLES_READY) ## tests of events in tables of ibis, Delta and Iceberg, in .venv-tables
+	$(ALONE) $(TABLES) -m pytest -n 0 -q tests/tables
+
 # Playwright drives a browser that is there (Debian: apt-get install chromium); it brings none.
 LIVE := .venv-live/bin/python
 LIVE_READY := .venv-live/.ready
@@ -313,5 +335,5 @@ lock: $(READY) ## choose versions anew and write requirements.lock (UPGRADE=--up
 
 .PHONY: clean
 clean: ## remove .venv and everything built or cached
-	rm -rf .venv .venv-training .venv-package .venv-spark site build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache \
+	rm -rf .venv .venv-training .venv-package .venv-spark .venv-tables site build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache \
 		.import_linter_cache .hypothesis

@@ -15,6 +15,7 @@ from spark_jobs import JOBS, PAGES, events, job
 
 from counton.errors import CountonError, InvalidInput, MissingExtra, ReplayMismatch
 from counton.events import databases
+from counton.events.questions import open_question
 from counton.jobs import Job
 from counton.jobs.runs import Outcome, run
 
@@ -287,7 +288,7 @@ def test_sqlite_has_values_and_no_types(tmp_path: Path, one_key: None) -> None:
 
 def test_sqlite_written_meanwhile_is_noticed(tmp_path: Path) -> None:
     given = in_sqlite(tmp_path / "a #1.sqlite", moments(events()))
-    rows = databases.open_question(
+    rows = open_question(
         given["events"].replace("sqlite:", "sqlite+pysqlite:"), "select * from visits"
     )
     part = rows.parts[0]
@@ -341,7 +342,7 @@ def test_what_is_no_question_is_refused(tmp_path: Path, monkeypatch: pytest.Monk
         run(ordered)
     with closing(duckdb.connect()) as connection:
         relation = connection.sql("select 1 as a")
-        with pytest.raises(InvalidInput, match="a relation, which is a question by itself"):
+        with pytest.raises(InvalidInput, match="a table, which is a question by itself"):
             run(asked.having(events=relation, query="select 1"))
     assert not list(tmp_path.glob("*.db"))
     monkeypatch.setitem(__import__("sys").modules, "duckdb", None)

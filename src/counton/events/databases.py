@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlsplit
@@ -35,49 +35,6 @@ if TYPE_CHECKING:
 
 #: A window is cut into this many pieces at most, of which each is in no other window.
 _PIECES: Final = 31
-
-
-def open_question(events: Any, query: str | None) -> Source:
-    """The rows that a database answers with.
-
-    Args:
-        events: ``duckdb:///FILE``, ``duckdb://`` for a database in memory, which may ask files;
-            ``sqlite:///FILE``; ``postgresql://USER@HOST/DATABASE``; or a relation of DuckDB.
-        query: one SELECT; None of a relation, which is one.
-
-    Raises:
-        InvalidInput: no question, or one that the database refuses.
-        MissingExtra: its driver is not installed.
-    """
-    if isinstance(events, list | tuple):
-        if len(events) > 1:
-            raise InvalidInput(
-                f"{field('events')} are {len(events)}, and a question to a database stands alone; "
-                f"count the others in a run of their own ({field('append', True)}), or ask for all "
-                f"rows in one question"
-            )
-        events = events[0]
-    if not isinstance(events, str):
-        if query is not None:
-            raise InvalidInput(
-                f"{field('events')} are a relation, which is a question by itself; leave "
-                f"{field('query', query[:40])} out"
-            )
-        rows = QuestionRows(DuckRelation(events))
-        return Question((rows,), rows.name)
-    if query is None or not query.strip().rstrip(";").strip():
-        raise InvalidInput(
-            f"{field('events')} is a database, and no question says which rows of it are meant; "
-            f"give {field('query', 'select ...')}"
-        )
-    question = query.strip().rstrip(";").strip()
-    kinds: dict[str, Callable[[str, str], EventDatabase]] = {
-        "duckdb": DuckFile,
-        "sqlite": SqliteFile,
-        "postgresql": PostgreSQL,
-    }
-    rows = QuestionRows(kinds[events.partition("://")[0].partition("+")[0]](events, question))
-    return Question((rows,), rows.name)
 
 
 class EventDatabase(ABC):
@@ -408,12 +365,8 @@ def _apart(names: Sequence[str]) -> list[str]:
     return found
 
 
-class QuestionRows(EventFrame):
-    """The rows of a question: only the columns that are read, when they are read.
-
-    Args:
-        database: that answers.
-    """
+class UnorderedRows(EventFrame):
+    """Rows of a table that has them in no order: the same ones are known in any."""
 
     kind = "a question to a database"
     numbered = False
@@ -422,6 +375,19 @@ class QuestionRows(EventFrame):
         f"ask for the new rows alone, or drop {field('append', True)} if the question is about "
         f"everything since the first window"
     )
+
+    def digest(self, columns: Sequence[str] = ()) -> str:
+        """SHA-256 of what the rows come to in any order."""
+        found = super().row_digest(columns)
+        return hashlib.sha256(f"counton/question {found}".encode()).hexdigest()
+
+
+class QuestionRows(UnorderedRows):
+    """The rows of a question: only the columns that are read, when they are read.
+
+    Args:
+        database: that answers.
+    """
 
     def __init__(self, database: EventDatabase) -> None:
         self.database, self.name = database, database.name
@@ -448,11 +414,7 @@ class QuestionRows(EventFrame):
 
     def digest(self, columns: Sequence[str] = ()) -> str:
         """SHA-256 of what the rows come to in any order, here or where they were added up."""
-        known = self.alike_digest.get(tuple(columns))
-        if known is not None:
-            return known
-        found = super().row_digest(columns)
-        return hashlib.sha256(f"counton/question {found}".encode()).hexdigest()
+        return self.alike_digest.get(tuple(columns)) or super().digest(columns)
 
     def row_digest(self, columns: Sequence[str] = ()) -> str | None:
         """See `counton.events.sources.Rows.row_digest`: none of rows that stayed where they are."""

@@ -11,7 +11,7 @@ from counton.events.formats import SUFFIXES, ending
 
 
 def is_database(events: object) -> bool:
-    """Whether events are the address of a database, or a relation of DuckDB; or one is among them.
+    """Whether events are the address of a database, or a table of one; or one is among them.
 
     >>> is_database("duckdb:///visits.duckdb"), is_database(["visits.csv"])
     (True, False)
@@ -20,10 +20,12 @@ def is_database(events: object) -> bool:
         return any(map(is_database, events))
     if isinstance(events, str):
         return events.partition("://")[0].partition("+")[0] in _DATABASES and "://" in events
-    return type(events).__module__.partition(".")[0].lstrip("_") == "duckdb"
+    return type(events).__module__.partition(".")[0].lstrip("_") in _LIBRARIES
 
 
 _DATABASES = ("duckdb", "sqlite", "postgresql")
+#: Whose tables are asked for columns.
+_LIBRARIES = ("duckdb", "ibis", "deltalake", "pyiceberg")
 
 
 def event_paths(events: object, stated: str | None = None) -> list[str]:
@@ -105,6 +107,12 @@ def _find_files(given: object, stated: str | None) -> list[str]:
     if path == "-" or (os.path.exists(path) and not os.path.isdir(path)):
         return [path]
     if os.path.isdir(path):
+        if os.path.isdir(os.path.join(path, "_delta_log")):
+            raise InvalidInput(
+                f"{path!r} is the folder of a Delta table, which keeps files of deleted rows too; "
+                f"give deltalake.DeltaTable of it in Python, or have DuckDB read it "
+                f"({field('query', 'from delta_scan(...)')})"
+            )
         inside = sorted(entry.path for entry in os.scandir(path) if _is_events(entry, stated))
         if not inside:
             raise InvalidInput(

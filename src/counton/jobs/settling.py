@@ -207,7 +207,7 @@ def _with_numbered_rows(job: Job, before: Definition | None) -> Job:
 
 def _open_source(job: Job, before: Definition | None) -> Source:
     if is_database(job.events):
-        from counton.events.databases import open_question
+        from counton.events.questions import open_question
 
         source = open_question(job.events, job.query)
     else:
