@@ -1,0 +1,69 @@
+"""Counts of people on one machine: at most ten rows of each user count, whole runs of the command.
+
+``python -m benchmarks.rows.people 100000000`` measures another number of rows: as many users as a
+tenth of them.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from benchmarks.measure import process
+from benchmarks.row import Row
+
+ROWS = 10_000_000
+GROUPS, DAYS, MOST = 100, 30, 10
+_PART = 5_000_000
+
+
+def measure(rows: int = ROWS) -> Iterator[Row]:
+    """Yield the rows: CPU seconds and memory of a first run, start-up included."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        _write_visits(folder / "visits.parquet", rows)
+        (folder / "domain.txt").write_text("\n".join(f"g{place}" for place in range(GROUPS)))
+        words = [
+            *("count", str(folder / "visits.parquet"), "--time", "time", "--by", "page"),
+            *("--domain", str(folder / "domain.txt"), "--every", "1d", "--from", "2024-03-01"),
+            *("--steps", str(DAYS), "--until", "newest", "--epsilon", "1"),
+            *("--user", "user", "--most", str(MOST), "--state", str(folder / "s.db")),
+        ]
+        used = process(["-m", "counton", *words])
+    title, large = f"{rows:,} rows of {rows // 10:,} people", rows > ROWS
+    yield Row(f"{title}, CPU", used.cpu_seconds, 6 * rows / ROWS, unit="s")
+    yield Row(f"{title}, memory", used.peak_megabytes, 8000 if large else 1000, unit="MB")
+
+
+def _write_visits(file: Path, rows: int) -> None:
+    parts = []
+    for number in range(-(-rows // _PART)):
+        part = file.with_name(f"part {number:04}.parquet")
+        _visits(number, min(_PART, rows - number * _PART), rows // 10).write_parquet(part)
+        parts.append(part)
+    pl.scan_parquet(parts).sink_parquet(file)
+    for part in parts:
+        part.unlink()
+
+
+def _visits(number: int, rows: int, users: int) -> pl.DataFrame:
+    random = np.random.default_rng(number)
+    since = random.integers(0, DAYS * 86_400, rows) * 10**6
+    page, user = (pl.Series(random.integers(0, many, rows)) for many in (GROUPS, users))
+    return pl.select(
+        time=pl.Series(since + 1_709_251_200_000_000).cast(pl.Datetime("us", "UTC")),
+        page=pl.format("g{}", page),
+        user=pl.format("u{}", user),
+    )
+
+
+if __name__ == "__main__":
+    from benchmarks.__main__ import line
+
+    for row in measure(int(sys.argv[1])):
+        print(line(row), flush=True)
