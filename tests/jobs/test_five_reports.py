@@ -17,6 +17,7 @@ from keys import chosen_key
 from scipy.stats import binom
 
 from counton import read
+from counton.arrays import Floats
 from counton.jobs import Job, export, jobfile, run
 from counton.jobs.definition import Definition
 from counton.jobs.planned import planned_job
@@ -208,6 +209,48 @@ def test_intervals_that_are_too_narrow_are_seen(tmp_path: Path) -> None:
     planned = planned_job(made("pure, people", tmp_path))
     found = missed(planned.definition, STEPS, narrower=0.6)
     assert max(found.values()) > binom.ppf(1 - 1e-4 / len(found), KEYS, 0.05), found
+
+
+#: Quantiles between edges a hundredth apart, and noise that moves them by several edges.
+FINE: dict[str, dict[str, Any]] = {
+    "visits": {},
+    "spread": {"statistic": "quantiles", "value": "paid", "edges": [*range(102)]},
+}
+
+
+def quantiles_planned_and_released(folder: Path, keys: int) -> tuple[dict[str, float], Floats]:
+    """Half-widths of a report's quantiles: as planned, and for each of some keys."""
+    own: dict[str, Any] = {"statistics": FINE, "within": None, "rho": 0.002}
+    job = made("zCDP, events", folder).having(**own)
+    planned = planned_job(job, size=ROWS)
+    report = planned.definition.statistic
+    assert isinstance(report, Report)
+    said = report.encode(np.arange(ROWS) * 101 // ROWS)  # spread evenly, as the plan supposes
+    sums = np.zeros((1, report.places), np.int64)
+    for place, amount in report.entries(said):
+        np.add.at(sums[0], np.broadcast_to(place, said.shape), np.broadcast_to(amount, said.shape))
+    cells, found = report.measure(sums)[0], []
+    for number in range(keys):
+        counter = Counter(
+            planned.definition.strategy, planned.definition.guarantee, name="quantiles",
+            key=chosen_key(number.to_bytes(32, "big")), shape=report.cells,
+            contribution=planned.definition.contribution, statistic=report.to_dict(),
+        )  # fmt: skip
+        rest = np.zeros((STEPS - 1, *report.cells), np.int64)
+        last = [counter.release(each) for each in (cells, *rest)][-1]
+        table = report.read(last).of("spread").table_columns()
+        found.append((table["upper"] - table["lower"]) / 2)
+    halves = {one.what: one.halfwidths[-1] for one in planned.numbers if one.part == "spread"}
+    return halves, np.mean(found, axis=0)
+
+
+def test_quantiles_of_a_report_are_planned_to_a_fifth(tmp_path: Path) -> None:
+    """On average over keys: an interval ends at edges, and moves with the noise of all cells."""
+    planned, released = quantiles_planned_and_released(tmp_path, 30)
+    assert [*planned] == [f"spread quantile {share}" for share in (0.1, 0.25, 0.5, 0.75, 0.9)]
+    halves = np.array([*planned.values()])
+    assert (halves > 3).all()  # of edges
+    assert np.abs(halves / released - 1).max() < 0.2
 
 
 def test_a_file_says_the_size_once(tmp_path: Path) -> None:
