@@ -125,6 +125,21 @@ def test_what_is_protected_is_said_in_words_and_what_is_dropped_to_the_operator(
         assert name not in json.dumps(report)
 
 
+@pytest.mark.parametrize(
+    ("loss", "said"),
+    [
+        ({"epsilon": "1"}, "somebody with 10 of these loses 10 times the epsilon"),
+        ({"epsilon": None, "rho": "1"}, "somebody with 10 of these loses 100 times the rho"),
+    ],
+)
+def test_somebody_with_several_periods_is_told_what_they_lose(
+    place: Any, events: str, loss: dict[str, str | None], said: str
+) -> None:
+    """As groups do: Bun and Steinke 2016, Proposition 1.9."""
+    people = ("--user", "who", "--most", "2", "--per", "1d")
+    assert said in " ".join(place("count", events, *place.new(**loss), *people).out.split())
+
+
 def test_what_an_id_protects_is_said_with_its_limits(place: Any) -> None:
     """For as long as ids are remembered, and in this stream alone."""
     path = str(place.write("ids.csv", ["00:10,a,1", "00:20,a,1", "03:00,b,2"], "time,group,row"))

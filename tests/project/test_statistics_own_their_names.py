@@ -37,7 +37,6 @@ OTHER_WORDS = {
     ("plans/least.py", "count"),  # a part that a wanted accuracy names
     ("plots/statistic_charts.py", "count"),  # a column
     ("plots/tables.py", "count"),  # an axis
-    ("results/cells.py", "sum"),  # a column
     ("results/wording.py", "edges"),  # a parameter
     ("results/wording.py", "sum"),  # a word of a phrase
 }

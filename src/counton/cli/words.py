@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from counton.exact import figures
 from counton.jobs.job import EXPIRING
 from counton.privacy import Guarantee, PureDP
-from counton.privacy.guarantees import plural
+from counton.privacy.guarantees import loss_of_many, plural
 from counton.statistics import TallyStatistic
 
 if TYPE_CHECKING:
@@ -150,16 +150,19 @@ def protection(outcome: Outcome) -> list[tuple[str, str]]:
             ),
         ]
     else:
+        counts = definition.statistic.additive
+        cells = "; a cell is one group, a step is one window" if counts else ""
         lines = [
             ("protected", unit),
             (
                 "",
-                f"the column {columns.user!r} names the user of each event; "
+                f"the column {columns.user!r} names the user of each event{cells}; "
                 f"{hidden_in_words(definition)}",
             ),
         ]
         if people.per is not None:
-            words = "somebody with several of these loses the sum: each is protected by itself"
+            loss = loss_of_many(definition.guarantee, 10)
+            words = f"each is protected by itself: somebody with 10 of these loses {loss}"
             lines.append(("", words))
     if definition.once:
         return [*lines, *_of_table(definition, outcome)]
