@@ -92,7 +92,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _some_of(family: list[pytest.Item]) -> list[pytest.Item]:
-    """The examples of one test that run."""
+    """The examples of one test that run, in whatever order they come: the same every time."""
+    family = sorted(family, key=lambda item: item.nodeid)
     number = max(LEAST, math.ceil(len(family) / ONE_OF))
     if number >= len(family) or family[0].get_closest_marker("every_example") is not None:
         return family
