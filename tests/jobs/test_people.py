@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from counton import Key
 from counton.errors import InvalidInput, ReplayMismatch, StateError, WrongKey
 from counton.jobs import Job, run
-from counton.jobs.people import period_of
+from counton.jobs.people import USER, _digests, period_of
 from counton.mechanisms.calibration import shift_of
 from counton.private import open_private
 from counton.store import Store, Stream
@@ -519,3 +519,22 @@ def test_rows_of_a_group_that_is_named_stay_where_they_were_counted(
         with run(asked) as outcome:
             released = outcome.stream.releases().values.tolist()
     assert released == [[0, 0, 0, 0], [0, 0, 4, 0], [0, 0, 4, 1]]
+
+
+def test_digests_of_names_are_those_of_their_texts_one_by_one() -> None:
+    """However long they are, and however polars holds them: states keep them."""
+    secret = Secret.fresh()
+    names = [letter * size for size in range(90) for letter in ("a", "ä", "\0", "€")]
+    texts = pl.concat(
+        [pl.Series(names), pl.Series(names[::-1])[7:], pl.Series(["u7"] * 20_000 + names)],
+        rechunk=False,
+    )
+    want: dict[str, int] = {}
+    for name in [*names, "u7"]:
+        length = np.array([len(name.encode())])
+        want[name] = int(secret.digests(name.encode(), length, USER)[0])
+    found = _digests(secret, USER, texts)
+    assert found.to_list() == [want[name] for name in texts.to_list()]
+    assert len(set(want.values())) == len(set(names)) + 1
+    assert not set(_digests(secret, USER + 1, texts)) & set(found)
+    assert _digests(secret, USER, texts[:0]).to_list() == []

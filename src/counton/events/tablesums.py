@@ -31,7 +31,7 @@ _TOGETHER: Final = 2**15
 #: Rows that are read together.
 _READ: Final = 2**18
 #: Texts of so many bytes or fewer lie in the words that Arrow has for each.
-_INLINE: Final = 12
+INLINE: Final = 12
 #: How Arrow calls that layout.
 _VIEWS: Final = b"vu"
 #: Nanoseconds of the units of times.
@@ -183,7 +183,7 @@ def _whole(values: NDArray[Any]) -> Words:
 def _texts(column: pl.Series) -> Iterator[Words]:
     """Of texts, some at a time; of one that a whole number is written as, that of the number."""
     begin = 0
-    for lent in _views(column):
+    for lent in text_views(column):
         for at in range(0, len(lent), _TOGETHER):
             views = lent[at : at + _TOGETHER]
             state = views[:, 0].copy()
@@ -194,8 +194,8 @@ def _texts(column: pl.Series) -> Iterator[Words]:
             if (signs <= _NINE - _MINUS).any():
                 _put_numbers(state, column.slice(begin, len(views)))
             sizes = views.view(np.uint32)[:, 0]
-            if sizes.max() > _INLINE:
-                long = np.flatnonzero(sizes > _INLINE)
+            if sizes.max() > INLINE:
+                long = np.flatnonzero(sizes > INLINE)
                 lengths = sizes[long].astype(np.int64)
                 block = column.slice(begin, len(views)).gather(long).str.join("").item()
                 state[long] = digests_of_lines(block.encode(), lengths)
@@ -275,11 +275,11 @@ class _Memory:
         }
 
 
-def _views(column: pl.Series) -> Iterator[Words]:
+def text_views(column: pl.Series) -> Iterator[Words]:
     """Two words for each text: its length and first four bytes, and the next eight bytes.
 
     So Arrow lays texts out (Utf8View). What follows a text's end is 0. The second word of a text
-    of more bytes than `_INLINE` says where it lies, and means nothing here. An array is there until
+    of more bytes than `INLINE` says where it lies, and means nothing here. An array is there until
     the next is asked for.
 
     Raises:
@@ -313,11 +313,11 @@ def _views(column: pl.Series) -> Iterator[Words]:
 
 def _copied_views(column: pl.Series) -> Words:
     """The same of a version of polars that lends texts in another layout."""
-    block = np.frombuffer(column.str.join("").item().encode() + bytes(_INLINE), np.uint8)
+    block = np.frombuffer((column.str.join("").item() or "").encode() + bytes(INLINE), np.uint8)
     sizes = column.str.len_bytes().to_numpy().astype(np.int64)
     begins = np.cumsum(sizes) - sizes
     views = np.zeros((len(sizes), 16), np.uint8)
     views.view(np.uint32)[:, 0] = sizes
-    for at in range(_INLINE):
+    for at in range(INLINE):
         views[:, 4 + at] = np.where(at < sizes, block[begins + at], 0)
     return views.view(np.uint64)

@@ -40,6 +40,7 @@ from counton.errors import ReplayMismatch, StreamConflict, field
 from counton.events.cells import added_up
 from counton.events.marking import PART
 from counton.events.row_reading import by_row
+from counton.events.tablesums import INLINE, text_views
 from counton.jobs.definition import Definition
 from counton.jobs.first_rows import HeldRows, Places, Pool, by_key, first_rows, runs
 from counton.jobs.guards import LATE_DAYS
@@ -50,6 +51,9 @@ from counton.store import Stream, marks
 
 _DAY_US = 86_400_000_000
 _LENGTHS = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000}
+_HALF = np.uint64(32)
+#: Names that are looked at together, so that what is computed of them stays in the cache.
+_TOGETHER = 2**14
 _CELL = ("step", "group", "total")
 _NAMES = ("user", "id")
 #: The purpose of digests of users, and the kind of marks that refuse new ones of a bucket.
@@ -145,9 +149,28 @@ def bucket_of(digests: Any) -> Any:
 
 
 def _digests(secret: marks.Secret, purpose: int, texts: pl.Series) -> pl.Series:
-    text = (texts.str.join("").item() if len(texts) else None) or ""
-    lengths = texts.str.len_bytes().cast(pl.Int64).to_numpy()
-    return pl.Series(secret.digests(text.encode(), lengths, purpose), dtype=pl.UInt64)
+    """Digests of names, of short ones from the words in which Arrow holds them."""
+    found = np.empty(len(texts), np.uint64)
+    begin = 0
+    parts = (
+        lent[at : at + _TOGETHER]
+        for lent in text_views(texts)
+        for at in range(0, len(lent), _TOGETHER)
+    )
+    for views in parts:
+        lengths = views.view(np.uint32)[:, 0]
+        blocks = np.empty(views.shape, "<u8")
+        np.bitwise_or(views[:, 0] >> _HALF, views[:, 1] << _HALF, out=blocks[:, 0])
+        np.right_shift(views[:, 1], _HALF, out=blocks[:, 1])
+        digests = found[begin : begin + len(views)]
+        digests[:] = secret.digests_of_blocks(blocks, np.minimum(lengths, INLINE), purpose)
+        long = np.flatnonzero(lengths > INLINE)
+        if len(long):
+            text = texts.slice(begin, len(views)).gather(long).str.join("").item()
+            sizes = lengths[long].astype(np.int64)
+            digests[long] = secret.digests(text.encode(), sizes, purpose)
+        begin += len(views)
+    return pl.Series(found, dtype=pl.UInt64)
 
 
 @dataclass(frozen=True)
