@@ -32,6 +32,7 @@ from sources import (
     case,
     in_postgresql,
     nights_of,
+    odd_ends,
 )
 
 from counton.errors import InvalidInput
@@ -94,6 +95,15 @@ def test_the_bits_do_not_depend_on_the_source(statistic: str, tmp_path: Path) ->
             assert by_request(asked, folder) == [night[-1] for night in expected], each
 
 
+@pytest.mark.parametrize("people", ["events", "people"])
+def test_odd_rows_count_or_are_set_aside_as_those_of_a_frame(people: str, tmp_path: Path) -> None:
+    expected = odd_ends(tmp_path / "a frame", people, SOURCES["a frame"])
+    assert len(expected[1]) > 2
+    for name, given in SOURCES.items():
+        if name not in ("a frame", "pandas"):
+            assert odd_ends(tmp_path / name, people, given) == expected, name
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("statistic", STATISTICS)
 def test_postgresql_has_the_bits_of_a_frame(statistic: str, tmp_path: Path, postgres: str) -> None:
@@ -103,6 +113,11 @@ def test_postgresql_has_the_bits_of_a_frame(statistic: str, tmp_path: Path, post
         expected = list(nights_of(each, folder / "a frame", SOURCES["a frame"]))
         there = nights_of(each, folder / "there", lambda _, rows: in_postgresql(postgres, rows))
         assert list(there) == expected, each
+    if statistic in ("sum", "distinct"):
+        people = {"sum": "events", "distinct": "people"}[statistic]
+        here = odd_ends(tmp_path / "odd", people, SOURCES["a frame"])
+        odd = odd_ends(tmp_path / "far", people, lambda _, rows: in_postgresql(postgres, rows))
+        assert odd == here
 
 
 def by_request(each: Case, folder: Path) -> list[Any]:

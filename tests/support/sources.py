@@ -152,6 +152,40 @@ def _row(chance: random.Random, begin: int, end: int, numbered: bool) -> dict[st
     }
 
 
+def odd_rows() -> pl.DataFrame:
+    """Rows that a source could read otherwise: rare names and numbers, ends of time, nothing."""
+    usual: dict[str, Any] = {
+        "at": START + timedelta(days=4), "page": "a", "place": "x", "user": "u", "paid": 1.0,
+        "id": "1",
+    }  # fmt: skip
+    pages = ["", " a ", "a\x01b", "a\nb", "a\"b,'", "\N{SLIGHTLY SMILING FACE}", "e\u0301", None]
+    numbers = [-0.0, 1e300, 5e-324, None]  # JSON has no others
+    ends = [datetime(1, 1, 1, tzinfo=UTC), datetime.max.replace(tzinfo=UTC), None]
+    edges = [START - timedelta(microseconds=1), START, START + timedelta(microseconds=1)]
+    odd: list[dict[str, Any]] = [
+        *({"page": page} for page in pages),
+        *({"paid": number} for number in numbers),
+        *({"at": at} for at in ends + edges),
+        *({"user": user} for user in ("", None)),
+        dict.fromkeys(usual),
+        {},
+        {},
+    ]
+    return pl.DataFrame([usual | row for row in odd], schema=SCHEMA)
+
+
+def odd_ends(
+    folder: Path, people: str, given: Callable[[Path, pl.DataFrame], dict[str, Any]]
+) -> tuple[Any, ...]:
+    """What a run says of the odd rows, and what is wrong with those that it sets aside."""
+    folder.mkdir()
+    own = {**BY, **VALUE, "unknown": "drop", **PEOPLE[people]}
+    each = Case("sum", own, True, [odd_rows()])
+    asked = each.job(folder, 0, missing="refuse", bad_rows=f"quarantine:{folder}/bad.csv")
+    with run(asked.having(**given(folder, each.nights[0]))) as outcome:
+        return told(outcome), sorted(pl.read_csv(folder / "bad.csv")["problem"].to_list())
+
+
 class Lent:
     """A frame of some library that lends its columns by Arrow's interface, and no more."""
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from sources import CHOICES, PEOPLE, SOURCES, STATISTICS, case, nights_of
+from sources import CHOICES, PEOPLE, SOURCES, STATISTICS, case, nights_of, odd_ends
 from spark_jobs import PAGES, events, job
 
 from counton.errors import CountonError, InvalidInput, ReplayMismatch
@@ -104,6 +104,18 @@ def test_tables_have_the_bits_of_a_frame(statistic: str, tmp_path: Path) -> None
                 return {"events": made(folder, rows)}  # noqa: B023
 
             assert list(nights_of(each, folder / name, given)) == expected, (name, each)
+
+
+@pytest.mark.usefixtures("one_key")
+@pytest.mark.parametrize("people", ["events", "people"])
+def test_odd_rows_of_tables_are_those_of_a_frame(people: str, tmp_path: Path) -> None:
+    expected = odd_ends(tmp_path / "a frame", people, SOURCES["a frame"])
+    for name, made in TABLES.items():
+
+        def given(folder: Path, rows: pl.DataFrame) -> dict[str, Any]:
+            return {"events": made(folder, rows)}  # noqa: B023
+
+        assert odd_ends(tmp_path / name, people, given) == expected, name
 
 
 @pytest.fixture
