@@ -152,10 +152,13 @@ demo-spark: $(SPARK_READY) ## count the departures with Spark on several process
 EVENTS ?= 10000000
 GROUPS ?= 100000
 WORKERS ?= 1,2
+# If not 0: what counts of people cost, of so many users, and nothing else.
+USERS ?= 0
 
 .PHONY: bench-spark
-bench-spark: $(SPARK_READY) ## what jobs cost over Spark, by EVENTS, GROUPS and WORKERS: a table
-	$(SPARK) -m benchmarks.spark --events $(EVENTS) --groups $(GROUPS) --workers $(WORKERS)
+bench-spark: $(SPARK_READY) ## what jobs cost over Spark, by EVENTS, GROUPS and WORKERS: a table; USERS=100000: people
+	$(SPARK) -m benchmarks.spark --events $(EVENTS) --groups $(GROUPS) --workers $(WORKERS) \
+		--users $(USERS)
 
 # Libraries of tables bring pyarrow and pandas along.
 TABLES := .venv-tables/bin/python

@@ -47,6 +47,23 @@ class Memory(threading.Thread):
 
 def resident() -> Iterator[int]:
     """Bytes of each process of this session, pages that are shared counted in each."""
+    for facts in _processes():
+        yield int(facts[21]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def cpu_seconds(work: Callable[[], object]) -> float:
+    """CPU seconds that all processes of this session use for it, and those that end meanwhile."""
+    before = _ticks()
+    work()
+    return (_ticks() - before) / os.sysconf("SC_CLK_TCK")
+
+
+def _ticks() -> int:
+    return sum(sum(map(int, facts[11:15])) for facts in _processes())
+
+
+def _processes() -> Iterator[list[str]]:
+    """What the system says of each process of this session, from its state on."""
     mine = os.getsid(0)
     for place in Path("/proc").iterdir():
         if not place.name.isdigit():
@@ -56,7 +73,7 @@ def resident() -> Iterator[int]:
         except OSError:
             continue
         if int(facts[3]) == mine:
-            yield int(facts[21]) * os.sysconf("SC_PAGE_SIZE")
+            yield facts
 
 
 @contextmanager
@@ -77,15 +94,15 @@ def session(workers: int) -> Iterator[Any]:
     spark.stop()
 
 
-def rows(spark: Any, folder: Path, events: int, groups: int) -> Any:
-    """Events spread evenly over the days and, by a hash, over the groups."""
-    path = folder / f"{events} {groups}"
+def rows(spark: Any, folder: Path, events: int, groups: int, users: int = 10**5) -> Any:
+    """Events spread evenly over the days and, by a hash, over the groups and users."""
+    path = folder / f"{events} {groups} {users}"
     if not path.exists():
         within = f"pmod(xxhash64(id), {DAYS * 86_400_000_000})"
         made = spark.range(events).selectExpr(
             f"timestamp_micros(1709251200000000 + {within}) as at",  # from 2024-03-01 on
             f"concat('g', cast(pmod(xxhash64(id, 1), {groups}) as string)) as page",
-            "concat('u', cast(pmod(xxhash64(id, 2), 100000) as string)) as user",
+            f"concat('u', cast(pmod(xxhash64(id, 2), {users}) as string)) as user",
         )
         made.repartition(8).write.parquet(str(path))
     return spark.read.parquet(str(path))
@@ -129,6 +146,29 @@ def fresh(folder: Path) -> Path:
     return folder
 
 
+def people(events: int, users: int, workers: int, times: int) -> None:
+    """Print what counts of people cost, a bound of 10 rows each, and Spark's own groups by user."""
+    with tempfile.TemporaryDirectory() as name, session(workers) as spark:
+        folder = Path(name)
+        frame = rows(spark, folder, events, 100, users)
+        asked = job(folder / "state", 100, user="user", most=10)
+
+        def alone() -> None:
+            assert frame.groupBy("user").count().toArrow().num_rows <= users
+
+        def ours() -> None:
+            fresh(folder / "state")
+            noisy(frame, asked)
+
+        alone()  # warm
+        pairs = [(cpu_seconds(alone), cpu_seconds(ours)) for _ in range(times)]
+        own, mine = (min(one) for one in zip(*pairs, strict=True))
+        print(
+            f"{events:,} rows of {users:,} users, at most 10 each, {workers} workers: Spark alone, "
+            f"by user, {own:.2f} CPU seconds; counton {mine:.2f}; ratio {mine / own:.2f}"
+        )
+
+
 def main() -> None:
     """Print a table: a row for each number of events, of groups, and of workers."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -136,8 +176,13 @@ def main() -> None:
     parser.add_argument("--groups", type=int, default=10**5)
     parser.add_argument("--workers", default="1,2")
     parser.add_argument("--times", type=int, default=3)
+    parser.add_argument("--users", type=int, default=0, help="measure only people, so many")
     asked = parser.parse_args()
     os.environ.update(PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1")
+    if asked.users:
+        for workers in map(int, asked.workers.split(",")):
+            people(asked.events, asked.users, workers, asked.times)
+        return
     sizes = [10**power for power in range(5, 12) if 10**power <= asked.events]
     groups = [10**power for power in range(2, 8) if 10**power <= asked.groups]
     shapes = [(size, groups[0]) for size in sizes] + [(sizes[-1], size) for size in groups[1:]]
