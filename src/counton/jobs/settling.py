@@ -123,7 +123,7 @@ def _of_new_stream(job: Job, store: Store | None) -> SettledJob:
     definition = define(asked)
     if predecessor is not None and continues is not None:
         definition = succession.as_continuation(definition, continues, predecessor, end.step)
-    rows = _joined(source, definition)
+    rows = _join_columns_of(source, definition)
     _check_fit(job, definition)
     definition = replace(definition, remembered=_kept_of(job, definition))
     if predecessor is not None and store is not None:
@@ -141,7 +141,7 @@ def _of_known_stream(job: Job, store: Store, saved: StoredStream) -> SettledJob:
     policies = _policies(job)
     source, asked = _source_and_values(job, definition)
     check(definition, asked)
-    rows = _joined(None if source is None else source.for_known_stream(), definition)
+    rows = _join_columns_of(None if source is None else source.for_known_stream(), definition)
     _check_fit(job, definition)
     kept = _kept_of(job, definition)
     if definition.continues is not None:
@@ -168,7 +168,7 @@ def _source_and_values(job: Job, before: Definition | None) -> tuple[Source | No
     return source, asked
 
 
-def _joined(source: Source | None, definition: Definition) -> Private[Source] | None:
+def _join_columns_of(source: Source | None, definition: Definition) -> Private[Source] | None:
     """The rows with the columns that a stream reads, its groups' as one."""
     if source is None:
         return None
