@@ -15,7 +15,6 @@ from counton.events.opening import open_source
 from counton.events.paths import event_paths, is_database, refuse_among_events
 from counton.events.policies import Policies
 from counton.events.sources import Source, join_columns
-from counton.jobs import succession
 from counton.jobs.asking import RequestValues, ask
 from counton.jobs.defining import define
 from counton.jobs.definition import Definition
@@ -110,9 +109,11 @@ def settle(job: Job, approve: Callable[[Definition], None] | None = None) -> Set
 def _of_new_stream(job: Job, store: Store | None) -> SettledJob:
     """A job whose stream is not there yet: what it states defines it."""
     in_ledger = known_units(None if store is None else store.database, job.ledger)
-    continues, predecessor, end = job.continues, None, succession.End(0, 0)
+    continues, predecessor, step, dropped = job.continues, None, 0, 0
     if continues is not None:
-        job, predecessor, end = succession.succeed(job, store)
+        from counton.jobs.succession import succeed
+
+        job, predecessor, (step, dropped) = succeed(job, store)
     job = _with_numbered_rows(job, None)
     policies = _policies(job)
     source, asked = _source_and_values(job, None)
@@ -122,15 +123,19 @@ def _of_new_stream(job: Job, store: Store | None) -> SettledJob:
         asked = asked._replace(request=with_unit(asked.request, known))
     definition = define(asked)
     if predecessor is not None and continues is not None:
-        definition = succession.as_continuation(definition, continues, predecessor, end.step)
+        from counton.jobs.succession import as_continuation
+
+        definition = as_continuation(definition, continues, predecessor, step)
     rows = _join_columns_of(source, definition)
     _check_fit(job, definition)
     definition = replace(definition, remembered=_kept_of(job, definition))
     if predecessor is not None and store is not None:
         alone = job.ledger is None and store.shared_ledger is None
         if alone:  # a ledger of several states adds all of their streams up
-            definition = succession.counted_once(definition, predecessor, job.name, store)
-    return SettledJob(job, asked, definition, rows, policies, store, None, end.dropped)
+            from counton.jobs.succession import counted_once
+
+            definition = counted_once(definition, predecessor, job.name, store)
+    return SettledJob(job, asked, definition, rows, policies, store, None, dropped)
 
 
 def _of_known_stream(job: Job, store: Store, saved: StoredStream) -> SettledJob:
@@ -145,7 +150,9 @@ def _of_known_stream(job: Job, store: Store, saved: StoredStream) -> SettledJob:
     _check_fit(job, definition)
     kept = _kept_of(job, definition)
     if definition.continues is not None:
-        succession.refuse_other_times(definition, kept)
+        from counton.jobs.succession import refuse_other_times
+
+        refuse_other_times(definition, kept)
     definition = replace(definition, remembered=kept)
     return SettledJob(job, asked, definition, rows, policies, store, saved)
 
