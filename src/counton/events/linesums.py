@@ -69,7 +69,7 @@ class LineSums:
         return self._lines
 
     def digest(self) -> str:
-        """What they come to, in hexadecimal."""
+        """The digest, in hexadecimal."""
         self._end()
         hashed = hashlib.sha256(b"counton/lines 1")
         for number in (self._lines, *self._sums):
