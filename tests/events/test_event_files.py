@@ -97,6 +97,48 @@ def test_every_format_gives_the_same_counts(kind: str, tmp_path: Path) -> None:
     assert found.newest == microseconds(datetime(2013, 1, 1, 4, tzinfo=UTC))
 
 
+def in_halves(values: Any) -> Any:
+    return np.rint(np.clip(values, 0, 9) * 2).astype(np.int64)
+
+
+@pytest.mark.parametrize("adds", [None, Grid(in_halves)], ids=["counts", "sums"])
+@pytest.mark.parametrize("unknown", ["drop", "refuse"])
+def test_rows_of_many_groups_are_added_up_by_label_first(
+    adds: Any, unknown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random, names = np.random.default_rng(3), tuple(f"group {n}" for n in range(40))
+    paths, most = [], 45 if unknown == "drop" else 40
+    for number in range(2):
+        rows = 300
+        minutes = random.integers(-30, 330, rows)
+        groups = [f"group {n}" if n else "" for n in random.integers(1, most, rows)]
+        table = pl.DataFrame(
+            {
+                "time": np.datetime64("2013-01-01T00:00", "us") + minutes * np.timedelta64(1, "m"),
+                "group": [*groups[:-1], None] if unknown == "drop" else groups,
+                "value": random.uniform(-2, 12, rows),
+            }
+        )
+        paths.append(tmp_path / f"{number}.parquet")
+        table.write_parquet(paths[-1])
+    columns = COLUMNS if adds is None else Columns("time", "group", "value")
+
+    def found() -> Tally:
+        return read(paths, columns, domain=names, adds=adds, unknown=unknown)
+
+    joined = found()
+    monkeypatch.setattr("counton.events.tally.MANY_GROUPS", 5)
+    monkeypatch.setattr("counton.events.cells.JOINED_AT_A_TIME", 7)
+    by_label = found()
+    assert by_label.cells.equals(joined.cells)
+    assert by_label.cells.height > 60
+    facts = ("newest", "rows", "before", "beyond", "unknown", "skipped", "quarantined", "sums")
+    for fact in facts:
+        assert getattr(by_label, fact) == getattr(joined, fact)
+    assert len(set(by_label.sums)) == 2
+    assert (by_label.unknown > 0) == (unknown == "drop")
+
+
 def test_standard_input_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     class Pipe:
         buffer = io.BytesIO(FRAME.write_csv().encode())

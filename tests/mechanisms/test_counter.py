@@ -96,6 +96,28 @@ def test_any_way_of_cutting_a_stream_gives_the_same_bits(
     assert (np.concatenate(parts) == batch.values).all()
 
 
+@pytest.mark.parametrize(("values", "shape"), [(False, (7,)), (True, (2, 3))], ids=str)
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=name)
+def test_a_step_of_many_cells_is_released_some_at_a_time(
+    strategy: StreamStrategy,
+    values: bool,
+    shape: tuple[int, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    contribution = Contribution.values(0, 50, "0.01") if values else Contribution.add_remove()
+    xs, options = inputs(shape)[:20], {"shape": shape, "contribution": contribution}
+    whole = counter(strategy, **options).release_many(xs)
+    for most in ("_CELLS", "_MOST"):
+        monkeypatch.setattr(f"counton.mechanisms.counter.{most}", 4)
+    some = counter(strategy, **options)
+    each = np.array([some.release(x).value for x in xs])
+    assert each.dtype == whole.values.dtype
+    assert (each == whole.values).all()
+    again = Counter.resume(some.checkpoint(), key=KEY)
+    after = counter(strategy, **options).release_many(inputs(shape)[:21]).values[-1]
+    assert (again.release(inputs(shape)[20]).value == after).all()
+
+
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=name)
 def test_noise_has_the_stated_standard_deviation(strategy: StreamStrategy) -> None:
     cells = 4000

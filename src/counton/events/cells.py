@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from counton.events.marking import mark_part, row_number_name
@@ -16,6 +17,10 @@ from counton.windows import NO_MOMENT
 
 #: So many rows are added up at a time where they are held too.
 ROWS_AT_A_TIME = 2**18
+
+
+#: Of more groups rows are added up by label first; so many names are joined with labels at a time.
+MANY_GROUPS, JOINED_AT_A_TIME = 2**22, 2**23
 
 
 def merge_batches(added: Sequence[pl.DataFrame], by: Sequence[str]) -> pl.DataFrame:
@@ -160,6 +165,46 @@ def _place(rows: pl.LazyFrame, domain: Sequence[str] | None) -> pl.LazyFrame:
     if rows.collect_schema()["group"] != pl.String:  # categories of the domain: of rows of people
         return rows.with_columns(place=pl.col("group").to_physical())
     return rows.join(GroupNames(domain).positions().lazy(), on="group", how="left")
+
+
+def sums_of_many(
+    rows: pl.LazyFrame,
+    domain: Sequence[str],
+    adds: Adds | None,
+    collect: Callable[[pl.LazyFrame], pl.DataFrame],
+    *,
+    by: Sequence[str],
+) -> pl.DataFrame:
+    """The same of many groups, with all that a tally asks: labels are added up, then placed.
+
+    A join of rows with all names would hold a table of them that takes more than the names.
+
+    Args:
+        rows: marked.
+        domain: the declared groups.
+        adds: see `RowReading`.
+        collect: computes a frame.
+        by: columns that are told apart besides.
+    """
+    said = _add(rows, _window(), adds, newest=True, by=["group", *by], moments=True)
+    found, across = collect(said), cells_across(adds)
+    window, rest = pl.col("cell") // across, pl.col("cell") % across
+    place = pl.lit(_places_of(found["group"], domain))
+    cell = (window * (len(domain) + 1) + place) * across + rest
+    cells = found.drop("group").with_columns(cell=cell)
+    sums = [name for name in cells.columns if name not in ("cell", "us", *by)]
+    return cells.group_by("cell", *by).agg(pl.col("us").max(), pl.col(sums).sum())
+
+
+def _places_of(labels: pl.Series, domain: Sequence[str]) -> pl.Series:
+    """Of each label its place in the domain, beyond all where it is not declared."""
+    names, places = GroupNames(domain).column, np.full(len(labels), len(domain), np.int64)
+    wanted = labels.alias("group").to_frame().with_row_index("row")
+    for start in range(0, len(names), JOINED_AT_A_TIME):
+        some = names.slice(start, JOINED_AT_A_TIME).to_frame().with_row_index("place")
+        found = wanted.join(some, on="group", how="inner")
+        places[found["row"].to_numpy()] = found["place"].to_numpy().astype(np.int64) + start
+    return pl.Series("place", places)
 
 
 def _cell(domain: Sequence[str] | None) -> pl.Expr:

@@ -12,7 +12,14 @@ import polars as pl
 
 from counton.errors import SumOverflow
 from counton.events.bad_rows import set_bad_rows_aside, set_bad_rows_aside_elsewhere, unknown_groups
-from counton.events.cells import ROWS_AT_A_TIME, _by_place, merge_batches, sums_by_cell
+from counton.events.cells import (
+    MANY_GROUPS,
+    ROWS_AT_A_TIME,
+    _by_place,
+    merge_batches,
+    sums_by_cell,
+    sums_of_many,
+)
 from counton.events.marking import PART, collect, mark_rows, unreadable_part
 from counton.events.row_reading import RowReading, cells_across
 from counton.events.sources import UNREADABLE, Source
@@ -150,7 +157,9 @@ def _by_cell(
     adding = partial(
         sums_by_cell, domain=domain, adds=reading.adds, newest=True, by=by, moments=True
     )
-    if bound is None:
+    if bound is None and domain is not None and len(domain) > MANY_GROUPS:
+        each = sums_of_many(rows, domain, reading.adds, partial(collect, source), by=by)
+    elif bound is None:
         each = collect(source, adding(rows))
     else:
         each = _hold(source, bound.select(rows), bound, adding, ["cell", *by])

@@ -31,7 +31,7 @@ from counton.noise.key import check_key
 from counton.privacy import Contribution, Guarantee
 from counton.private import Private, open_private
 from counton.strategies import StreamStrategy
-from counton.strategies.base import Steps
+from counton.strategies.base import Reader, Steps
 
 
 class OneAtATime:
@@ -88,6 +88,8 @@ _FIRST = 2**6
 _LARGEST = 2**16
 #: Windows of strategies that are not local double up to here (numbers, 128 MB).
 _MOST = 2**24
+#: Cells of a step that are computed together, where it has more.
+_CELLS = 2**20
 #: Numbers that are kept of one stream at most (1 MB), and streams of which some are.
 _NUMBERS, _STREAMS = 2**17, 64
 
@@ -367,6 +369,8 @@ class Counter:
     def _std_at(self, step: int) -> float:
         """One step's standard deviation; those of the steps ahead are computed with it."""
         window = self._lookahead.window
+        if step not in window:
+            window = range(step, step + 1)
         if self._std_window != window:
             self._std_window, self._stds = window, self.std(window)
         return float(self._stds[step - window.start])
@@ -421,6 +425,9 @@ class Counter:
         count = len(totals)
         if terms.strategy.delay:
             totals, waiting = waiting.then(totals)
+        if count == 1 and self._lookahead.by_cells:
+            released, sums = self._compute_by_cells(totals, sums, step + 1)
+            return released, StreamProgress(step + 1, sums, waiting)
         values: NDArray[Any] = np.empty(totals.shape, np.int64)
         released = values
         start = 0
@@ -445,6 +452,29 @@ class Counter:
         if not count:
             released = terms.to_data(values)
         return released, StreamProgress(step + count, sums, waiting)
+
+    def _compute_by_cells(
+        self, totals: NDArray[np.int64], sums: NDArray[np.int64], step: int
+    ) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """What to release at one step of many cells, and their sums: the same, some at a time."""
+        terms, carried = self.terms, self.terms.strategy.workload == "totals"
+        values: NDArray[Any] = np.empty(totals.shape, np.int64)
+        after = np.empty_like(sums) if carried else sums
+        released, taken = values, totals.reshape(-1)
+        for cells, noise in self._lookahead.cells_of(step):
+            exact = values.reshape(-1)[cells]
+            exact[...] = taken[cells]
+            if carried:
+                exact += sums.reshape(-1)[cells]
+                after.reshape(-1)[cells] = exact
+            if terms.strategy.fraction_bits:
+                exact <<= terms.strategy.fraction_bits
+            exact += noise
+            shown = terms.to_data(exact)
+            if shown is not exact:
+                released = values.view(shown.dtype)
+                released.reshape(-1)[cells] = shown
+        return released, after
 
     def checkpoint(self) -> bytes:
         """State from which `resume` continues. Holds exact sums: keep it as secret as data.
@@ -513,7 +543,7 @@ class _Lookahead:
     """
 
     def __init__(self, strategy: StreamStrategy, field: NoiseField) -> None:
-        self._strategy = strategy
+        self._strategy, self._field = strategy, field
         self._reader = strategy.reader(field)
         self._size = math.prod(field.shape)
         self._ahead = _FIRST
@@ -526,6 +556,20 @@ class _Lookahead:
         # The last part of a large batch, held until the next is there: memory freed in between goes
         # back to the system, and getting it again takes as long as the noise.
         self._before = self._noise
+
+    @property
+    def by_cells(self) -> bool:
+        """Whether noise of a step is computed some cells at a time: then nothing is held ahead."""
+        alone = type(self._reader) is Reader and self._strategy.local
+        return self._size > (_CELLS if alone else _MOST)
+
+    def cells_of(self, step: int) -> Iterator[tuple[slice, NDArray[np.int64]]]:
+        """Noise of one step, some cells at a time; nothing of it is remembered."""
+        for first in range(0, self._size, _CELLS):
+            cells = min(_CELLS, self._size - first)
+            part = self._field.part(first, cells)
+            noise = self._strategy.noise(part, range(step, step + 1))
+            yield slice(first, first + cells), noise[0]
 
     def parts(self, steps: range) -> Iterator[NDArray[np.int64]]:
         """Noise of ``steps`` in order, int64, some steps at a time; not to be written, nor kept."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from counton.errors import HorizonExceeded, InvalidInput, StateError, SumOverflow
 from counton.mechanisms.terms import StreamTerms
-from counton.privacy.value_grid import Numbers, totals_and_extremes
+from counton.privacy.value_grid import Numbers, extremes, totals_and_extremes
 
 #: What a checkpoint of a counter begins with.
 _FORMAT = "counton-checkpoint-2"
@@ -87,7 +87,7 @@ class StreamProgress(NamedTuple):
     @property
     def totals_taken(self) -> NDArray[np.int64]:
         """Running totals of all that came in, counted or waiting, shape ``shape``."""
-        return self.sums + self.waiting.sum
+        return self.sums + self.waiting.sum if len(self.waiting.totals) else self.sums
 
     @classmethod
     def start(cls, terms: StreamTerms) -> StreamProgress:
@@ -187,7 +187,8 @@ def _refuse_overflow(
 
 def _largest(numbers: NDArray[np.int64]) -> int:
     """Largest absolute value."""
-    return int(np.abs(numbers).max(initial=0)) if numbers.ndim else abs(int(numbers))
+    smallest, largest = extremes(np.asarray(numbers))
+    return max(-smallest, largest)
 
 
 class Checkpoint(NamedTuple):

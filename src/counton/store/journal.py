@@ -53,16 +53,13 @@ class Digester:
 
     def __call__(self, steps: range, xs: NDArray[np.int64]) -> bytes:
         """Digests of the exact inputs of steps, one after the other."""
-        data = np.ascontiguousarray(xs, dtype="<i8").tobytes()
-        size, key = len(data) // len(steps), self._subkey
-        return b"".join(
-            blake2b(
-                step.to_bytes(8, "little") + data[start : start + size],
-                key=key,
-                digest_size=_DIGEST,
-            ).digest()
-            for start, step in zip(range(0, len(data), size), steps, strict=True)
-        )
+        rows = np.ascontiguousarray(xs, dtype="<i8").reshape(len(steps), -1)
+        return b"".join(map(self._of_one, steps, rows))
+
+    def _of_one(self, step: int, row: NDArray[np.int64]) -> bytes:
+        digest = blake2b(step.to_bytes(8, "little"), key=self._subkey, digest_size=_DIGEST)
+        digest.update(row.view(np.uint8))
+        return digest.digest()
 
 
 class Entries(NamedTuple):
@@ -256,7 +253,9 @@ def read(
             width = max((part.shape[-1] for part in parts), default=0)
             parts = [np.pad(part, ((0, 0), (0, width - part.shape[-1]))) for part in parts]
             shape = (width,)
-        values = np.concatenate(parts) if parts else np.empty((0, *shape), np.int64)
+        values = parts[0] if len(parts) == 1 else np.empty((0, *shape), np.int64)
+        if len(parts) > 1:
+            values = np.concatenate(parts)
         return Entries(values=values, input_digests=b"".join(digests), std=std)
 
 
@@ -361,9 +360,16 @@ def observed_rows(stream_id: int, observed: Mapping[int, ArrayLike]) -> list[Win
         steps.append(int(step))
         arrays.append(array)
     return [
-        WindowTotals(stream_id, np.array(steps, np.int64), np.array(arrays, dtype=np.int64))
+        WindowTotals(stream_id, np.array(steps, np.int64), _stacked(arrays))
         for steps, arrays in by_shape.values()
     ]
+
+
+def _stacked(arrays: list[NDArray[Any]]) -> NDArray[np.int64]:
+    """Arrays of one shape as one; of a single large one no copy."""
+    if len(arrays) == 1:
+        return np.asarray(arrays[0], np.int64)[None]
+    return np.array(arrays, dtype=np.int64)
 
 
 def write_observed(connection: Connection, new: list[WindowTotals], at: int) -> None:

@@ -659,8 +659,10 @@ def release_digest(step: int, value: NDArray[Any], subkey: bytes) -> str:
     (64, False)
     """
     data = np.ascontiguousarray(value)
-    plain = data.astype(data.dtype.newbyteorder("<")).tobytes()
-    return hmac.digest(subkey, step.to_bytes(8, "little") + plain, "sha256").hex()
+    plain = data.astype(data.dtype.newbyteorder("<"), copy=False)
+    digest = hmac.new(subkey, step.to_bytes(8, "little"), "sha256")
+    digest.update(plain.reshape(-1).view(np.uint8))
+    return digest.hexdigest()
 
 
 def _is_unkeyed(digest: str) -> bool:

@@ -6,7 +6,7 @@ import hashlib
 import hmac
 import json
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -231,7 +231,7 @@ def check_text_name(name: object) -> None:
 
 def take_over(
     connection: Connection, database: Database, name: str, key: keyfile.Kept
-) -> tuple[Row[Any], Key]:
+) -> tuple[Row[Any], Key, ReleasedDigests]:
     """Become the writer of a stream; whatever is raised, the present writer goes on.
 
     Raises:
@@ -265,14 +265,14 @@ def take_over(
             f"stream {name!r} is at step {row.step} but its journal ends at {last or 0}: the state "
             f"was altered; restore it from a copy"
         )
-    witness = keyfile.witness_beside(database, key)
-    check_witness(connection, row, witness, held)
+    witness, digests = keyfile.witness_beside(database, key), ReleasedDigests(connection, row, held)
+    witness.check(row.key_fingerprint, name, row.step, digests)
     check_seal(connection, row, held)
     if not database.is_sqlite:
         stream = row.key_fingerprint, name
         witness.refuse_unseen(*stream, row.step, row.writer_epoch - further)
         witness.join(*stream, row.writer_epoch)
-    return row, held
+    return row, held, digests
 
 
 def check_witness(
@@ -299,9 +299,19 @@ def check_witness(
     )
 
 
-def digests(connection: Connection, row: Row[Any], key: Key) -> Callable[[int], str | None]:
-    """What `released_digest` says of a stream, by step."""
-    return lambda step: released_digest(connection, row, step, key)
+class ReleasedDigests:
+    """What `released_digest` says of a stream, by step; of each step it is computed once."""
+
+    def __init__(self, connection: Connection, row: Row[Any], key: Key) -> None:
+        self._connection, self._row, self._key = connection, row, key
+        #: By step, of those that were asked for.
+        self.known: dict[int, str | None] = {}
+
+    def __call__(self, step: int) -> str | None:
+        """Of one step; within the transaction in which this was made."""
+        if step not in self.known:
+            self.known[step] = released_digest(self._connection, self._row, step, self._key)
+        return self.known[step]
 
 
 def released_digest(connection: Connection, row: Row[Any], step: int, key: Key) -> str | None:

@@ -16,6 +16,7 @@ from counton.mechanisms import Counter, Releases, StepRelease, StreamTerms
 from counton.mechanisms.counter import OneAtATime
 from counton.mechanisms.releases import Window, window_of
 from counton.privacy import Contribution, Guarantee
+from counton.privacy.value_grid import extremes
 from counton.private import Private, open_private
 from counton.store import creation, journal, keyfile, records, shared
 from counton.store import facts as public
@@ -229,11 +230,13 @@ class Stream(Closing):
             book = shared.ledger_of(database, ledger)
             entry = None if book is None else book.join(database, name)
             with database.transaction(write=True) as connection:
-                row, held = records.take_over(connection, database, name, key)
+                row, held, digests = records.take_over(connection, database, name, key)
                 witness = keyfile.witness_beside(database, key)
                 if entry is not None:
-                    entry.check(row.step, records.digests(connection, row, held))
-                writer = Writer(database, row, held, strategy, witness, None, entry)
+                    entry.check(row.step, digests)
+                writer = Writer(
+                    database, row, held, strategy, witness, None, entry, digests.known.get(row.step)
+                )
                 machine = _machine_of(writer, held, connection)
                 with reading(f"the details of stream {name!r}"):
                     return cls(writer, public.read(connection, row.id, row.details), machine)
@@ -446,10 +449,10 @@ class Stream(Closing):
     def amounts(self) -> Private[Amounts]:
         """How much has been counted so far."""
         tallied, taken = self._writer().tallied, open_private(self._counter().totals_taken)
-        largest, whole = int(np.abs(taken).max(initial=0)), 0.0
+        (smallest, most), whole = extremes(taken), 0.0
         if tallied is not None and taken.size:
             whole = float(tallied.total(taken[None])[0])
-        return Private(Amounts(largest, whole))
+        return Private(Amounts(max(-smallest, most), whole))
 
     def exact(self) -> Private[Exact]:
         """A copy of what its statistic knows of the events, to try some on."""

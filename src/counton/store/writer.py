@@ -63,6 +63,7 @@ class Writer:
         witness: keyfile.Witness,
         counter: Counter | None = None,
         shared: SharedEntry | None = None,
+        digest: str | None = None,
     ) -> None:
         self.database, self._shared = database, shared
         self.stream_id: int = row.id
@@ -71,7 +72,10 @@ class Writer:
         self._epoch: int = row.writer_epoch
         self.tallied: TallyStatistic | None = None  # what the cells are of, where rows add up
         self._std = 0.0
-        self._last: tuple[int, str] | None = None  # step and digest, as the witness knows them
+        # Digests of the last releases, as the witness knows them, by step: to read what a step has
+        # released takes long where it has many cells. Whoever else writes has another epoch.
+        self._digests: dict[int, str] = {} if digest is None else {row.step: digest}
+        self._released_last: int | None = None  # the last step that this writer has released
         self._key, self._strategy, self._witness = key, strategy, witness
         self._witnessed = keyfile.witness_key(key, row.name)
         self._fingerprint = key.fingerprint
@@ -254,21 +258,24 @@ class Writer:
         if len(releases):
             digest = keyfile.release_digest(self.step, releases.values[-1], self._witnessed)
             self._note(self.step, digest)
-            self._last, self._std = (self.step, digest), float(std[-1])
+            self._digests = {self.step: digest}
+            self._released_last, self._std = self.step, float(std[-1])
         return releases
 
     def std(self, step: int) -> float | None:
         """Standard deviation of the last step's noise, if that is it."""
-        return self._std if self._last is not None and self._last[0] == step else None
+        return self._std if self._released_last == step else None
 
     def _released_digest(self, step: int) -> str | None:
         """Digest of what the state has released at a step by now, as the witness keeps it."""
-        if self._last is not None and self._last[0] == step:
-            return self._last[1]
+        if step in self._digests:
+            return self._digests[step]
         with self.database.transaction(write=False) as connection:
-            return records.released_digest(
-                connection, records.find(connection, self.name), step, self._key
-            )
+            return self._read_digest(connection, step)
+
+    def _read_digest(self, connection: Connection, step: int) -> str | None:
+        row = records.find(connection, self.name)
+        return records.released_digest(connection, row, step, self._key)
 
     def _check_copy(self, connection: Connection, now: int) -> None:
         """Refuse to commit steps which another copy of the state has released, or may have.
@@ -286,11 +293,9 @@ class Writer:
                 self._witness.join(self._fingerprint, self.name, self._epoch)
 
         def digest(step: int) -> str | None:
-            if self._last is not None and self._last[0] == step:
-                return self._last[1]
-            return records.released_digest(
-                connection, records.find(connection, self.name), step, self._key
-            )
+            if step in self._digests:
+                return self._digests[step]
+            return self._read_digest(connection, step)
 
         self._witness.check(self._fingerprint, self.name, self.step, digest)
         if self._shared is not None:
