@@ -320,7 +320,7 @@ def test_domain_from_a_table_a_text_file_and_a_list(tmp_path: Path) -> None:
 def test_more_groups_than_a_state_keeps_are_refused_before_they_are_listed(
     groups: Any, column: str, number: str
 ) -> None:
-    with pytest.raises(InvalidInput, match=f"{number} groups, .*fewer than 80,000,000"):
+    with pytest.raises(InvalidInput, match=f"{number} groups, .*fewer than 200,000,000"):
         read_domain(groups, column)
 
 

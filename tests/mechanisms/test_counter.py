@@ -22,6 +22,7 @@ from keys import chosen_key
 from counton.errors import HorizonExceeded, InvalidInput, StateError, SumOverflow, WrongKey
 from counton.laws import DiscreteGaussian
 from counton.mechanisms import Counter
+from counton.mechanisms.state import read_checkpoint
 from counton.noise import Key
 from counton.plans import plan
 from counton.privacy import (
@@ -316,6 +317,35 @@ def test_checkpoints_are_verified() -> None:
         Counter.resume(saved.replace(b"checkpoint-2", b"checkpoint-1"), key=KEY)
     assert KEY._secret not in saved
     assert KEY._secret.hex().encode() not in saved
+
+
+@pytest.mark.parametrize("strategy", [Binary(50), Expiring(1, delay=4)], ids=name)
+def test_a_checkpoint_of_many_cells_is_packed_and_holds_the_same(
+    strategy: StreamStrategy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expires = isinstance(strategy, Expiring)
+    options = {"shape": (7,), "guarantee": ExpiringDP(0.5) if expires else PureDP(1)}
+    stream = counter(strategy, **options)
+    xs = inputs((7,))[:20]
+    xs[3, 2] = 2**40
+    stream.release_many(xs[:12])
+    text = stream.checkpoint()
+    monkeypatch.setattr("counton.mechanisms.state._MOST_IN_TEXT", 5)
+    packed = stream.checkpoint()
+    assert text.split()[0] != packed.split()[0]
+    assert read_checkpoint(packed).is_of(read_checkpoint(text))
+    after = [Counter.resume(of, key=KEY).release_many(xs[12:]).values for of in (text, packed)]
+    assert (after[0] == after[1]).all()
+    for place in (*range(0, len(packed), 7), len(packed) - 1):
+        altered = bytearray(packed)
+        altered[place] ^= 1
+        with pytest.raises(StateError):
+            Counter.resume(bytes(altered), key=KEY)
+    for cut in (packed[:-1], packed[:60], packed + b"0"):
+        with pytest.raises(StateError):
+            Counter.resume(cut, key=KEY)
+    with pytest.raises(WrongKey):
+        Counter.resume(packed, key=Key.generate())
 
 
 def test_a_checkpoint_holds_the_law_it_was_started_with() -> None:

@@ -13,6 +13,7 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from numpy.typing import NDArray
 
 from counton import ZCDP, Contribution, Key, PureDP, Stream
+from counton.arrays import pack, unpack
 from counton.errors import ReplayMismatch
 from counton.private import open_private
 from counton.store import journal
@@ -26,16 +27,26 @@ SMALL = arrays(np.int64, array_shapes(max_dims=2, max_side=60), elements=st.inte
 
 @given(WHOLE | SMALL)
 def test_integers_come_back(numbers: NDArray[np.int64]) -> None:
-    packed = journal.pack(numbers)
-    assert (journal.unpack(packed, numbers.shape) == numbers).all()
+    packed = pack(numbers)
+    assert (unpack(packed, numbers.shape) == numbers).all()
     assert len(packed) <= 8 * numbers.size + 1
 
 
+@given(WHOLE | SMALL, st.integers(1, 200))
+def test_integers_that_are_packed_some_bytes_at_a_time_are_packed_alike(
+    numbers: NDArray[np.int64], most: int
+) -> None:
+    packed = pack(numbers)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("counton.arrays._TOGETHER", most)
+        assert pack(numbers) == packed
+
+
 def test_a_longer_blob_is_not_decompressed() -> None:
-    bomb = journal.pack(np.zeros(10**7, np.int64))
+    bomb = pack(np.zeros(10**7, np.int64))
     assert len(bomb) < 10**5
     with pytest.raises(ValueError, match="truncated or longer"):
-        journal.unpack(bomb, (10,))
+        unpack(bomb, (10,))
 
 
 CLIPPED = Contribution.values(0, 10, "0.01")

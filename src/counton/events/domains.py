@@ -33,11 +33,12 @@ _OTHER_TABLES = (
 )
 
 
-#: Exact sums of groups are one value of a database, of which more than this many bytes is none.
+#: What is released at a step is one value of a database, which has no more than so many bytes.
 _MOST_BYTES = 9 * 10**8
 
-#: Groups at most: a sum takes 11 bytes at most where it is written down.
-_MOST_GROUPS = 8 * 10**7
+#: Groups at most: what is released of one takes 4 bytes at most where it is written down, unless
+#: the numbers of very many are beyond some billions.
+_MOST_GROUPS = 2 * 10**8
 
 #: Characters of a text of names that are read together.
 _TEXT = 2**24

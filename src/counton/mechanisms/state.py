@@ -1,6 +1,7 @@
 """How far a stream has come: what it may take in next, what waits, and its checkpoint.
 
-A checkpoint is a JSON text with a checksum, never pickle. It holds exact sums: as secret as data.
+A checkpoint is a JSON text with a checksum, never pickle; of many cells their sums come after it,
+packed. It holds exact sums: as secret as data.
 """
 
 from __future__ import annotations
@@ -13,12 +14,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from counton.arrays import pack, unpack
 from counton.errors import HorizonExceeded, InvalidInput, StateError, SumOverflow
 from counton.mechanisms.terms import StreamTerms
 from counton.privacy.value_grid import Numbers, extremes, totals_and_extremes
 
 #: What a checkpoint of a counter begins with.
 _FORMAT = "counton-checkpoint-2"
+#: The same of more cells than stand in a text: their sums are behind it, as `pack` writes them.
+_PACKED = "counton-checkpoint-3"
+_MOST_IN_TEXT = 2**20
 
 #: Exact totals: integers, or numbers on the grid of a clipped contribution.
 Totals = Numbers
@@ -41,7 +46,9 @@ class Waiting:
         self._start = 0
         self._delay = len(totals)
         #: Their sum, shape ``shape``.
-        self.sum: NDArray[np.int64] = totals.sum(axis=0)
+        self.sum: NDArray[np.int64] = (
+            totals.sum(axis=0) if len(totals) else np.zeros(totals.shape[1:], np.int64)
+        )
 
     @property
     def totals(self) -> NDArray[np.int64]:
@@ -203,6 +210,10 @@ class Checkpoint(NamedTuple):
     def __repr__(self) -> str:
         return f"Checkpoint(step={self.step}, secret)"
 
+    def is_of(self, other: Checkpoint) -> bool:
+        """Whether both hold the same, in whichever format."""
+        return self[:3] == other[:3] and all(map(np.array_equal, self[3:], other[3:]))
+
     def progress(self, terms: StreamTerms) -> StreamProgress:
         """How far the stream was.
 
@@ -255,6 +266,14 @@ def _with_checksum(form: str, body: str) -> bytes:
     return f"{form} {hashlib.sha256(body.encode()).hexdigest()}\n{body}\n".encode()
 
 
+def _with_digest(form: str, *parts: bytes) -> bytes:
+    """The same of bytes."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    return b"".join([f"{form} {digest.hexdigest()}\n".encode(), *parts])
+
+
 def read_state(saved: bytes, form: str, source: str) -> dict[str, Any]:
     """Inverse of `write_state`.
 
@@ -279,9 +298,7 @@ def read_state(saved: bytes, form: str, source: str) -> dict[str, Any]:
             f"it there, or with the version of counton that wrote it"
         )
     if hashlib.sha256(body.encode()).hexdigest() != digest:
-        raise StateError(
-            "checkpoint is truncated or altered (its checksum does not fit): restore it from a copy"
-        )
+        raise _altered()
     try:
         fields = json.loads(body)
     except ValueError:
@@ -292,7 +309,14 @@ def read_state(saved: bytes, form: str, source: str) -> dict[str, Any]:
 
 
 def write_checkpoint(terms: str, key_fingerprint: str, done: StreamProgress) -> bytes:
-    """A state as text, from its terms as JSON with sorted names."""
+    """A state, from its terms as JSON with sorted names."""
+    numbers = {"sums": done.sums, "waiting": done.waiting.totals}
+    if max(array.size for array in numbers.values()) > _MOST_IN_TEXT:
+        packed = {name: pack(array.reshape(1, -1)) for name, array in numbers.items()}
+        sizes = {name: [numbers[name].size, len(packed[name])] for name in numbers}
+        said = {"key_fingerprint": key_fingerprint, "step": int(done.step), **sizes}
+        head = f"{json.dumps(said)}\n{terms}\n".encode()
+        return _with_digest(_PACKED, head, *packed.values())
     # What `write_state` writes; the terms, which are most of it, are written once for all steps.
     body = (
         f'{{"key_fingerprint": {json.dumps(key_fingerprint)}, "step": {int(done.step)}, '
@@ -308,6 +332,8 @@ def read_checkpoint(saved: bytes) -> Checkpoint:
     Raises:
         StateError: not a checkpoint, truncated, or altered.
     """
+    if bytes(saved[: len(_PACKED)]) == _PACKED.encode():
+        return _read_packed(saved)
     fields = read_state(saved, _FORMAT, "Counter.checkpoint()")
     try:
         return Checkpoint(
@@ -318,6 +344,34 @@ def read_checkpoint(saved: bytes) -> Checkpoint:
             waiting=_decode(fields["waiting"]),
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise StateError(
-            f"checkpoint does not hold a state ({error!r}): restore it from a copy"
-        ) from error
+        raise _no_state(error) from error
+
+
+def _altered() -> StateError:
+    return StateError(
+        "checkpoint is truncated or altered (its checksum does not fit): restore it from a copy"
+    )
+
+
+def _no_state(error: Exception) -> StateError:
+    return StateError(f"checkpoint does not hold a state ({error!r}): restore it from a copy")
+
+
+def _read_packed(saved: bytes) -> Checkpoint:
+    """The state that a checkpoint of many cells holds."""
+    head, _, rest = saved.partition(b"\n")
+    if head != f"{_PACKED} {hashlib.sha256(rest).hexdigest()}".encode():
+        raise _altered()
+    try:
+        said, terms, packed = rest.split(b"\n", 2)
+        fields = json.loads(said)
+        (count, size), (waiting, _) = fields["sums"], fields["waiting"]
+        return Checkpoint(
+            terms=json.loads(terms),
+            key_fingerprint=fields["key_fingerprint"],
+            step=fields["step"],
+            sums=unpack(packed[:size], (1, count))[0],
+            waiting=unpack(packed[size:], (1, waiting))[0],
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise _no_state(error) from error

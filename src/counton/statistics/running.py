@@ -191,7 +191,7 @@ class Running(Machine):
             StateError: within a release, or after an interruption that left events half counted.
         """
         self._check_whole(None if self._counter is None else self._counter.step)
-        counter = None if self._counter is None else self._counter.checkpoint().decode()
+        counter = None if self._counter is None else self._counter.checkpoint().decode("latin-1")
         return write_state(
             _FORMAT,
             {
@@ -226,7 +226,7 @@ class Running(Machine):
         if state["counter"] is None:
             source = StreamTerms.from_dict(state["terms"]), key
         else:
-            source = Counter.resume(state["counter"].encode(), key=key)
+            source = Counter.resume(state["counter"].encode("latin-1"), key=key)
         if isinstance(source, Counter) and source.step != state["step"]:
             raise StateError(
                 f"the checkpoint is of step {state['step']} and its counter of step {source.step}: "

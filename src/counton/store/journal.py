@@ -1,16 +1,14 @@
 """Arrays as blobs: what a journal row holds, and the digests by which inputs are known again.
 
 A journal row holds consecutive steps of one commit. What is released is a whole number, or a whole
-number of the same small unit; from step to step it changes little. So a blob holds differences, the
-lowest bytes of all first, then the next ones, compressed: one to three bytes a number.
+number of the same small unit; from step to step it changes little: one to three bytes a number, as
+`counton.arrays.pack` writes them.
 """
 
 from __future__ import annotations
 
 import hmac
 import json
-import math
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from hashlib import blake2b
@@ -22,6 +20,7 @@ import sqlalchemy as sa
 from numpy.typing import ArrayLike, NDArray
 from sqlalchemy.engine import Connection
 
+from counton.arrays import pack, unpack
 from counton.errors import InvalidInput, ReplayMismatch, StateError
 from counton.exact import text, without_mask
 from counton.mechanisms import Releases
@@ -31,6 +30,8 @@ from counton.store.database import reading
 
 #: Numbers in one row at most, if that is more than one step.
 _ROW = 2**18
+#: Numbers that are turned into whole ones together.
+_AT_ONCE = 2**20
 #: Windows that are looked for together: not so far from each other, unless they are in more runs.
 _APART, _RUNS = 100, 50
 #: Bytes of a digest. Inputs that differ by mistake have the same with probability 2^-48; the answer
@@ -58,7 +59,7 @@ class Digester:
 
     def _of_one(self, step: int, row: NDArray[np.int64]) -> bytes:
         digest = blake2b(step.to_bytes(8, "little"), key=self._subkey, digest_size=_DIGEST)
-        digest.update(row.view(np.uint8))
+        digest.update(row.view(np.uint8).data)
         return digest.digest()
 
 
@@ -71,86 +72,6 @@ class Entries(NamedTuple):
 
     def __repr__(self) -> str:
         return "Entries(secret)"
-
-
-def pack(numbers: NDArray[np.int64]) -> bytes:
-    """Integers as bytes: differences along the first axis, compressed.
-
-    >>> len(pack(np.arange(10**6))) < 2000
-    True
-    """
-    flat = np.ascontiguousarray(numbers, dtype="<i8")
-    row, flat = flat.size // max(1, len(flat)), flat.ravel()
-    blocks = [slice(at, min(at + _BLOCK, flat.size)) for at in range(0, flat.size, _BLOCK)]
-    largest = max((int(_signless(flat, row, block).max()) for block in blocks), default=0)
-    width = max(1, (largest.bit_length() + 7) // 8)
-    planes = np.empty((width, flat.size), np.uint8)
-    for block in blocks:
-        planes[:, block] = _signless(flat, row, block).view(np.uint8).reshape(-1, 8)[:, :width].T
-    # The lowest bytes are noise, in which no text would repeat: only runs are looked for.
-    packer = zlib.compressobj(1, zlib.DEFLATED, -15, 9, zlib.Z_RLE)
-    packed = packer.compress(planes.data) + packer.flush()
-    plain = len(packed) >= planes.size
-    return bytes([width | (_PLAIN if plain else 0)]) + (planes.tobytes() if plain else packed)
-
-
-def _signless(flat: NDArray[np.int64], row: int, block: slice) -> NDArray[np.uint64]:
-    """By how much numbers differ from those a row before, as numbers of 0 or more."""
-    steps = flat[block].copy()
-    first = min(max(row - block.start, 0), len(steps))  # in the first row, from 0
-    # modulo 2^64, as is adding them up again
-    steps[first:] -= flat[block.start + first - row : block.stop - row]
-    return ((steps << 1) ^ (steps >> 63)).view("<u8")
-
-
-_BLOCK = 2**16  # numbers that are packed together, in the cache
-_PLAIN = 128  # in the first byte: too few numbers to compress
-_LONGEST = 2**24  # numbers in a list
-_MOST_CELLS = 2**32  # numbers where it is not said how many cells there are
-
-
-def unpack(packed: bytes, shape: tuple[int, ...]) -> NDArray[np.int64]:
-    """Inverse of `pack`; ``()`` for a list of whatever length, last size -1 for any.
-
-    Raises:
-        ValueError: not what `pack` has made of integers of this shape.
-
-    >>> unpack(pack(np.array([[5, 7], [6, -2]])), (2, 2))
-    array([[ 5,  7],
-           [ 6, -2]])
-    """
-    head, body = packed[0] if packed else 0, packed[1:]
-    width = head & ~_PLAIN
-    if not 1 <= width <= 8:
-        raise ValueError(f"numbers of {width} bytes")
-    open_ended = not shape or shape[-1] < 0
-    longest = _MOST_CELLS if shape else _LONGEST
-    most = longest * width if open_ended else math.prod(shape) * width
-    if not head & _PLAIN:
-        reader = zlib.decompressobj(-15)
-        try:
-            body = reader.decompress(body, most + 1)
-        except zlib.error as error:
-            raise ValueError(str(error)) from error
-        if not reader.eof and most:
-            raise ValueError("a truncated or longer blob")
-    if shape and open_ended:
-        shape = (*shape[:-1], len(body) // width // max(1, math.prod(shape[:-1])))
-    shape = shape or (len(body) // width,)
-    count = math.prod(shape)
-    planes = np.frombuffer(body, np.uint8).reshape(width, count)
-    numbers: NDArray[np.int64] = np.empty(count, np.int64)
-    for start in range(0, count, _BLOCK):
-        part = planes[:, start : start + _BLOCK]
-        wide = np.zeros((part.shape[1], 8), np.uint8)
-        wide[:, :width] = part.T
-        signless = wide.view("<u8").ravel()
-        sign = -(signless & np.uint64(1)).astype(np.int64)
-        numbers[start : start + _BLOCK] = (signless >> np.uint64(1)).astype(np.int64) ^ sign
-    numbers = numbers.reshape(shape)
-    if len(numbers) > 1:
-        np.cumsum(numbers, axis=0, out=numbers)
-    return numbers
 
 
 def release_rows(
@@ -182,12 +103,16 @@ def _whole(values: NDArray[Any], unit: Fraction) -> tuple[NDArray[np.int64], str
     """Values as whole numbers of a unit: None for integers, "" for the bits of floats."""
     if values.dtype.kind in "iu":
         return values.astype(np.int64, copy=False), None
-    with np.errstate(all="ignore"):
-        whole = np.rint(values * float(1 / unit)).astype(np.int64)
     bits = np.ascontiguousarray(values, np.float64).view(np.int64)
-    if (_values(whole, text(unit)).view(np.int64) == bits).all():
-        return whole, text(unit)
-    return bits, ""
+    whole = np.empty(values.shape, np.int64)
+    for at in range(0, values.size, _AT_ONCE):
+        part = slice(at, at + _AT_ONCE)
+        with np.errstate(all="ignore"):
+            some = np.rint(values.reshape(-1)[part] * float(1 / unit)).astype(np.int64)
+        if (_values(some, text(unit)).view(np.int64) != bits.reshape(-1)[part]).any():
+            return bits, ""
+        whole.reshape(-1)[part] = some
+    return whole, text(unit)
 
 
 def _values(whole: NDArray[np.int64], unit: str | None) -> NDArray[Any]:

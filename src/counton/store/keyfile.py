@@ -661,7 +661,7 @@ def release_digest(step: int, value: NDArray[Any], subkey: bytes) -> str:
     data = np.ascontiguousarray(value)
     plain = data.astype(data.dtype.newbyteorder("<"), copy=False)
     digest = hmac.new(subkey, step.to_bytes(8, "little"), "sha256")
-    digest.update(plain.reshape(-1).view(np.uint8))
+    digest.update(plain.reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
 
 

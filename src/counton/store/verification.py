@@ -311,7 +311,8 @@ def _recomputed_stream(
     delay, last = terms.strategy.delay, row.step
     so_far = np.zeros(terms.shape, np.int64)
     with reading(f"the checkpoint of stream {row.name!r}"):
-        kept = read_checkpoint(bytes(row.checkpoint)).progress(terms)
+        saved = read_checkpoint(bytes(row.checkpoint))
+        kept = saved.progress(terms)
     for steps in _chunks(1, last, terms):
         released = _read(database, row, steps, terms).values
         nothing = np.zeros((len(steps), *terms.shape), np.int64)
@@ -332,7 +333,7 @@ def _recomputed_stream(
         f"{last:,} step{'s' * (last != 1)} of {cells:,} value{'s' * (cells != 1)}: each is the sum "
         f"of the inputs whose digests were kept with it, and the noise that the key gives"
     )
-    if not hmac.compare_digest(again.checkpoint(), bytes(row.checkpoint)):
+    if not read_checkpoint(again.checkpoint()).is_of(saved):
         raise StateError(
             f"the checkpoint of stream {row.name!r} holds other sums than those that its releases "
             f"lead to: the state was altered; restore it from a copy"
