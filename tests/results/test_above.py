@@ -12,8 +12,11 @@ import pytest
 import counton
 from counton.errors import InvalidInput
 from counton.jobs import Job, export, run
+from counton.jobs.recalling import recall
+from counton.jobs.writing import Outputs
 from counton.results.above import only_above
 from counton.results.cells import ReleasedCells
+from counton.results.release import Release
 
 PAGES = [f"page {number}" for number in range(40)]
 
@@ -74,6 +77,61 @@ def test_only_large_rows_are_written_and_read_again(
     if ending != "parquet":  # names of groups that are not shown are not written
         assert not {name for name in hidden if json.dumps(name).encode() in text}
         assert "on the average larger" in str(json.loads(text)["notes"])
+
+
+def release(job: Job) -> Release:
+    asked = recall(job)
+    outputs = Outputs.of(asked)
+    with run(asked, approve=outputs.approve) as outcome:
+        released = outputs.write(outcome).released
+    assert released is not None
+    return released
+
+
+@pytest.mark.parametrize("of", ["above", "surely_above"])
+def test_a_job_writes_only_large_rows_and_its_stream_remembers_it(of: str, tmp_path: Path) -> None:
+    def rows(days: range) -> pl.DataFrame:
+        found = [(f"2024-03-0{day}T12:00", f"page {day}") for day in days for _ in range(60)]
+        return pl.DataFrame(found, schema=["time", "page"], orient="row")
+
+    threshold: dict[str, Any] = {of: 20}
+    out, path = tmp_path / "large.csv", tmp_path / "s.db"
+    first = Job("count", rows(range(1, 3)), path, time="time", by="page", domain=PAGES, every="1d",
+                start="2024-03-01", steps=9, epsilon=1, release="windows", until="2024-03-03",
+                out=out, **threshold)  # fmt: skip
+    written = release(first)
+    assert len(written.table()) == 80  # what is answered is whole
+    assert counton.read(out).table().equals(export(path, **threshold).table())
+    assert counton.read(out).table()["group"].to_list() == ["page 1", "page 2"]
+    again = Job("count", rows(range(1, 4)), path, until="2024-03-04")
+    release(again)
+    assert counton.read(out).table()["group"].to_list() == ["page 1", "page 2", "page 3"]
+    whole = tmp_path / "whole.csv"
+    release(again.having(out=whole))
+    assert len(counton.read(whole).table()) == 120
+    assert len(pl.read_csv(out)) == 3
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"above": 1, "surely_above": 2}, "two thresholds"),
+        ({"above": float("inf")}, "no finite number"),
+        ({"above": 1, "out": None}, "which rows are written to a table"),
+        ({"above": 1, "by": None, "domain": None}, "chooses among declared groups"),
+        ({"above": 1, "domain": None, "unknown": "discover", "delta": 1e-6}, "declared groups"),
+    ],
+)
+def test_thresholds_of_a_job_are_refused_before_anything_is_released(
+    wrong: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    rows = pl.DataFrame({"time": ["2024-03-01T12:00"], "page": ["page 1"]})
+    job = Job("count", rows, tmp_path / "s.db", time="time", by="page", domain=PAGES, every="1d",
+              start="2024-03-01", steps=9, epsilon=1, until="2024-03-02",
+              out=tmp_path / "large.csv")  # fmt: skip
+    with pytest.raises(InvalidInput, match=words):
+        release(job.having(**wrong))
+    assert not (tmp_path / "s.db").exists()
 
 
 def test_what_is_not_shown_is_not_answered(state: Path, tmp_path: Path) -> None:

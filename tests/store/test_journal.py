@@ -16,7 +16,6 @@ from counton import ZCDP, Contribution, Key, PureDP, Stream
 from counton.arrays import pack, unpack
 from counton.errors import ReplayMismatch
 from counton.private import open_private
-from counton.store import journal
 from counton.strategies import KAry, SqrtToeplitz, StreamStrategy
 
 WHOLE = arrays(

@@ -31,6 +31,7 @@ from counton.jobs.released import (
 )
 from counton.mechanisms.fit import Fit
 from counton.mechanisms.intervals import check_level
+from counton.results.above import check_thresholds, large_only
 from counton.results.choosing import groups_named, steps_between, steps_within
 from counton.results.facts import facts_of
 from counton.results.release import Release
@@ -113,10 +114,11 @@ def export(
     """
     level = None if level is None else check_level(level)
     path = None if out is None else checked_file(out, state)
+    check_thresholds(above, surely_above)
     with Store(state) as store:
         reader = store.reader(only_name(store.streams) if name is None else name)
         found = _of_stream(reader, steps, start, until, groups, level, fit)
-        found = _large(found, above, surely_above)
+        found = large_only(found, above, surely_above)
         if (doubt := reader.doubt()) is not None:
             found = found.with_note(doubt).at_hand()
     if path is not None:
@@ -413,20 +415,6 @@ def _of_stream(
     if groups is not None:
         found = found.only(groups=groups_named(groups, found.groups or definition.groups))
     return found.at_hand()  # a table that is asked for later must not open the state again
-
-
-def _large(found: Release, above: float | None, surely_above: float | None) -> Release:
-    """Those rows that are to be shown."""
-    from counton.results.above import only_above
-
-    if above is not None and surely_above is not None:
-        raise InvalidInput(
-            f"{field('above', above)} and {field('surely_above', surely_above)} are two "
-            f"thresholds: give one of them"
-        )
-    if surely_above is not None:
-        return only_above(found, surely_above, "lower")
-    return found if above is None else only_above(found, above)
 
 
 def write_release(found: Release, path: Path, **look: Any) -> None:

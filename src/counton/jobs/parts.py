@@ -511,6 +511,9 @@ class OutputFiles(JobPart):
 
     Attributes:
         out, plot, sums: files of released steps, of a chart, and of sums over periods.
+        above, surely_above: of many groups only rows whose estimate, or the lower end of whose
+            interval, is above this are written to ``out``: a number that is chosen without looking
+            at the data.
         title, axis, source, width: of the chart.
 
     >>> OutputFiles(out="visits.csv").plot is None
@@ -521,6 +524,12 @@ class OutputFiles(JobPart):
         None,
         "write all released steps: .parquet, .csv, .json, .jsonl, .arrow or .xlsx",
         group="Output",
+    )
+    above: float | None = option(
+        None, "of many groups, write only rows whose estimate is above this", group="Output"
+    )
+    surely_above: float | None = option(
+        None, "of many groups, write only rows whose interval is above this", group="Output"
     )
     plot: str | os.PathLike[str] | None = option(
         None, "draw all released steps: .png, .svg or .pdf", group="Output"

@@ -24,7 +24,10 @@ POLICIES = (
     *("watermark", "unknown", "bad_rows", "bad_rows_most", "missing", "late"),
     *("clock_change", "time_format", "file_format", "retain"),
 )
-OUTPUTS = ("out", "plot", "sums", "title", "axis", "source", "width")
+OUTPUTS = (
+    *("out", "above", "surely_above", "plot", "sums"),
+    *("title", "axis", "source", "width"),
+)
 _PATHS = ("out", "plot", "bad_rows")
 
 

@@ -17,6 +17,7 @@ from counton.jobs.progress import Progress, silent
 from counton.jobs.released import shown_by
 from counton.jobs.runs import Outcome
 from counton.mechanisms.intervals import check_level
+from counton.results.above import check_thresholds, large_only
 from counton.results.facts import facts_of
 from counton.results.periods import check_periods, check_sums, parsed_period
 from counton.results.release import Release
@@ -90,6 +91,7 @@ class Outputs:
             check_outputs(file, plot, state=job.state, key=job.key, read=read)
             refuse_among_events(cast("Any", job.events), file)
         check_look(job)
+        _check_thresholds(job)
         level = check_level(job.level)
         return cls(job, out, plot, sums, shown_by(job), level)
 
@@ -100,6 +102,12 @@ class Outputs:
             InvalidInput: sums of a stream that has none, or readings that there are not.
         """
         check_shown(self.shown, definition.statistic)
+        given = _threshold(self.job)
+        if given is not None and not (definition.adds_up and definition.domain is not None):
+            raise InvalidInput(
+                f"{given} chooses among declared groups by their counts or sums, and "
+                f"{self.job.name!r} has none: leave it out"
+            )
         for every in self.sums:
             check_sums(definition, every)
             check_periods(definition.windows, every, definition.strategy.delay)
@@ -142,7 +150,9 @@ class Outputs:
         if self.out is not None:
             progress("writing the table", 0.75)
             found = definition.discovery is not None
-            write_table(released.lazy(), self.out, facts, found=found)
+            shown = large_only(released, self.job.above, self.job.surely_above)
+            about = facts if shown is released else facts_of(shown)
+            write_table(shown.lazy(), self.out, about, found=found)
         for every, path in self.sums.items():
             write_table(released.sums(every), path, facts)
         drawn = released.drawable
@@ -162,6 +172,24 @@ class Outputs:
     def _look(self) -> dict[str, Any]:
         """How the chart is worded, and how wide it is."""
         return {name: getattr(self.job, name) for name in LOOK}
+
+
+def _threshold(job: Job) -> str | None:
+    """The threshold that a job gives, as messages call it."""
+    for name in ("above", "surely_above"):
+        if (value := getattr(job, name)) is not None:
+            return field(name, value)
+    return None
+
+
+def _check_thresholds(job: Job) -> None:
+    """Refuse thresholds that are none, or of no table."""
+    check_thresholds(job.above, job.surely_above)
+    given = _threshold(job)
+    if given is not None and job.out is None:
+        raise InvalidInput(
+            f"{given} says which rows are written to a table; give {field('out')} too"
+        )
 
 
 def _paths(job: Job) -> list[object]:

@@ -17,6 +17,38 @@ if TYPE_CHECKING:
     from counton.results.release import Release
 
 
+def large_only(
+    released: Release, above: float | None = None, surely_above: float | None = None
+) -> Release:
+    """The rows that are to be shown, by one threshold or none: see `only_above`.
+
+    Raises:
+        InvalidInput: both thresholds, or as `only_above`.
+    """
+    check_thresholds(above, surely_above)
+    if surely_above is not None:
+        return only_above(released, surely_above, "lower")
+    return released if above is None else only_above(released, above)
+
+
+def check_thresholds(above: float | None, surely_above: float | None) -> None:
+    """Refuse two thresholds, or one that is none, before anything is released.
+
+    Raises:
+        InvalidInput: naming them.
+    """
+    if above is not None and surely_above is not None:
+        raise InvalidInput(
+            f"{field('above', above)} and {field('surely_above', surely_above)} are two "
+            f"thresholds: give one of them"
+        )
+    for name, value in (("above", above), ("surely_above", surely_above)):
+        if value is not None and not math.isfinite(value):
+            raise InvalidInput(
+                f"{field(name, value)} is no finite number: give the least number that is not shown"
+            )
+
+
 def only_above(
     released: Release, value: float, of: Literal["estimate", "lower"] = "estimate"
 ) -> ReleasedCells:
@@ -36,8 +68,7 @@ def only_above(
         InvalidInput: no finite number, or something else than counts or sums of declared groups.
     """
     name = field("above" if of == "estimate" else "surely_above", value)
-    if not math.isfinite(value):
-        raise InvalidInput(f"{name} is no finite number: give the least number that is not shown")
+    check_thresholds(*((value, None) if of == "estimate" else (None, value)))
     if not isinstance(released, ReleasedCells) or released.definition.domain is None:
         raise InvalidInput(
             f"{name} chooses among groups by their counts or sums, and {released.terms.name!r} has "

@@ -31,7 +31,10 @@ from counton.store import Store, state_file
 from counton.store.store import StoredStream
 
 #: Fields of a job that say what a service does by itself.
-_NOT_SERVED = ("append", "confirmed", "out", "plot", "sums", "file_format", "query")
+_NOT_SERVED = (
+    *("append", "confirmed", "out", "above", "surely_above", "plot", "sums"),
+    *("file_format", "query"),
+)
 
 
 class InboxRows(EventFrame):
