@@ -298,7 +298,7 @@ def read_state(saved: bytes, form: str, source: str) -> dict[str, Any]:
             f"it there, or with the version of counton that wrote it"
         )
     if hashlib.sha256(body.encode()).hexdigest() != digest:
-        raise _altered()
+        raise _alteration()
     try:
         fields = json.loads(body)
     except ValueError:
@@ -347,7 +347,7 @@ def read_checkpoint(saved: bytes) -> Checkpoint:
         raise _no_state(error) from error
 
 
-def _altered() -> StateError:
+def _alteration() -> StateError:
     return StateError(
         "checkpoint is truncated or altered (its checksum does not fit): restore it from a copy"
     )
@@ -361,7 +361,7 @@ def _read_packed(saved: bytes) -> Checkpoint:
     """The state that a checkpoint of many cells holds."""
     head, _, rest = saved.partition(b"\n")
     if head != f"{_PACKED} {hashlib.sha256(rest).hexdigest()}".encode():
-        raise _altered()
+        raise _alteration()
     try:
         said, terms, packed = rest.split(b"\n", 2)
         fields = json.loads(said)

@@ -285,12 +285,12 @@ def observed_rows(stream_id: int, observed: Mapping[int, ArrayLike]) -> list[Win
         steps.append(int(step))
         arrays.append(array)
     return [
-        WindowTotals(stream_id, np.array(steps, np.int64), _stacked(arrays))
+        WindowTotals(stream_id, np.array(steps, np.int64), _as_one(arrays))
         for steps, arrays in by_shape.values()
     ]
 
 
-def _stacked(arrays: list[NDArray[Any]]) -> NDArray[np.int64]:
+def _as_one(arrays: list[NDArray[Any]]) -> NDArray[np.int64]:
     """Arrays of one shape as one; of a single large one no copy."""
     if len(arrays) == 1:
         return np.asarray(arrays[0], np.int64)[None]
