@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -16,6 +18,15 @@ from counton.events.windows import UNREADABLE_TIME, _from_any_shape, as_text, mo
 from counton.windows import NO_MOMENT
 
 HOUR = 3_600_000_000
+
+
+def test_polars_has_numpy_before_two_of_its_threads_can_load_it_at_once() -> None:
+    """It would fail where both meet their first array at the same moment, one night in thousands."""
+    said = (
+        "import counton.events.marking, polars.series.series as s; print('ndarray' in vars(s.np))"
+    )
+    done = subprocess.run([sys.executable, "-c", said], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True"]
 
 
 def read(

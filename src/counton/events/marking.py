@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import polars as pl
 
 from counton.columns import MISSING, OUTSIDE
@@ -15,6 +16,9 @@ from counton.windows import NO_MOMENT
 
 #: The column of marked rows that says of which part of their source they are.
 PART = "part"
+
+# Polars loads numpy when it first meets an array, and fails where two of its threads do so at once.
+pl.Series(np.zeros(1, np.int64))
 
 #: A row counts so often at most.
 MOST_COUNTED = 2**32
