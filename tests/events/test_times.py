@@ -21,7 +21,7 @@ HOUR = 3_600_000_000
 
 
 def test_polars_has_numpy_before_two_of_its_threads_can_load_it_at_once() -> None:
-    """It would fail where both meet their first array at the same moment, one night in thousands."""
+    """It would fail where both meet their first array at the same moment."""
     said = (
         "import counton.events.marking, polars.series.series as s; print('ndarray' in vars(s.np))"
     )
