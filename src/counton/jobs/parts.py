@@ -511,9 +511,9 @@ class OutputFiles(JobPart):
 
     Attributes:
         out, plot, sums: files of released steps, of a chart, and of sums over periods.
-        above, surely_above: of many groups only rows whose estimate, or the lower end of whose
-            interval, is above this are written to ``out``: a number that is chosen without looking
-            at the data.
+        above, surely_above: of many groups only rows whose estimate is above this, or whose whole
+            interval is, are written to ``out``: a number that is chosen without looking at the
+            data.
         title, axis, source, width: of the chart.
 
     >>> OutputFiles(out="visits.csv").plot is None

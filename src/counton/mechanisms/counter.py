@@ -564,7 +564,7 @@ class _Lookahead:
         return self._size > (_CELLS if alone else _MOST)
 
     def cells_of(self, step: int) -> Iterator[tuple[slice, NDArray[np.int64]]]:
-        """Noise of one step, some cells at a time; nothing of it is remembered."""
+        """Noise of one step, some cells at a time; it is not remembered."""
         for first in range(0, self._size, _CELLS):
             cells = min(_CELLS, self._size - first)
             part = self._field.part(first, cells)

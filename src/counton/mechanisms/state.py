@@ -211,7 +211,7 @@ class Checkpoint(NamedTuple):
         return f"Checkpoint(step={self.step}, secret)"
 
     def is_of(self, other: Checkpoint) -> bool:
-        """Whether both hold the same, in whichever format."""
+        """Whether both hold the same, whatever their formats are."""
         return self[:3] == other[:3] and all(map(np.array_equal, self[3:], other[3:]))
 
     def progress(self, terms: StreamTerms) -> StreamProgress:

@@ -308,7 +308,7 @@ class ReleasedDigests:
         self.known: dict[int, str | None] = {}
 
     def __call__(self, step: int) -> str | None:
-        """Of one step; within the transaction in which this was made."""
+        """Of one step; only within the transaction of the connection."""
         if step not in self.known:
             self.known[step] = released_digest(self._connection, self._row, step, self._key)
         return self.known[step]
