@@ -313,8 +313,8 @@ def test_domain_from_a_table_a_text_file_and_a_list(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("groups", "column", "number"),
     [
-        (range(10**8), "page", "100,000,000"),
-        ({"page": range(10**4), "country": range(10**4)}, "page,country", "100,000,000"),
+        (range(10**9), "page", "1,000,000,000"),
+        ({"page": range(10**5), "country": range(10**4)}, "page,country", "1,000,000,000"),
     ],
 )
 def test_more_groups_than_a_state_keeps_are_refused_before_they_are_listed(

@@ -77,6 +77,19 @@ def test_sums_on_a_grid_and_scalars_are_computed_again(tmp_path: Path) -> None:
     assert found.values == 4
 
 
+def test_other_sums_in_a_checkpoint_show(tmp_path: Path) -> None:
+    key, terms = Key.generate(), (KAry(20, 4), PureDP(1))
+    for name, last in (("s", [3, 4]), ("other", [3, 5])):
+        with Stream.create(tmp_path / f"{name}.db", "s", *terms, key=key, shape=(2,)) as stream:
+            stream.release_many([[1, 0], last])
+    connection = sqlite3.connect(tmp_path / "other.db")
+    (other,) = connection.execute("SELECT checkpoint FROM counton_streams").fetchone()
+    connection.close()
+    alter(tmp_path / "s.db", "UPDATE counton_streams SET checkpoint = ?", other)
+    (found,) = verify(tmp_path / "s.db", key=key)
+    assert "holds other sums" in " ".join(found.problems)
+
+
 @pytest.mark.parametrize(
     ("strategy", "guarantee"),
     [(KAry(20, 4), PureDP(1)), (Expiring(1, delay=4), ExpiringDP(0.5))],

@@ -103,7 +103,8 @@ class Outputs:
         """
         check_shown(self.shown, definition.statistic)
         given = _threshold(self.job)
-        if given is not None and not (definition.adds_up and definition.domain is not None):
+        chooses = definition.shows_cells and definition.discovery is None
+        if given is not None and not (chooses and definition.domain is not None):
             raise InvalidInput(
                 f"{given} chooses among declared groups by their counts or sums, and "
                 f"{self.job.name!r} has none: leave it out"
