@@ -17,7 +17,6 @@ from counton.jobs.progress import Progress, silent
 from counton.jobs.released import shown_by
 from counton.jobs.runs import Outcome
 from counton.mechanisms.intervals import check_level
-from counton.results.above import check_thresholds, large_only
 from counton.results.facts import facts_of
 from counton.results.periods import check_periods, check_sums, parsed_period
 from counton.results.release import Release
@@ -151,7 +150,11 @@ class Outputs:
         if self.out is not None:
             progress("writing the table", 0.75)
             found = definition.discovery is not None
-            shown = large_only(released, self.job.above, self.job.surely_above)
+            shown = released
+            if _threshold(self.job) is not None:
+                from counton.results.above import large_only
+
+                shown = large_only(released, self.job.above, self.job.surely_above)
             about = facts if shown is released else facts_of(shown)
             write_table(shown.lazy(), self.out, about, found=found)
         for every, path in self.sums.items():
@@ -185,9 +188,12 @@ def _threshold(job: Job) -> str | None:
 
 def _check_thresholds(job: Job) -> None:
     """Refuse thresholds that are none, or of no table."""
+    if (given := _threshold(job)) is None:
+        return
+    from counton.results.above import check_thresholds
+
     check_thresholds(job.above, job.surely_above)
-    given = _threshold(job)
-    if given is not None and job.out is None:
+    if job.out is None:
         raise InvalidInput(
             f"{given} says which rows are written to a table; give {field('out')} too"
         )
