@@ -165,6 +165,28 @@ def test_a_fold_does_not_grow_under_whoever_counts_it(postgres: str, tmp_path: P
         assert sorted(map(open_private, (*found[0].bodies, *left))) == [b"1", b"2"]
 
 
+def test_a_server_that_is_paused_holds_up_no_other(
+    postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stops where it has the lock of all folds: the other waits for the database to end it."""
+    monkeypatch.setattr("counton.store.database.PAUSE_SECONDS", 0.2)
+    Stream.create(postgres, "visits", Binary(100), PureDP(1), key=tmp_path / "key").close()
+    with Inbox(postgres) as paused, Inbox(postgres) as other:
+        paused.put([batch("a", b"1")])
+        found: list[Fold | None] = []
+
+        def pause(arrived: int) -> int:
+            found.append(fold_of(other))
+            return arrived // 10 * 10 + 10
+
+        with pytest.raises(StateError, match="idle-in-transaction"):
+            paused.fold("visits", pause, 1000)
+        again = fold_of(paused)  # it goes on, and has what the other has
+        assert again is not None
+        assert found[0] is not None
+        assert found[0]._replace(bodies=()) == again._replace(bodies=())
+
+
 def test_ids_are_forgotten_by_their_age(state: str) -> None:
     with Inbox(state) as inbox:
         inbox.put([batch("a", arrived=10), batch("b", arrived=20)])

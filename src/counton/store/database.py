@@ -24,6 +24,8 @@ from counton.store.sqlite_file import NoState
 
 #: How long a transaction waits for another process's transaction.
 LOCK_TIMEOUT_SECONDS = 5.0
+#: After how long a server ends a brief transaction in which nothing is asked any more.
+PAUSE_SECONDS = 20.0
 
 _LOCKED = re.compile(r"database (table )?is (locked|busy)|lock timeout|could not obtain lock")
 _FULL = re.compile(r"disk is full|disk I/O error|No space left|File too large|could not extend")
@@ -107,8 +109,14 @@ class Database:
         self._engine.dispose()
 
     @contextmanager
-    def transaction(self, *, write: bool) -> Iterator[Connection]:
-        """One transaction: committed at the end of the block, undone if the block raises."""
+    def transaction(self, *, write: bool, brief: bool = False) -> Iterator[Connection]:
+        """One transaction: committed at the end of the block, undone if the block raises.
+
+        Args:
+            write: it writes.
+            brief: it asks one thing after the other. A server ends it after `PAUSE_SECONDS` in
+                which nothing is asked: a process that is paused within it holds up no other.
+        """
         if os.getpid() != self._owner:
             raise StreamConflict(
                 f"state {self.label} was opened by process {self._owner} and is used by its fork "
@@ -126,6 +134,8 @@ class Database:
             with self._engine.connect() as connection:
                 connection = connection.execution_options(counton_write=write)
                 with connection.begin():
+                    if brief and not self.is_sqlite:
+                        connection.execute(_ends_when_paused())
                     yield connection
         except (SQLAlchemyError, sqlite3.Error, UnicodeDecodeError) as error:
             raise self._explain(error) from error
@@ -226,6 +236,12 @@ class Database:
             f"state {self.label} cannot be used ({first_line}): check the path or address, its "
             f"permissions and the space left"
         )
+
+
+def _ends_when_paused() -> sa.Select[tuple[str]]:
+    """Of PostgreSQL, for the transaction that asks it."""
+    limit = f"{1000 * PAUSE_SECONDS:.0f}"
+    return sa.select(sa.func.set_config("idle_in_transaction_session_timeout", limit, True))
 
 
 @contextmanager

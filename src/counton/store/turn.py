@@ -66,7 +66,7 @@ class Turn(Closing):
         if self.alone:
             return
         try:
-            with self._database.transaction(write=True) as connection:
+            with self._database.transaction(write=True, brief=True) as connection:
                 connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MAKING)))
                 if not sa.inspect(connection).has_table(_turns.name):
                     metadata.create_all(connection)
@@ -111,7 +111,7 @@ class Turn(Closing):
             .returning(table.id)
         )
         try:
-            with self._database.transaction(write=True) as connection:
+            with self._database.transaction(write=True, brief=True) as connection:
                 if but:
                     left = [id for id, name in self._streams.items() if name in but]
                     given = _turns.update().where(table.id.in_(left), table.holder == self._me)
@@ -140,7 +140,7 @@ class Turn(Closing):
         elif not self.alone:
             given = _turns.update().where(_turns.c.holder == self._me)
             try:
-                with self._database.transaction(write=True) as connection:
+                with self._database.transaction(write=True, brief=True) as connection:
                     connection.execute(given.values(until=sa.func.now()))
             except CountonError:  # it ends by itself
                 pass
