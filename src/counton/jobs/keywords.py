@@ -111,6 +111,8 @@ class JobFields(TypedDict, total=False):
     late: str
     append: bool
     out: str | os.PathLike[str] | None
+    above: float | None
+    surely_above: float | None
     plot: str | os.PathLike[str] | None
     sums: str | None
     title: str | None
