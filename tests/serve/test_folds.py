@@ -61,8 +61,10 @@ class Places:
         transaction = Database.transaction
 
         @contextmanager
-        def passing(database: Database, *, write: bool) -> Iterator[Connection]:
-            with transaction(database, write=write) as connection:
+        def passing(
+            database: Database, *, write: bool, brief: bool = False
+        ) -> Iterator[Connection]:
+            with transaction(database, write=write, brief=brief) as connection:
                 yield connection
                 if write:
                     self()
