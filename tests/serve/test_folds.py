@@ -61,10 +61,8 @@ class Places:
         transaction = Database.transaction
 
         @contextmanager
-        def passing(
-            database: Database, *, write: bool, brief: bool = False
-        ) -> Iterator[Connection]:
-            with transaction(database, write=write, brief=brief) as connection:
+        def passing(database: Database, *, write: bool) -> Iterator[Connection]:
+            with transaction(database, write=write) as connection:
                 yield connection
                 if write:
                     self()

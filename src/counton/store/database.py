@@ -24,7 +24,7 @@ from counton.store.sqlite_file import NoState
 
 #: How long a transaction waits for another process's transaction.
 LOCK_TIMEOUT_SECONDS = 5.0
-#: After how long a server ends a brief transaction in which nothing is asked any more.
+#: After how long a server ends a transaction of a brief kind in which nothing is asked any more.
 PAUSE_SECONDS = 20.0
 
 _LOCKED = re.compile(r"database (table )?is (locked|busy)|lock timeout|could not obtain lock")
@@ -58,6 +58,13 @@ class Closing:
 class Database:
     """Where streams live. Not public: `counton.store.Store` and ``Stream`` use it.
 
+    Args:
+        state: path of a SQLite file, or a database URL.
+        create: make it where there is none.
+        brief: transactions ask one thing after the other, and compute nothing in between. A server
+            ends one in which nothing is asked for `PAUSE_SECONDS`: a process that is paused within
+            it holds up no other.
+
     Raises:
         StateError: the file is missing, truncated, not a database, not ours, of another format, or
             has several names (hard links).
@@ -65,8 +72,11 @@ class Database:
         InvalidInput: the address is neither a path nor a SQLite or PostgreSQL URL.
     """
 
-    def __init__(self, state: str | os.PathLike[str], *, create: bool = False) -> None:
+    def __init__(
+        self, state: str | os.PathLike[str], *, create: bool = False, brief: bool = False
+    ) -> None:
         self.url = database_url(state)
+        self._brief = brief
         self.path = state_file(state)
         self.lock_timeout_seconds = LOCK_TIMEOUT_SECONDS
         self._owner = os.getpid()
@@ -109,14 +119,8 @@ class Database:
         self._engine.dispose()
 
     @contextmanager
-    def transaction(self, *, write: bool, brief: bool = False) -> Iterator[Connection]:
-        """One transaction: committed at the end of the block, undone if the block raises.
-
-        Args:
-            write: it writes.
-            brief: it asks one thing after the other. A server ends it after `PAUSE_SECONDS` in
-                which nothing is asked: a process that is paused within it holds up no other.
-        """
+    def transaction(self, *, write: bool) -> Iterator[Connection]:
+        """One transaction: committed at the end of the block, undone if the block raises."""
         if os.getpid() != self._owner:
             raise StreamConflict(
                 f"state {self.label} was opened by process {self._owner} and is used by its fork "
@@ -134,8 +138,6 @@ class Database:
             with self._engine.connect() as connection:
                 connection = connection.execution_options(counton_write=write)
                 with connection.begin():
-                    if brief and not self.is_sqlite:
-                        connection.execute(_ends_when_paused())
                     yield connection
         except (SQLAlchemyError, sqlite3.Error, UnicodeDecodeError) as error:
             raise self._explain(error) from error
@@ -153,6 +155,8 @@ class Database:
             f"-c lock_timeout={int(1000 * self.lock_timeout_seconds)} -c synchronous_commit=on "
             "-c client_encoding=UTF8"  # or texts of a database without an encoding are bytes
         )
+        if self._brief:
+            options += f" -c idle_in_transaction_session_timeout={int(1000 * PAUSE_SECONDS)}"
         given = self.url.query.get("options")
         if given:
             options = f"{given if isinstance(given, str) else ' '.join(given)} {options}"
@@ -236,12 +240,6 @@ class Database:
             f"state {self.label} cannot be used ({first_line}): check the path or address, its "
             f"permissions and the space left"
         )
-
-
-def _ends_when_paused() -> sa.Select[tuple[str]]:
-    """Of PostgreSQL, for the transaction that asks it."""
-    limit = f"{1000 * PAUSE_SECONDS:.0f}"
-    return sa.select(sa.func.set_config("idle_in_transaction_session_timeout", limit, True))
 
 
 @contextmanager

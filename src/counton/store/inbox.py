@@ -249,14 +249,14 @@ class Inbox(Closing):
     def __init__(
         self, state: str | os.PathLike[str], keys: Mapping[str, keyfile.Kept] | None = None
     ) -> None:
-        self._database = Database(state)
+        self._database = Database(state, brief=True)
         self._witnesses = {
             name: keyfile.witness_beside(self._database, key) for name, key in (keys or {}).items()
         }
         self._streams: dict[str, int] = {}
         self._ended: dict[int, tuple[int, bool]] = {}
         try:
-            with self._database.transaction(write=True, brief=True) as connection:
+            with self._database.transaction(write=True) as connection:
                 if not self._database.is_sqlite:
                     connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MAKING)))
                 metadata.create_all(connection)
@@ -317,7 +317,7 @@ class Inbox(Closing):
         """
         names = set(streams) & self._witnesses.keys()
         held = {name: self._witnesses[name].snapshot() for name in names}
-        with self._database.transaction(write=True, brief=True) as connection:
+        with self._database.transaction(write=True) as connection:
             if not self._database.is_sqlite:  # no stream is closed meanwhile
                 connection.execute(sa.select(sa.func.pg_advisory_xact_lock_shared(_CLOSING)))
             for name, witness in held.items():
@@ -343,7 +343,7 @@ class Inbox(Closing):
             by: microseconds; folds that end later are not over.
         """
         table = waiting.c
-        with self._database.transaction(write=True, brief=True) as connection:
+        with self._database.transaction(write=True) as connection:
             if not self._database.is_sqlite:  # else rows of another server's fold may join this one
                 connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_FOLDING)))
             stream_id = self._stream(connection, stream)
@@ -379,7 +379,7 @@ class Inbox(Closing):
 
     def close_stream(self, stream: str) -> bool:
         """Take no batch of a stream any more, unless some wait; whether it is closed now."""
-        with self._database.transaction(write=True, brief=True) as connection:
+        with self._database.transaction(write=True) as connection:
             if not self._database.is_sqlite:
                 connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_CLOSING)))
             stream_id = self._stream(connection, stream)
@@ -460,7 +460,7 @@ class Inbox(Closing):
 
     def mark_written(self, numbers: Sequence[int]) -> None:
         """A file holds the rows of these numbers that were to be set aside."""
-        with self._database.transaction(write=True, brief=True) as connection:
+        with self._database.transaction(write=True) as connection:
             for number in numbers:
                 this = left_out.c.id == number
                 connection.execute(left_out.update().where(this).values(aside=_NONE))
@@ -480,7 +480,7 @@ class Inbox(Closing):
             StreamConflict: the fold is not there any more, or not as it was.
         """
         rows = 0
-        with self._database.transaction(write=True, brief=True) as connection:
+        with self._database.transaction(write=True) as connection:
             mine = self._refuse_taken(connection, fold)
             for number, reason in why.items():
                 this = sa.and_(mine, waiting.c.id == number)
@@ -558,7 +558,7 @@ class Inbox(Closing):
         Raises:
             InvalidInput: no such batch is left out.
         """
-        with self._database.transaction(write=True, brief=True) as connection:
+        with self._database.transaction(write=True) as connection:
             row, one = self._found_left_out(connection, stream, id)
             self._let_go(connection, row)
         return one.rows
@@ -601,7 +601,7 @@ class Inbox(Closing):
 
     def forget(self, before: int) -> int:
         """Forget ids of batches that arrived before a microsecond; how many there were."""
-        with self._database.transaction(write=True, brief=True) as connection:
+        with self._database.transaction(write=True) as connection:
             return connection.execute(batches.delete().where(batches.c.arrived < before)).rowcount
 
     def _known_verdict(

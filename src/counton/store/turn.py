@@ -60,13 +60,13 @@ class Turn(Closing):
     def __init__(
         self, state: str | os.PathLike[str], names: Iterable[str], lasts: float = LASTS
     ) -> None:
-        self._database, self._lasts = Database(state), lasts
+        self._database, self._lasts = Database(state, brief=True), lasts
         self._names = frozenset(names)
         self._me, self._handle = secrets.token_hex(16), -1
         if self.alone:
             return
         try:
-            with self._database.transaction(write=True, brief=True) as connection:
+            with self._database.transaction(write=True) as connection:
                 connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MAKING)))
                 if not sa.inspect(connection).has_table(_turns.name):
                     metadata.create_all(connection)
@@ -111,7 +111,7 @@ class Turn(Closing):
             .returning(table.id)
         )
         try:
-            with self._database.transaction(write=True, brief=True) as connection:
+            with self._database.transaction(write=True) as connection:
                 if but:
                     left = [id for id, name in self._streams.items() if name in but]
                     given = _turns.update().where(table.id.in_(left), table.holder == self._me)
@@ -140,7 +140,7 @@ class Turn(Closing):
         elif not self.alone:
             given = _turns.update().where(_turns.c.holder == self._me)
             try:
-                with self._database.transaction(write=True, brief=True) as connection:
+                with self._database.transaction(write=True) as connection:
                     connection.execute(given.values(until=sa.func.now()))
             except CountonError:  # it ends by itself
                 pass
