@@ -217,11 +217,8 @@ test-live: $(LIVE_READY) ## a service and its page in a real browser, fuzzed, an
 screenshots: $(LIVE_READY) ## draw the pictures of the service's page again, in a real browser
 	$(LIVE) -m tools.page_pictures docs/images
 
-# Of a test with many examples one of so many runs, four at least; 1: all of them, as in CI.
-ONE_OF ?= 4
-
 .PHONY: test
-test: lint pytest ## every check: style, types, layers, tests, documentation; ONE_OF=1: all examples of each test
+test: lint pytest ## every check: style, types, layers, tests, examples, documentation
 
 # Test processes share the cores: threads of linear algebra and data frames would only wait for each
 # other.
@@ -230,14 +227,14 @@ PYTEST := $(ALONE) $(BIN)/python -m pytest -n $(JOBS) -q
 
 .PHONY: pytest
 pytest: $(READY)
-	COUNTON_ONE_OF=$(ONE_OF) $(PYTEST)
+	$(PYTEST)
 
 # Folders or files of tests: those of what is being changed take seconds.
 ROOMS ?=
 
 .PHONY: quick
 quick: $(READY) ## the tests without figures, pages, kills and servers: minutes; ROOMS=tests/noise: seconds
-	$(if $(ROOMS),,COUNTON_ONE_OF=$(ONE_OF)) $(PYTEST) -m 'not slow' $(ROOMS)
+	$(PYTEST) -m 'not slow' $(ROOMS)
 
 # Examples of each of 19 statistics; one takes a sixth of a second of CPU, of tables once half of one.
 FUZZ ?= 300

@@ -5,8 +5,6 @@ from __future__ import annotations
 import gc
 import hashlib
 import itertools
-import math
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -72,32 +70,11 @@ def statements_are_compiled_once() -> Iterator[None]:
         yield
 
 
-#: One of this many examples of each test runs, `LEAST` at least; 1: all of them.
-ONE_OF = int(os.environ.get("COUNTON_ONE_OF", "1"))
-LEAST = 4
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What needs a server is slow; of many examples of a test some run, spread evenly."""
-    families: dict[str, list[pytest.Item]] = {}
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What needs a server is slow."""
     for item in items:
         if "postgres" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.slow)
-        families.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    chosen = {id(item) for family in families.values() for item in _some_of(family)}
-    left = [item for item in items if id(item) not in chosen]
-    if left:
-        config.hook.pytest_deselected(items=left)
-        items[:] = [item for item in items if id(item) in chosen]
-
-
-def _some_of(family: list[pytest.Item]) -> list[pytest.Item]:
-    """The examples of one test that run, in whatever order they come: the same every time."""
-    family = sorted(family, key=lambda item: item.nodeid)
-    number = max(LEAST, math.ceil(len(family) / ONE_OF))
-    if number >= len(family) or family[0].get_closest_marker("every_example") is not None:
-        return family
-    return [family[at * len(family) // number] for at in range(number)]
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -157,7 +157,6 @@ def page_on_a_server(
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 @pytest.mark.slow
-@pytest.mark.every_example
 def test_examples_of_a_page(
     page: Path,
     page_on_a_server: Path,
