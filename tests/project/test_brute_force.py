@@ -1,0 +1,67 @@
+"""The brute force that a reviewer runs finds nothing, and finds what is put in on purpose."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from counton import Contribution
+from counton.mechanisms import calibration
+from counton.statistics import Average
+from counton.statistics.known import keywords, statistic_named
+from tools import brute_force
+from tools.brute_force import Exceeded, try_contributions, try_people, try_statistics
+
+
+def test_no_change_moves_nodes_further_than_is_claimed() -> None:
+    tried = list(try_contributions())
+    assert len(tried) == sum(map(len, brute_force.CONTRIBUTIONS.values()))
+    assert all(one.pairs > 300 and min(one.shares) > 0.9 for one in tried), [*map(str, tried)]
+
+
+def test_no_unit_of_a_statistic_does() -> None:
+    tried = list(try_statistics(share=0.02))
+    assert len(tried) == len(brute_force.STATISTICS)
+    assert all(one.pairs and max(one.shares) > 0.1 for one in tried), [*map(str, tried)]
+
+
+@pytest.mark.slow
+def test_no_person_does() -> None:
+    tried = list(try_people(share=0.01))
+    assert all(one.pairs and max(one.shares) > 0.1 for one in tried), [*map(str, tried)]
+
+
+def test_every_statistic_is_tried() -> None:
+    kinds = {type(statistic) for statistic, _ in brute_force.STATISTICS}
+    missing = {word for word in keywords() if statistic_named(word) not in kinds}
+    assert not missing, f"tools/brute_force.py has no events for {missing}"
+
+
+def test_a_claim_that_is_too_small_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def too_small(*given: Any) -> Any:
+        shift = calibration.shift_of(*given)
+        return replace(shift, l2_squared=shift.l2_squared * 9 // 10)
+
+    monkeypatch.setattr(brute_force, "shift_of", too_small)
+    with pytest.raises(Exceeded, match="squared 2-norm"):
+        list(try_contributions())
+
+
+def test_a_statistic_that_claims_too_little_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Average, "contribution", lambda *_, **__: Contribution.add_remove(cells=1))
+    with pytest.raises(Exceeded, match="Average"):
+        list(try_statistics(share=0.05))
+
+
+@pytest.mark.slow
+def test_a_row_more_than_is_promised_of_a_person_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(brute_force, "PROMISES", [{"most": 2, "append": True}])
+    monkeypatch.setattr(
+        brute_force,
+        "shift_of",
+        lambda strategy, said, shape: calibration.shift_of(strategy, replace(said, most=1), shape),
+    )
+    with pytest.raises(Exceeded, match="people"):
+        list(try_people(share=0.02))

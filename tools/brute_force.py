@@ -1,0 +1,400 @@
+"""What one unit really changes, against what is claimed: ``python -m tools.brute_force`` tries it.
+
+Read this file, run it, and you need not believe any formula of ``privacy/contribution.py``,
+``strategies/`` or ``statistics/``. Instances are small, and within them everything is tried:
+
+1. *Contributions.* Each change of a table of steps and cells that a contribution's own sentence
+   allows goes through the matrix C of each strategy; `shift_of` claims how far it moves.
+2. *Statistics.* Each stream of a few events: one unit's events are taken out (or one event is
+   replaced by each other one), and exact cells before noise are compared.
+3. *People.* Whole jobs over files, for one night and for several: one person's rows are laid into
+   them in each way, and what is released (with noise that rounds to nothing) is compared.
+
+A line says how many pairs were tried, and the largest true movement as a share of the claim: 1.00
+is exact, less is caution, and more than 1 ends the program with the pair that shows it.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from functools import cache, partial
+from itertools import combinations, combinations_with_replacement, product
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from counton import Contribution, PureDP
+from counton import statistics as counted
+from counton.errors import InvalidInput
+from counton.jobs import Job, run
+from counton.laws import DiscreteGaussian, DiscreteLaplace, Law, Shift
+from counton.mechanisms.calibration import shift_of
+from counton.strategies import Binary, StreamStrategy, public_strategies
+from counton.strategies.trees import Tree
+
+#: Changes of exact cells, each of shape (steps, cells).
+Changes = np.ndarray[Any, Any]
+Stream = tuple[tuple[Any, ...], ...]
+#: Laws of noise that is wide against what one unit changes.
+LAWS: tuple[Law, Law] = DiscreteLaplace(Fraction(2**20)), DiscreteGaussian(Fraction(2**40))
+
+
+class Exceeded(AssertionError):
+    """A unit moves further than is claimed."""
+
+
+class Tried:
+    """How many changes were tried, and how near they came to what is claimed."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.pairs, self.shares = name, 0, [0.0, 0.0]
+
+    def hold(self, change: Changes, nodes: Nodes, claimed: Shift, pair: Any) -> None:
+        """Compare both norms of C d with a claim: the 1-norm, and the squared 2-norm.
+
+        Raises:
+            Exceeded: one is larger.
+        """
+        for which, norm in enumerate(("1-norm", "squared 2-norm")):
+            if nodes.weights[which] is None:
+                continue
+            true = float((np.abs(nodes.weights[which] @ change) ** (which + 1)).sum())
+            most = (claimed.l1, claimed.l2_squared)[which]
+            if true > most * (1 + 1e-9):
+                raise Exceeded(f"{self.name}: {norm} {true:g}, and {most:g} is claimed: {pair}")
+            self.shares[which] = max(self.shares[which], true / max(most, 1))
+
+    def __str__(self) -> str:
+        l1, l2 = self.shares
+        return f"{self.name:58} {self.pairs:8,} tried, {l1:.2f} {math.sqrt(l2):.2f} of the claim"
+
+
+class Nodes(NamedTuple):
+    """C of a strategy in lattice integers, shape (nodes, steps), as Laplace and as Gaussian noise
+    hides it: a node whose noise is twice as wide counts half. None where such noise is refused.
+    """
+
+    strategy: StreamStrategy
+    weights: tuple[Changes | None, Changes | None]
+
+
+def strategies(steps: int) -> list[Nodes]:
+    """Each public strategy, written out from what it says of each step."""
+    found = []
+    for strategy in (one for kind in public_strategies() for one in kind.examples(steps)):
+        columns = [strategy.column_until(step, steps) for step in range(1, steps + 1)]
+        places = sorted({node[:2] for column in columns for node in column})
+        matrix = np.zeros((len(places), steps))
+        for step, column in enumerate(columns):
+            for node in column:
+                weight = node.weight * 2**strategy.lattice_bits
+                matrix[places.index(node[:2]), step] += float(weight)
+        weights = [weighted(strategy, matrix, [level for level, _ in places], law) for law in LAWS]
+        found.append(Nodes(strategy, (weights[0], weights[1])))
+    return found
+
+
+def weighted(
+    strategy: StreamStrategy, matrix: Changes, levels: Sequence[int], law: Law
+) -> Changes | None:
+    """The matrix with each row less where its node's noise is wider than the calibrated law."""
+    try:
+        width = np.array([strategy.node_law(law, level).variance for level in levels], float)
+    except InvalidInput:
+        return None
+    return matrix * np.sqrt(float(law.variance) / width)[:, None]
+
+
+def shift_or_none(strategy: StreamStrategy, said: Contribution, cells: int) -> Shift | None:
+    """What is claimed; None where a strategy refuses such units."""
+    try:
+        return shift_of(strategy, said, (cells,))
+    except InvalidInput:
+        return None
+
+
+# ------------------------------------------------------------------------------ 1 contributions
+STEPS = 4
+#: By cells and the most that a cell may change: contributions, each of which says what is allowed.
+CONTRIBUTIONS: dict[tuple[int, int], list[Contribution]] = {
+    (2, 1): [
+        *(
+            Contribution.add_remove(cells=cells, steps=steps, separation=apart)
+            for cells, steps, apart in product((1, 2), (1, 2, 3), (1, 2))
+        ),
+        Contribution.add_remove(cells=2, steps=2, every=2),
+        Contribution.replace(cells=1),
+        Contribution.events(2),
+        Contribution.events(2, once="group"),
+    ],
+    (1, 3): [
+        Contribution.events(3),
+        Contribution.add_remove(per_cell=2, steps=2),
+        Contribution.values(-3, 2, resolution=1),
+        Contribution.values(-1, 2, resolution=1, neighbours="replace"),
+    ],
+}
+
+
+def is_allowed(said: Contribution, change: Changes) -> bool:
+    """Whether a unit may change the cells so, by the sentence that the contribution prints."""
+    steps = np.flatnonzero(change.any(axis=1))
+    apart = np.diff(steps)
+    if said.most is not None:  # events anywhere, each in one cell of one step, by one
+        each = said.once is None or bool((change.sum(axis=0) <= 1).all())
+        return bool((change >= 0).all()) and each and int(change.sum()) <= said.most
+    if said.lower is not None and said.upper is not None:  # one value, in one cell of one step
+        low, high = (said.lower, said.upper) if said.relation == "add_remove" else (
+            said.lower - said.upper, said.upper - said.lower
+        )  # fmt: skip
+        return len(steps) <= 1 and bool(((change >= int(low)) & (change <= int(high))).all())
+    if said.relation == "replace":  # one leaves its cells, another enters its own, in one step
+        left, entered = (change < 0).sum(), (change > 0).sum()
+        return len(steps) <= 1 and max(left, entered) <= said.cells
+    if said.every is not None:  # a schedule: so many steps in a row, of which some are missed
+        scheduled = bool((apart % said.every == 0).all())
+        spread = int(steps[-1] - steps[0]) <= said.every * ((said.steps or STEPS) - 1)
+        if not (scheduled and spread):
+            return False
+    elif len(steps) > (said.steps or 1) or bool((apart < said.separation).any()):
+        return False
+    few = bool((np.count_nonzero(change, axis=1) <= said.cells).all())
+    return few and bool(((change >= 0) & (change <= said.per_cell)).all())
+
+
+def try_contributions() -> Iterator[Tried]:
+    """Every allowed change, through every strategy."""
+    every = strategies(STEPS)
+    for (cells, most), ways in CONTRIBUTIONS.items():
+        values = product(range(-most, most + 1), repeat=STEPS * cells)
+        changes = [np.reshape(one, (STEPS, cells)) for one in values if any(one)]
+        for said in ways:
+            tried = Tried(str(said).replace("one unit ", "", 1))
+            mine = [change for change in changes if is_allowed(said, change)]
+            for nodes in every:
+                shift = shift_or_none(nodes.strategy, said, cells)
+                if shift is None:
+                    continue
+                for change in mine:
+                    tried.pairs += 1
+                    tried.hold(change, nodes, shift, (nodes.strategy, change))
+            yield tried
+
+
+# --------------------------------------------------------------------------------- 2 statistics
+def _edges(*more: Any) -> list[Any]:
+    return [(*edge, *more) for edge in combinations("abcd", 2)]
+
+
+TREE = Tree.from_leaves({"land": ["N", "N", "S"], "town": ["a", "b", "c"]}, ["land", "town"])
+OF_VALUES: tuple[Any, ...] = (-2, 3, 1)
+#: Statistics, each with events that it may meet; letters are an alphabet, and edges come once.
+STATISTICS: list[tuple[counted.Statistic, Sequence[Any]]] = [
+    (counted.Count(), [1, 2]),
+    (counted.Sum(*OF_VALUES), [-5, 1, 3]),
+    (counted.Average(*OF_VALUES), [-5, 1, 3]),
+    (counted.Moments({"x": (0, 4), "y": (-2, 2)}, grid=4), [(4, 2), (4, -2), (0, 1)]),
+    (counted.Quantiles([0, 1, 2, 4]), [0, 1, 3]),
+    (counted.Quantiles([0, 1, 2, 4], line="haar"), [0, 1, 3]),
+    (counted.Ranges(["a", "b", "c"]), ["a", "b", "c"]),
+    (counted.Hierarchy(TREE), [("N", "a"), ("N", "b"), ("S", "c")]),
+    (counted.Contingency({"x": ["0", "1"], "y": ["0", "1"]}), [("0", "0"), ("0", "1"), ("1", "1")]),
+    (counted.TopK(["a", "b"], 1), ["a", "b"]),
+    (counted.Grouped(counted.Average(*OF_VALUES), ["n", "s"]), [("n", 3), ("s", -9), ("s", 1)]),
+    (
+        counted.Report(
+            {"n": counted.Count(), "paid": counted.Average(*OF_VALUES)}, columns={"paid": "paid"}
+        ),
+        [(-7,), (1,), (3,)],
+    ),
+    (counted.Distinct(), ["ann", "bob"]),
+    (counted.Distinct(window=2, windows=2), ["ann", "bob"]),
+    (counted.Distinct(changes=2, stay=1), ["ann", "bob"]),
+    (counted.Substrings("ab", 2), "ab"),
+    (counted.Episodes("ab", 2), "ab"),
+    (counted.Edges(), _edges()),
+    (counted.Triangles(3), _edges()),
+    (counted.Triangles(2, beyond="drop"), _edges()),
+    (counted.Stars(3, 2), _edges()),
+    (counted.Degrees(3, nodes=4), _edges()),
+    (counted.Cuts(["a", "b", "c", "d"]), _edges()),
+    (counted.Forest(2), [(*edge, 1 + number % 2) for number, edge in enumerate(_edges())]),
+]
+#: Streams have so many steps, with up to so many events each, or in all where edges come once.
+LENGTH, TOGETHER, EDGES = 3, 2, 5
+
+
+def streams(statistic: counted.Statistic, events: Sequence[Any]) -> Iterator[Stream]:
+    """All streams of a few steps."""
+    if statistic.event == "edge":
+        for number in range(1, EDGES + 1):
+            for chosen in combinations(events, number):
+                for where in product(range(LENGTH), repeat=number):
+                    steps = (tuple(e for e, s in zip(chosen, where, strict=True) if s == step)
+                             for step in range(LENGTH))  # fmt: skip
+                    yield tuple(steps)
+        return
+    batches = [batch for size in range(TOGETHER + 1) for batch in product(events, repeat=size)]
+    yield from product(batches, repeat=LENGTH)
+
+
+def neighbours(stream: Stream, statistic: counted.Statistic, events: Any) -> Iterator[Stream]:
+    """The stream without one unit, or with one event replaced."""
+    if statistic.contribution(batched=True).relation == "replace":
+        for step, batch in enumerate(stream):
+            for place, other in product(range(len(batch)), events):
+                new = (*batch[:place], other, *batch[place + 1 :])
+                yield (*stream[:step], new, *stream[step + 1 :])
+        return
+    if statistic.event == "user":
+        for user in {event for batch in stream for event in batch}:
+            yield tuple(tuple(event for event in batch if event != user) for batch in stream)
+        return
+    for step, batch in enumerate(stream):
+        for place in range(len(batch)):
+            yield (*stream[:step], (*batch[:place], *batch[place + 1 :]), *stream[step + 1 :])
+
+
+def exact_changes(statistic: counted.Statistic, stream: Stream) -> Changes:
+    """What a stream adds to each cell at each step, before noise."""
+    events: Any = [event for batch in stream for event in batch]
+    if statistic.of_letters:
+        events = "".join(events)
+    stops = np.cumsum([len(batch) for batch in stream], dtype=np.int64)
+    machine = statistic.begin()
+    taken = machine.take(events, stops)
+    if statistic.on_demand:
+        cells = np.arange(math.prod(statistic.cells))
+        totals = np.array([machine.counts(cells, step) for step in range(1, len(stream) + 1)])
+        return np.diff(totals, axis=0, prepend=0)
+    return np.asarray(taken).reshape(len(stream), -1)
+
+
+def some(every: Iterable[Any], share: float) -> Iterator[Any]:
+    """So many of all, evenly."""
+    for number, one in enumerate(every):
+        if int((number + 1) * share) > int(number * share):
+            yield one
+
+
+def try_statistics(share: float = 1.0) -> Iterator[Tried]:
+    """Every small stream of every statistic, and each of its neighbours.
+
+    Args:
+        share: of the streams so many are taken, evenly.
+    """
+    every = strategies(LENGTH)
+    for statistic, events in STATISTICS:
+        settled = statistic.settle(PureDP(1), LENGTH)
+        tried = Tried(f"{settled!r}"[:100])
+        cells = math.prod(settled.cells)
+        claims = {
+            batched: [
+                (nodes, shift_or_none(nodes.strategy, settled.contribution(batched=batched), cells))
+                for nodes in every
+            ]
+            for batched in (False, True)
+        }
+        changes_of = cache(partial(exact_changes, settled))
+        seen: set[tuple[bool, bytes]] = set()
+        for stream in some(streams(settled, events), share):
+            batched = max(map(len, stream)) > 1
+            for other in neighbours(stream, settled, events):
+                change = changes_of(stream) - changes_of(other)
+                tried.pairs += 1
+                if (batched, change.tobytes()) in seen:
+                    continue
+                seen.add((batched, change.tobytes()))
+                for nodes, shift in claims[batched]:
+                    if shift is not None:
+                        tried.hold(change, nodes, shift, (nodes.strategy, stream, other))
+        yield tried
+
+
+# ------------------------------------------------------------------------------------- 3 people
+#: What a job promises of a person's rows, and how its nights get theirs: all so far, or new ones.
+BOUNDS: list[dict[str, Any]] = [
+    {"most": 1},
+    {"most": 2},
+    {"most": 1, "per": "2h"},
+    {"most": 2, "per": "2h"},
+    {"most": 2, "distinct": True},
+    {"most": 1, "first": True},
+]
+PROMISES = [{**bound, "append": append} for bound in BOUNDS for append in (False, True)]
+#: A row: in which night's file it comes (0 or 1), its hour (two hours end each night), its group.
+Row = tuple[int, int, str]
+#: Others, who have one row each.
+OTHERS: list[Row] = [(0, 0, "n"), (0, 1, "s"), (1, 2, "n"), (1, 3, "s")]
+ROWS: list[Row] = [(night, hour, group) for night in (0, 1) for hour in range(4) for group in "ns"]
+
+
+def released(rows: Sequence[tuple[str, Row]], promise: Mapping[str, Any]) -> tuple[Changes, Any]:
+    """What two nights release of these rows, as each step's change, and the contribution."""
+    with TemporaryDirectory() as folder:
+        for night in (0, 1):
+            there = [
+                f"{user},2026-01-01T0{hour}:00:00,{group},{number}\n"
+                for number, (user, (when, hour, group)) in enumerate(rows)
+                if when == night or (when < night and not promise["append"])
+            ]
+            path = Path(folder, f"{night}.csv")
+            path.write_text("user,at,group,night\n" + "".join(there))
+            job = Job(
+                "count", path, Path(folder, "state.db"), time="at", every="1h", steps=4,
+                start="2026-01-01", until=f"2026-01-01T0{2 * night + 2}:00", epsilon=10**7,
+                strategy="binary", by="group", domain="n,s", user="user",
+                confirmed=True, **promise,
+            )  # fmt: skip
+            with run(job) as outcome:
+                values = np.asarray(outcome.stream.releases().values, np.int64)
+                said = outcome.definition.contribution
+    return np.diff(values, axis=0, prepend=0), said
+
+
+def try_people(share: float = 1.0) -> Iterator[Tried]:
+    """One person's rows, up to three, laid into two nights in every way.
+
+    Args:
+        share: of the ways so many are taken, evenly.
+    """
+    nodes = next(one for one in strategies(4) if type(one.strategy) is Binary)
+    others = [(f"other {number}", row) for number, row in enumerate(OTHERS)]
+    ways = [way for many in (1, 2, 3) for way in combinations_with_replacement(ROWS, many)]
+    for promise in PROMISES:
+        without, _ = released(others, promise)
+        tried = Tried(f"people: {promise}")
+        # What is promised may be promised of a person's rows in one period alone.
+        whole = not promise.get("per")
+        mine = [way for way in ways if whole or len({hour // 2 for _, hour, _ in way}) == 1]
+        for way in some(mine, share):
+            with_them, said = released([*others, *(("ann", row) for row in way)], promise)
+            tried.pairs += 1
+            tried.hold(with_them - without, nodes, shift_of(nodes.strategy, said, (2,)), way)
+        yield tried
+
+
+def main() -> None:
+    """Try all of it, or what is named, and say what was tried.
+
+    ``python -m tools.brute_force [contributions] [statistics] [people] [--share=1]``
+    """
+    named = [word for word in sys.argv[1:] if not word.startswith("-")]
+    shares = [float(word.removeprefix("--share=")) for word in sys.argv[1:] if word not in named]
+    parts: dict[str, Callable[[], Iterator[Tried]]] = {
+        "contributions": try_contributions,
+        "statistics": lambda: try_statistics(*shares),
+        "people": lambda: try_people(*(shares or [0.05])),
+    }
+    for part in named or parts:
+        for tried in parts[part]():
+            print(tried, flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()
