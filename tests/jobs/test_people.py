@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import polars as pl
@@ -329,8 +330,9 @@ def test_an_id_used_again_after_it_was_forgotten_is_another_event(tmp_path: Path
     options = {**DAYS, "user": None, "id": "id", "append": True}
     used = at("01T01:00", "a", "", row="7")
     april = [(datetime(2013, 4, day, tzinfo=UTC), *used[1:]) for day in (4, 9)]
-    runs = ("03-02", [used]), ("04-07", april[:1]), ("04-10", april[1:])
-    assert totals(tmp_path, options, *runs)[0] == [[1, 0], [1, 0], [2, 0]]
+    nothing: list[Row] = []
+    runs = ("03-02", [used]), ("04-06", nothing), ("04-07", april[:1]), ("04-10", april[1:])
+    assert totals(tmp_path, options, *runs)[0] == [[1, 0], [1, 0], [1, 0], [2, 0]]
 
 
 @pytest.mark.parametrize("more", [0, 1])
@@ -388,6 +390,56 @@ def test_what_is_forgotten_makes_no_room(per: str, tmp_path: Path) -> None:
         assert len([*open_private(stream.marks("user"))]) == (
             per == "1mo"
         )  # March ended 25 days before
+
+
+@pytest.mark.parametrize("append", [False, True], ids=["all events", "new events"])
+@pytest.mark.parametrize(
+    ("per", "zone"), [("1d", "UTC"), ("1w", "UTC"), ("1mo", "Europe/Berlin"), (None, "UTC")]
+)
+def test_rows_count_once_on_both_sides_of_the_line_after_which_they_are_forgotten(
+    per: str | None, zone: str, append: bool, tmp_path: Path
+) -> None:
+    """Every night rows of every day come; what counts is computed here from the rows alone.
+
+    Without periods rows have ids, which are forgotten day by day.
+    """
+    known: dict[str, Any] = {"most": 2, "per": per} if per else {"user": None, "id": "id"}
+    options = {**DAYS, "steps": 90, "timezone": zone, "append": append, **known}
+    groups, counted, room, too_late = [0, 0], set[Row](), Counter[Any](), 0
+    month = "05" if per == "1mo" else "04"
+    nights = ["03-02", *(f"{month}-{day:02}" for day in range(3, 13))]
+    rows: list[Row] = []
+    line = None
+    for night, until in enumerate(nights):
+        end = datetime.fromisoformat(f"2013-{until}").replace(tzinfo=ZoneInfo(zone))
+        new = [
+            at(f"{day:02}T{22 - night:02}:00", "ab"[day % 2], user, row=f"{user} {day} {nth}")
+            for day in range(1, 1 if night == 0 else 25)
+            for nth, user in enumerate(("ann", "ann", f"user {night}"))
+        ]
+        new += [at("01T01:00", "a", "ann", row="first")] if night == 0 else []
+        rows = new if append else [*rows, *new]
+        too_late = 0
+        for row in sorted(rows):
+            unit = (row[2], _period(row[0], per, zone)) if per else row[4]
+            if line is not None and _period(row[0], per, zone) < _period(line, per, zone):
+                too_late += 1
+            elif row not in counted and room[unit] < (2 if per else 1):
+                counted.add(row)
+                room[unit] += 1
+                groups["ab".index(row[1])] += 1
+        released, (_, _, closed) = totals(tmp_path, options, (until, rows))
+        assert (released, closed) == ([groups], too_late if append else 0), until
+        line = (end - timedelta(days=35)).astimezone(UTC)
+    assert too_late
+
+
+def _period(moment: datetime, per: str | None, zone: str) -> Any:
+    """What comes in the same order as periods do: the first day of each."""
+    local = moment.astimezone(ZoneInfo(zone)).date()
+    if per == "1w":
+        return local - timedelta(days=local.weekday())
+    return local.replace(day=1) if per == "1mo" else local
 
 
 def test_a_user_without_periods_is_never_forgotten(tmp_path: Path) -> None:

@@ -42,6 +42,21 @@ def test_a_window_is_a_slice_of_a_larger_window(law: Law, shape: tuple[int, ...]
         assert (field.run(2, range(start, stop)) == whole[start - 5 : stop - 5]).all()
 
 
+@pytest.mark.parametrize("law", LAWS, ids=str)
+def test_a_part_of_a_part_is_a_slice_of_the_whole(law: Law) -> None:
+    field = NoiseField(SUBKEY, law, (3, 7))
+    whole = field.run(2, range(4, 9)).reshape(5, 21)
+    for first, cells, then, rest in ((0, 21, 0, 21), (5, 12, 0, 4), (5, 12, 3, 9), (20, 1, 0, 1)):
+        once = field.part(first, cells)
+        twice = once.part(then, rest)
+        begin = first + then
+        assert (once.run(2, range(4, 9)) == whole[:, first : first + cells]).all()
+        assert (twice.run(2, range(4, 9)) == whole[:, begin : begin + rest]).all()
+        assert twice.identity == field.part(begin, rest).identity
+        with pytest.raises(NoiseAddressError, match="are not all among those of a node"):
+            once.part(then, cells - then + 1)  # of the field, and not of the part
+
+
 @settings(max_examples=30, deadline=None)
 @given(start=st.integers(0, 2**63 - 400_000), offset=st.integers(0, 300_000))
 def test_windows_agree_across_chunk_borders(start: int, offset: int) -> None:

@@ -50,6 +50,7 @@ from counton.results.description import People
 from counton.store import Stream, marks
 
 _DAY_US = 86_400_000_000
+_EARLIEST = -(2**62)  # no period or day is before it
 _LENGTHS = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000}
 _HALF = np.uint64(32)
 #: Names that are looked at together, so that what is computed of them stays in the cache.
@@ -251,7 +252,7 @@ class Bounding:
         self._released = 0 if definition.once else released
         self._closed = self._left_out = 0  # before all rows were read
         self._memory: Stream | None = None
-        self._last_closed: int | None = None  # period; of a stream that has been asked to forget
+        self._first_not_closed = _EARLIEST  # period; later once the stream was asked to forget
         self._kept: list[marks.MarkSet] = []
         self.held = DigestHolder(definition, self._secret, self._thin if self._thins else None)
 
@@ -281,7 +282,8 @@ class Bounding:
             StreamConflict: rows were left out that another process has made count meanwhile.
         """
         self._memory, self._kept = memory, []
-        self._last_closed = max((part.period for part in self._parts_of(CLOSED)), default=None)
+        closed = (part.period for part in self._parts_of(CLOSED))
+        self._first_not_closed = max(closed, default=_EARLIEST - 1) + 1
         before = _Before(self._parts_of(REFUSED), self._parts_of("id"), self._marks(released))
         outdated = released != self._released or bool(before.users and not self._new_alone)
         if outdated and self._left_out + self._closed:
@@ -337,22 +339,18 @@ class Bounding:
 
     def change(self, private: Private[ChosenRows], target: int) -> Private[marks.Change]:
         """What the stream has to remember of chosen rows once ``target`` steps are released."""
-        chosen = open_private(private)
+        chosen, line = open_private(private), self._line(target)
         added, forgotten = list[marks.MarkSet](), list[tuple[str, int]]()
         if self._by_id:
-            if target:
-                forgotten.append(("id", self._first_day(target)))
+            forgotten.append(("id", line.day))
             # A row counts with its window, or with the next that is released.
             (steps,) = chosen.ids.facts
             ends = self._windows.ends_of(np.maximum(steps, target))
             days = np.asarray(ends, np.int64) // _DAY_US
             added += _by_period(chosen.ids, days)
         if self._people is not None:
-            first = None
-            if self._people.per is not None and target:
-                first = self._first_open(target)
-                forgotten += [("user", first), (REFUSED, first)]
-            added += [part for part in chosen.users if first is None or part.period >= first]
+            forgotten += [("user", line.period), (REFUSED, line.period)]
+            added += [part for part in chosen.users if part.period >= line.period]
         former: dict[tuple[str, int], list[marks.MarkSet]] = {}
         for part in self._kept:
             former.setdefault((part.kind, part.period), []).append(part)
@@ -368,17 +366,13 @@ class Bounding:
 
     def _open(self, rows: HeldRows) -> tuple[HeldRows, Integers, int]:
         """Rows that do not come too late, by key and period; their periods; how many do."""
-        period = self._periods(rows)
-        if not self._released and self._last_closed is None:
+        period, line = self._periods(rows), self._line(self._released)
+        if line == _NOTHING_OVER:
             order = by_key(rows.key, period)
             return rows.at(order), period[order], 0
-        still = np.ones(len(rows), np.bool_)
-        if self._last_closed is not None:
-            still &= period > self._last_closed
-        if self._released:
-            still &= period >= self._first_open(self._released)
-        if self._by_id and self._released:
-            still &= rows.us // _DAY_US >= self._first_day(self._released)
+        still = period >= line.period
+        if self._by_id:
+            still &= rows.us // _DAY_US >= line.day
         places = np.flatnonzero(still)
         places = places[by_key(rows.key[places], period[places])]
         return rows.at(places), period[places], len(rows) - len(places)
@@ -400,18 +394,21 @@ class Bounding:
         us = pl.DataFrame({"us": rows.us})
         return np.asarray(us.select(period_of(pl.col("us"), per, zone))["us"].to_numpy(), np.int64)
 
-    def _line(self, released: int, late: int) -> pl.DataFrame:
-        end = int(self._windows.ends(range(released, released + 1))[0])
-        return pl.DataFrame({"us": [end - late * _DAY_US]}, schema={"us": pl.Int64})
+    def _line(self, released: int) -> _Line:
+        """What is over once so many steps are released.
 
-    def _first_open(self, released: int) -> int:
-        """The first period of which rows are still looked at."""
-        per = None if self._people is None else self._people.per
-        period = period_of(pl.col("us"), per, self._windows.timezone)
-        return int(self._line(released, LATE_DAYS).select(period).item())
-
-    def _first_day(self, released: int, late: int = LATE_DAYS) -> int:
-        return int(self._line(released, late).item()) // _DAY_US
+        Whose rows are looked at (`_open`), whose marks are read (`_marks`) and whose are forgotten
+        (`change`) is asked here alone: a row that is looked at, and whose mark is gone, counts
+        twice.
+        """
+        period, day = _EARLIEST, _EARLIEST
+        if released:
+            end = int(self._windows.ends(range(released, released + 1))[0])
+            late = pl.DataFrame({"us": [end - LATE_DAYS * _DAY_US]}, schema={"us": pl.Int64})
+            per = None if self._people is None else self._people.per
+            found = late.select(period_of(pl.col("us"), per, self._windows.timezone))
+            period, day = int(found.item()), int(late.item()) // _DAY_US
+        return _Line(max(period, self._first_not_closed), day)
 
     def _parts_of(self, kind: str) -> list[marks.MarkSet]:
         """What is remembered; kept in mind since it may have to be merged."""
@@ -543,12 +540,22 @@ class Bounding:
 
     def _marks(self, released: int) -> dict[int, marks.MarkSet]:
         """Rows of open periods that were taken before."""
-        first = self._first_open(released) if released else None
+        first = self._line(released).period
         parts: dict[int, list[marks.MarkSet]] = {}
         for part in self._parts_of("user") if self._people is not None else ():
-            if first is None or part.period >= first:
+            if part.period >= first:
                 parts.setdefault(part.period, []).append(part)
         return {period: marks.merge(several) for period, several in parts.items()}
+
+
+class _Line(NamedTuple):
+    """The first period of users, and the first day of ids, that is not over."""
+
+    period: int
+    day: int
+
+
+_NOTHING_OVER = _Line(_EARLIEST, _EARLIEST)
 
 
 class _Before(NamedTuple):
