@@ -7,6 +7,7 @@ graph, are more than their number. Here each row stays what it is.
 from __future__ import annotations
 
 import gzip
+import io
 import os
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -267,7 +268,9 @@ def letters_of(
         raise InvalidInput(f"{name!r} is not a file; check the path")
     data = Path(name).read_bytes()
     try:
-        data = gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
+        if data.startswith(b"\x1f\x8b"):
+            with gzip.open(io.BytesIO(data)) as unpacked:  # at once it takes a square of members
+                data = unpacked.read()
         signs = tuple(sign.encode() for sign in _COMMENTS if sign not in alphabet)
         ends = bytes(end for end in _ENDS if chr(end) not in alphabet)
         lines = data.splitlines(keepends=True)

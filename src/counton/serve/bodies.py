@@ -21,6 +21,10 @@ ARROW = "application/vnd.apache.arrow.stream"
 ENCODINGS = ("identity", "gzip", "zstd")
 #: Memory that a zstd stream may ask for by its window.
 _WINDOW = 2**23
+#: Bytes of a body that are decompressed at once.
+_STEP = 2**14
+#: Members that gzip may have: so many, and one for so many bytes that a body may come to.
+_MEMBERS, _MEMBER = 1000, 2**14
 
 
 #: Characters that are shown of a line that is no row.
@@ -42,13 +46,11 @@ class NoRow(NamedTuple):
         number: of the row, from 1.
         text: the beginning of the line.
         problem: what is wrong with it.
-        refusal: what its sender is told where one such line refuses the batch.
     """
 
     number: int
     text: str
     problem: str
-    refusal: InvalidInput
 
 
 class Body(NamedTuple):
@@ -77,7 +79,7 @@ def decompress(body: bytes, encoding: str, most: int) -> bytes:
 
     Raises:
         TooLarge: it would be larger.
-        InvalidInput: it is not of this encoding, or ends early.
+        InvalidInput: it is not of this encoding, ends early, or is of far too many members.
 
     >>> decompress(zlib.compress(b"rows", wbits=31), "gzip", 100)
     b'rows'
@@ -87,19 +89,10 @@ def decompress(body: bytes, encoding: str, most: int) -> bytes:
             raise TooLarge
         return body
     broken = InvalidInput(f"the body is no {encoding}, or ends early; send it whole")
-    found = bytearray()
     try:
         if encoding == "gzip":
-            rest = body
-            while rest:
-                inflate = zlib.decompressobj(wbits=31)
-                found += inflate.decompress(rest, most + 1 - len(found))
-                if len(found) > most:
-                    raise TooLarge
-                if not inflate.eof:
-                    raise broken
-                rest = inflate.unused_data
-            return bytes(found)
+            return _gunzip(body, most)
+        found = bytearray()
         reader = zstandard.ZstdDecompressor(max_window_size=_WINDOW).stream_reader(
             body, read_across_frames=True
         )
@@ -109,12 +102,45 @@ def decompress(body: bytes, encoding: str, most: int) -> bytes:
                 raise TooLarge
     except (zlib.error, zstandard.ZstdError) as error:
         raise broken from error
-    if body and not found and encoding == "zstd":
+    if body and not found:
         raise broken
     return bytes(found)
 
 
-def read_rows(body: bytes, media: str, columns: Sequence[str], most: int, name: str) -> Body:
+def _gunzip(body: bytes, most: int) -> bytes:
+    """A body of gzip, read in steps: what a member leaves of its last step is copied, no more.
+
+    Raises:
+        TooLarge: more bytes.
+        InvalidInput: more members than so many bytes need.
+        zlib.error: no gzip, or one that ends early.
+    """
+    found, place, members = bytearray(), 0, 0
+    inflate = None
+    while place < len(body):
+        if inflate is None:
+            members += 1
+            if members > _MEMBERS + most // _MEMBER:
+                raise InvalidInput(
+                    f"the body is gzip of more than {_MEMBERS + most // _MEMBER:,} members; "
+                    f"compress it as one"
+                )
+            inflate = zlib.decompressobj(wbits=31)
+        step = body[place : place + _STEP]
+        found += inflate.decompress(step, most + 1 - len(found))
+        if len(found) > most:
+            raise TooLarge
+        place += len(step) - len(inflate.unused_data)
+        if inflate.eof:
+            inflate = None
+    if inflate is not None:
+        raise zlib.error("the last member ends early")
+    return bytes(found)
+
+
+def read_rows(
+    body: bytes, media: str, columns: Sequence[str], most: int, name: str, *, aside: bool = False
+) -> Body:
     """Rows of a body: the named columns, as `counton.events.files` reads them from a file.
 
     Args:
@@ -123,16 +149,17 @@ def read_rows(body: bytes, media: str, columns: Sequence[str], most: int, name: 
         columns: of the job.
         most: rows.
         name: what messages call the body.
+        aside: lines that are no rows are told, and refuse no others.
 
     Raises:
         TooLarge: more rows.
-        InvalidInput: it is not what its media type says, has no rows, or lacks a column that its
-            format names once for all rows.
+        InvalidInput: it is not what its media type says, has no rows or lines that are none, or
+            lacks a column that its format names once for all rows.
     """
     if media == ARROW:
         rows = _arrow(body, columns, most, name)
         return Body(rows, range(1, rows.frame().select(pl.len()).collect().item() + 1))
-    return _json_lines(body, columns, most, name)
+    return _json_lines(body, columns, most, name, aside)
 
 
 def no_column(name: str, column: str) -> InvalidInput:
@@ -140,7 +167,7 @@ def no_column(name: str, column: str) -> InvalidInput:
     return InvalidInput(f"{name} has no column {column!r}; send it in each row")
 
 
-def _json_lines(body: bytes, columns: Sequence[str], most: int, name: str) -> Body:
+def _json_lines(body: bytes, columns: Sequence[str], most: int, name: str, aside: bool) -> Body:
     if body.count(b"\n") > most:
         raise TooLarge
     wanted: dict[str, list[str | None]] = {column: [] for column in columns}
@@ -154,8 +181,9 @@ def _json_lines(body: bytes, columns: Sequence[str], most: int, name: str) -> Bo
         if isinstance(found, tuple):
             problem, says = found
             shown = line[:_SHOWN].decode("utf-8", "backslashreplace")
-            refusal = InvalidInput(f"row {row:,} of {name} {says}")
-            no_rows.append(NoRow(row, shown, problem, refusal))
+            if not aside:
+                raise InvalidInput(f"row {row:,} of {name} {says}")
+            no_rows.append(NoRow(row, shown, problem))
             continue
         numbers.append(row)
         there |= found.keys()

@@ -65,10 +65,8 @@ def checked_batch(
     """
     reading, definition = served.reading, served.definition
     quarantines = reading.policies.quarantine is not None
-    body = read_rows(sent, media, definition.columns.names, most, "the batch")
+    body = read_rows(sent, media, definition.columns.names, most, "the batch", aside=quarantines)
     part = body.rows
-    if body.no_rows and not quarantines:
-        raise body.no_rows[0].refusal
     if body.missing and not quarantines and reading.policies.missing == "refuse":
         raise no_column(part.name, body.missing[0])
     source = Source((part,), part.name)

@@ -22,7 +22,8 @@ from counton.serve.service import Service
 from counton.store.inbox import LONGEST_ID, Verdict
 
 _BATCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]*")
-_WORKERS = 4
+#: Threads that decompress bodies, and that check and commit batches.
+_OPENERS, _WORKERS = 2, 4
 
 
 class BatchReceipt(BaseModel):
@@ -73,6 +74,7 @@ def router(service: Service, count: Callable[[str, str, int], None]) -> APIRoute
     paths = APIRouter(prefix="/v1/streams", tags=["ingest"])
     settings = service.settings
     rates, room = Rates(settings.rows_per_second), Room(16 * settings.batch_bytes)
+    openers = ThreadPoolExecutor(_OPENERS, "bodies")
     workers = ThreadPoolExecutor(_WORKERS, "rows")
 
     @paths.post(
@@ -100,9 +102,9 @@ def router(service: Service, count: Callable[[str, str, int], None]) -> APIRoute
         ],
     ) -> JSONResponse:
         """Send rows. They are acknowledged when they are committed, and counted once."""
-        if name in service.failed:
-            raise later(503, FAILED, 60)
         if name not in service.served:
+            if name in service.failed:
+                raise later(503, FAILED, 60)
             raise HTTPException(404, "there is no such stream; GET /v1/streams lists them")
         if not _BATCH.fullmatch(batch):  # also where a newline ends it
             raise HTTPException(422, "the id of a batch is letters, digits and . _ : - only")
@@ -137,12 +139,18 @@ def router(service: Service, count: Callable[[str, str, int], None]) -> APIRoute
                 raise HTTPException(
                     408, f"the body did not come within {settings.timeout}; send it again"
                 ) from None
-            came = service.under_way.enter(name)
-            done = workers.submit(
-                _take_batch, service, name, batch, media, encoding, bytes(body), came
-            )
-            done.add_done_callback(lambda _done: service.under_way.leave(name, came))
             try:
+                # Nothing waits for this: the batch has come when its bytes are there.
+                whole = await asyncio.wrap_future(
+                    openers.submit(decompress, bytes(body), encoding, settings.batch_bytes)
+                )
+                more = max(0, len(whole) - len(body))
+                if not room.take(more):
+                    raise later(503, "too many batches at once; send it again", 1)
+                held += more
+                came = service.under_way.enter(name)
+                done = workers.submit(_take_batch, service, name, batch, media, whole, came)
+                done.add_done_callback(lambda _done: service.under_way.leave(name, came))
                 verdict, rows = await asyncio.wrap_future(done)
             except TooLarge:
                 raise HTTPException(413, _too_large(service)) from None
@@ -177,11 +185,10 @@ def _too_large(service: Service) -> str:
 
 
 def _take_batch(
-    service: Service, name: str, batch: str, media: str, encoding: str, body: bytes, came: int
+    service: Service, name: str, batch: str, media: str, whole: bytes, came: int
 ) -> tuple[Verdict, int]:
     """Check a batch and commit it."""
     settings, state = service.settings, service.state_of(name)
-    whole = decompress(body, encoding, settings.batch_bytes)
     digest = digest_of(media, whole)
     known = state.inbox.find(name, batch, digest)
     if known is not None:  # also where the stream has ended since
