@@ -1,8 +1,14 @@
 from __future__ import annotations
 
+import copy
+import importlib
 import pickle
+import pkgutil
+from contextlib import suppress
 
+import counton
 from counton.errors import CountonError, InvalidInput, MissingExtra, field
+from counton.options import MissingOptions
 
 
 def test_what_a_message_shows_cannot_pass_for_a_field() -> None:
@@ -22,3 +28,23 @@ def test_an_error_that_went_to_another_process_still_knows_its_fields() -> None:
     assert error.translate({"append": "--append"}) == "give --append"
     absent = pickle.loads(pickle.dumps(MissingExtra("no polars", name="polars")))  # noqa: S301
     assert (str(absent), absent.name) == ("no polars", "polars")
+
+
+def test_every_error_is_made_from_its_message_alone_and_copied() -> None:
+    """Whoever adds to a message makes an error of the same kind; workers send theirs."""
+    for found in pkgutil.walk_packages(counton.__path__, "counton."):
+        if not found.name.endswith("__main__"):
+            with suppress(ImportError):  # of an extra that is not there
+                importlib.import_module(found.name)
+    kinds, waiting = set[type[CountonError]](), [CountonError]
+    while waiting:
+        kinds.add(kind := waiting.pop())
+        waiting += [one for one in kind.__subclasses__() if one not in kinds]
+    assert MissingOptions in kinds
+    for kind in kinds:
+        error = kind(f"give {field('append', True)}")
+        for copied in (error, copy.copy(error), pickle.loads(pickle.dumps(error))):  # noqa: S301
+            assert type(copied) is kind
+            assert copied.translate({"append": "--append"}) == "give --append"
+    absent = pickle.loads(pickle.dumps(MissingOptions("no value", ["value"])))  # noqa: S301
+    assert absent.names == ("value",)

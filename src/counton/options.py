@@ -84,10 +84,10 @@ class MissingOptions(InvalidInput):
 
     Args:
         message: what is said of it.
-        names: of the options.
+        names: of the options, where they are known.
     """
 
-    def __init__(self, message: str, names: Sequence[str]) -> None:
+    def __init__(self, message: str = "", names: Sequence[str] = ()) -> None:
         super().__init__(message)
         self.names = tuple(names)
 

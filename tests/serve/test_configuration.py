@@ -10,17 +10,22 @@ from typing import Any
 
 import polars as pl
 import pytest
-from inside import inside, visit
+from inside import inside, metric, visit
+from polars.exceptions import PanicException
 from services import START, job_file
 from typer.testing import CliRunner
 
+import counton.serve.jobs
 from counton.cli.app import app
-from counton.errors import CountonError, InvalidInput
+from counton.errors import CountonError, InvalidInput, MissingExtra, StateError
 from counton.jobs import Job, run
+from counton.jobs.statements import own_options
 from counton.jobs.succession import end_stream
+from counton.serve.left_out import LeftOutBatches
 from counton.serve.service import Service
 from counton.serve.settings import Settings, address, settings_of
 from counton.serve.tokens import Tokens
+from counton.statistics.known import keywords
 
 
 def refused(file: Path, only: tuple[str, ...] = ()) -> str:
@@ -272,6 +277,12 @@ def test_a_job_whose_stream_has_ended_is_shown_and_said(tmp_path: Path) -> None:
         ({"watermark": "soon"}, "write a length such as 90s"),
         ({"key": "/nowhere/key"}, "/nowhere"),
         ({"state": "."}, "job 'bad'"),
+        ({"statistic": "sum"}, "lower"),
+        ({"statistic": "sum", "lower": 0, "upper": 9, "resolution": 1}, "a sum needs value"),
+        ({"statistic": "cuont"}, "did you mean 'count'?"),
+        ({"epsilom": 1}, "did you mean 'epsilon'?"),
+        ({"steps": [60]}, "it must be a whole number"),
+        ({"events": "visits.csv"}, "its rows come from elsewhere"),
     ],
 )
 def test_a_job_that_cannot_run_is_said_and_stops_no_other(
@@ -279,7 +290,7 @@ def test_a_job_that_cannot_run_is_said_and_stops_no_other(
 ) -> None:
     with inside(tmp_path, jobs={"visits": {}, "bad": bad}) as service:
         (said,) = service.service.remarks
-        assert said.startswith("job 'bad': ")
+        assert said.startswith("job 'bad'")
         assert says in said
         service.at(2)
         assert service("GET", "/v1/streams/visits").json()["steps"] == 2
@@ -291,9 +302,53 @@ def test_a_job_that_cannot_run_is_said_and_stops_no_other(
             assert answer.status_code == 503  # whoever sends rows keeps them
             assert "cannot run" in answer.json()["detail"]
             assert says not in answer.text
-        assert service("GET", "/metrics", "operate").status_code == 200
+        assert metric(service, "failed_jobs") == 1
         streams = service("GET", "/v1/streams").json()["streams"]
         assert [one["name"] for one in streams] == ["visits"]
+
+
+def test_jobs_of_every_statistic_that_cannot_run_stop_no_other(tmp_path: Path) -> None:
+    """Each states nothing of its own, or one thing wrongly."""
+    bad: dict[str, dict[str, Any]] = {}
+    for what in keywords():
+        own = {"statistic": what, "by": None, "domain": None, "epsilon": -1}
+        bad[what] = own
+        for option in own_options(what):
+            for number, value in enumerate(("", -1, [], True)):
+                bad[f"{what}-{option.key}-{number}"] = {**own, option.key: value}
+    service = served_by(job_file(tmp_path, jobs={**bad, "visits": {}}))
+    try:
+        assert [*service.served] == ["visits"]
+        assert service.failed.keys() == bad.keys()
+        for name, error in service.failed.items():
+            assert f"job {name!r}" in str(error)
+            assert not isinstance(error, StateError), error  # a defect of ours
+    finally:
+        service.close()
+
+
+def test_a_job_that_meets_a_defect_stops_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A panic of polars is no `Exception`."""
+    real = counton.serve.jobs.serve_job
+    for defect in (TypeError("no"), PanicException("no"), MissingExtra("install it")):
+
+        def serve_job(job: Any, defect: BaseException = defect) -> Any:
+            if job.name == "bad":
+                raise defect
+            return real(job)
+
+        monkeypatch.setattr(counton.serve.jobs, "serve_job", serve_job)
+        service = served_by(job_file(tmp_path, jobs={"visits": {}, "bad": {}}))
+        service.close()
+        assert [*service.served] == ["visits"]
+        assert "job 'bad': " in str(service.failed["bad"])
+
+
+def test_left_out_batches_are_listed_beside_a_job_that_cannot_be_read(tmp_path: Path) -> None:
+    served_by(job_file(tmp_path)).close()
+    assert LeftOutBatches(job_file(tmp_path, jobs={"visits": {}, "bad": {"no": 1}})).all() == []
 
 
 def test_a_job_without_its_key_stops_no_other(tmp_path: Path) -> None:

@@ -26,9 +26,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from counton.errors import InvalidInput, field
+from counton.errors import CountonError, InvalidInput, field
 from counton.jobs.fields import options_of
 from counton.jobs.job import Events, Job, guarantee_from
 from counton.jobs.own_strategies import is_file_of
@@ -40,6 +40,7 @@ from counton.store.whole_file import replace_file
 if TYPE_CHECKING:
     from counton.privacy import ZCDP, ApproxDP, PureDP
 
+_T = TypeVar("_T")
 #: How a field is called that says which statistic it is.
 STATISTIC = "statistic"
 #: The table of a job file for what a service needs besides its jobs.
@@ -83,6 +84,22 @@ def load(path: str | os.PathLike[str], events: Events | None = None) -> dict[str
     >>> load(file)["visits"].what
     'count'
     """
+    found: dict[str, Job] = {}
+    for name, job in load_each(path, events).items():
+        if isinstance(job, CountonError):
+            raise job
+        found[name] = job
+    return found
+
+
+def load_each(
+    path: str | os.PathLike[str], events: Events | None = None
+) -> dict[str, Job | CountonError]:
+    """As `load`; in the place of a job that cannot be read, why.
+
+    Raises:
+        InvalidInput: no such file, no TOML, or tables that are no jobs.
+    """
     file, read = Path(path), read_file(path)
     taken = ("defaults", "jobs", REPORT, SERVICE, LIMIT, PUBLISH)
     unknown = [name for name in read if name not in taken]
@@ -100,8 +117,14 @@ def load(path: str | os.PathLike[str], events: Events | None = None) -> dict[str
                 f"name"
             )
     defaults = read.get("defaults", {})
-    all_jobs = {**jobs, **{name: _report(name, own, file) for name, own in reports.items()}}
-    return {name: _job(name, own, defaults, file, events) for name, own in all_jobs.items()}
+    found: dict[str, Job | CountonError] = {}
+    for name, own in {**jobs, **reports}.items():
+        try:
+            stated = _report(name, own, file) if name in reports else own
+            found[name] = _job(name, stated, defaults, file, events)
+        except CountonError as error:
+            found[name] = error
+    return found
 
 
 def _report(name: str, own: Any, file: Path) -> dict[str, Any]:
@@ -494,7 +517,7 @@ def schema_text() -> str:
     return json.dumps(schema(), indent=2)
 
 
-def select_jobs(jobs: Mapping[str, Job], only: Sequence[str]) -> dict[str, Job]:
+def select_jobs(jobs: Mapping[str, _T], only: Sequence[str]) -> dict[str, _T]:
     """Some of the jobs of a file, in its order; all of them where none is named.
 
     Raises:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from counton.errors import CountonError, InvalidInput, MissingExtra, StateError, field
+from counton.errors import CountonError, InvalidInput, StateError, field
 from counton.events.frames import EventFrame
 from counton.events.policies import Policies
 from counton.events.row_reading import RowReading
@@ -20,7 +20,7 @@ from counton.jobs import clock
 from counton.jobs.asking import ask
 from counton.jobs.definition import Definition
 from counton.jobs.job import NEWEST, Job
-from counton.jobs.jobfile import for_all, load, select_jobs
+from counton.jobs.jobfile import for_all, load_each, select_jobs
 from counton.jobs.recalling import recall
 from counton.jobs.runs import run
 from counton.jobs.sharing import keep_within, refuse_shared
@@ -109,15 +109,17 @@ def explain(error: CountonError) -> str:
 
 @contextmanager
 def about(name: str) -> Iterator[None]:
-    """Errors name the job that they are about."""
+    """Whatever goes wrong becomes an error that names the job which it is about."""
     try:
         yield
-    except MissingExtra:
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
     except CountonError as error:
         raise type(error)(f"job {name!r}: {explain(error)}") from error
     except OSError as error:
         raise StateError(f"job {name!r}: {error}; see that it can be read and written") from error
+    except BaseException as error:  # a panic of a library of other languages is no Exception
+        raise StateError(f"job {name!r}: {type(error).__name__}: {error}") from error
 
 
 class ServedJobs(NamedTuple):
@@ -144,10 +146,13 @@ def prepare(path: str | Path, only: Sequence[str] = ()) -> ServedJobs:
         CountonError: its limit is not that of a state.
     """
     nothing: Any = Source((no_rows(("time",)),), "the inbox")
-    jobs = select_jobs(load(path, nothing), only)
+    jobs = select_jobs(load_each(path, nothing), only)
     found, failed = dict[str, ServedJob](), dict[str, CountonError]()
     names: set[str] = set()
     for name, job in jobs.items():
+        if isinstance(job, CountonError):
+            failed[name] = job  # it names itself
+            continue
         if job.name in names:
             raise InvalidInput(
                 f"job {name!r}: another job has a stream named {job.name!r} too, and "
@@ -157,8 +162,6 @@ def prepare(path: str | Path, only: Sequence[str] = ()) -> ServedJobs:
         try:
             with about(name):
                 found[name] = serve_job(job)
-        except MissingExtra:
-            raise
         except CountonError as error:
             failed[job.name] = error
     refuse_shared({name: each.job for name, each in found.items()})

@@ -12,7 +12,7 @@ from counton.errors import InvalidInput, field
 from counton.events.sources import Source
 from counton.exact import quote
 from counton.jobs.job import Job
-from counton.jobs.jobfile import load, select_jobs
+from counton.jobs.jobfile import load_each, select_jobs
 from counton.jobs.runs import is_known
 from counton.serve.jobs import no_rows, unpack_rows
 from counton.store.inbox import Inbox, LeftOut
@@ -58,8 +58,10 @@ class LeftOutBatches:
 
     def __init__(self, file: str | Path, only: Sequence[str] = ()) -> None:
         nothing: Any = Source((no_rows(("time",)),), "the inbox")
-        jobs = select_jobs(load(file, nothing), only)
-        self._jobs = {job.name: job for job in jobs.values() if is_known(job)}
+        jobs = select_jobs(load_each(file, nothing), only)
+        self._jobs = {
+            job.name: job for job in jobs.values() if isinstance(job, Job) and is_known(job)
+        }
 
     def all(self) -> list[LeftOutBatch]:
         """What is left out, stream by stream."""

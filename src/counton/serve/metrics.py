@@ -97,6 +97,8 @@ def _all(
         Number({"stream": name}, float(journal.refused))
         for name, journal in service.journals.items()
     ]
+    failed = [Number({"stream": name}, 1.0) for name in service.failed]
+    yield "counton_failed_jobs", "gauge", "jobs that cannot run", failed
     yield "counton_refused_copy", "gauge", "whether the state has forgotten releases", refused
     yield "counton_steps", "gauge", "steps released", steps
     yield "counton_lag_seconds", "gauge", "how long a release is overdue", lags

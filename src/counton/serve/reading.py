@@ -188,9 +188,9 @@ def router(
     )
 
     def of(name: str) -> Journal:
-        if name in failed:
-            raise HTTPException(503, FAILED, {"Retry-After": "60"})
         if name not in journals:
+            if name in failed:
+                raise HTTPException(503, FAILED, {"Retry-After": "60"})
             raise HTTPException(404, "there is no such stream; GET /v1/streams lists them")
         if journals[name].refused:
             raise HTTPException(503, UNSURE, {"Retry-After": "60"})

@@ -11,7 +11,7 @@ from time import monotonic
 
 from polars.exceptions import PanicException
 
-from counton.errors import CountonError, MissingExtra
+from counton.errors import CountonError
 from counton.mechanisms.counter import NoiseAhead
 from counton.serve.access import Access
 from counton.serve.intake import Clock, Committer, UnderWay
@@ -134,8 +134,6 @@ class Service:
             try:
                 with about(self._jobs[name]):
                     work(served)
-            except MissingExtra:
-                raise
             except CountonError as error:
                 self.failed[name] = error
                 del self.served[name]
