@@ -274,16 +274,3 @@ def test_the_witness_tells_nothing_of_what_was_released(file: Path) -> None:
         (entry,) = json.loads(Path(f"{key_path(state)}.witness").read_bytes())
         found.append(entry["digest"])
     assert found[0] != found[1]
-
-
-def test_a_witness_of_an_earlier_version_is_written_anew(file: Path) -> None:
-    """Its digests were made without a key, so that nothing can be compared but the step."""
-    with create(file) as stream:
-        stream.release(7)
-    path = Path(f"{key_path(file)}.witness")
-    (entry,) = json.loads(path.read_bytes())
-    path.write_text(json.dumps([{**entry, "digest": 8 * "0123"}]))
-    with Stream.open(file, "a") as stream:
-        stream.release(7)
-    (again,) = json.loads(path.read_bytes())
-    assert (again["step"], len(again["digest"])) == (2, 64)

@@ -356,3 +356,55 @@ def test_on_a_server_whose_key_has_a_file(postgres: str, tmp_path: Path, make: M
             with pytest.raises(StateError, match="no release 'second'"):
                 again(state, name, key)
     assert [one.name for one in verify(state, key=key) if one.kind == "forgotten"] == ["second"]
+
+
+def test_a_release_that_was_not_noted_is_noted_by_whoever_shows_it(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its process was killed between commit and note; then the state is put back."""
+    old = begun(file)
+
+    def dies(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Witness, "note", dies)
+        with pytest.raises(KeyboardInterrupt), Stream.open(file, "first") as stream:
+            stream.release(5)
+    with Store(file) as store:
+        shown = store.reader("first").releases()
+    assert shown.steps.stop == 4
+    put_back(file, old)
+    with pytest.raises(StateError, match=r"says that step 3 is released"):
+        Stream.open(file, "first")
+
+
+def test_a_copy_whose_last_release_nobody_noted_is_not_shown(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was released with other data in the copy that went on."""
+    old = begun(file)
+    with monkeypatch.context() as patched:
+        patched.setattr(Witness, "note", lambda *_, **__: None)
+        with Stream.open(file, "first") as stream:
+            stream.release(50)
+    forgotten = file.read_bytes()
+    put_back(file, old)
+    for value in (1, 2):
+        with Stream.open(file, "first") as stream:
+            stream.release(value)
+    newest = file.read_bytes()
+    put_back(file, forgotten)
+    with Store(file) as store, pytest.raises(StateError, match="has another release at step 3"):
+        store.reader("first").releases()
+    (described,) = state_summary(file)["streams"]
+    assert described["last"] is None
+    assert "another release at step 3" in described["refused"]
+    put_back(file, old)  # what is forgotten here was released, and may be seen
+    with Store(file) as store:
+        reader = store.reader("first")
+        assert len(reader.releases()) == 2
+        assert "says that step 4 is released" in str(reader.doubt())
+    put_back(file, newest)
+    with Stream.open(file, "first") as stream:
+        assert stream.release(3).step == 5

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,12 @@ from sqlalchemy.engine import Engine
 
 from counton import ApproxDP, PureDP, Stream
 from counton.errors import BudgetExceeded, CountonError, InvalidInput, StateError
-from counton.jobs import run
+from counton.jobs import Job, export, publish, run
+from counton.jobs.exports import methods, registry, released_in
 from counton.jobs.jobfile import load
 from counton.jobs.sharing import refuse_shared
 from counton.privacy import Contribution, Limit
-from counton.store import Store, database, shared
+from counton.store import Store, database, shared, state_summary
 from counton.store import ledger as books
 from counton.strategies import Binary
 
@@ -295,24 +297,129 @@ def test_of_two_copies_in_which_one_stream_is_begun_one_has_the_entry(
     assert len(entries(ledger)) == 2
 
 
-def test_a_release_that_the_ledger_did_not_hear_of_is_not_shown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def _away(*_: object) -> None:
+    raise StateError("the server is away")
+
+
+def test_nothing_is_released_while_the_ledger_cannot_be_written(
+    ledger: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    state = tmp_path / "web.db"
+    begin(state, ledger)
+    with Stream.open(state, "visits") as stream:
+        stream.release(3)
+        with monkeypatch.context() as patched:
+            patched.setattr(shared.SharedLedger, "change", _away)
+            with pytest.raises(StateError, match="the server is away"):
+                stream.release(4)
+        assert (stream.step, stream.release(5).step) == (1, 2)
+
+
+def _answers(state: Path) -> list[object]:
+    """What every reader shows of a state's stream; of one that shows nothing, why."""
+
+    def published() -> object:
+        return publish(state, state.with_name("public.db")).after
+
+    def streamed() -> object:
+        with Stream.open(state, "visits") as stream:
+            return stream.step
+
+    def read() -> object:
+        with Store(state) as store:
+            return store.reader("visits").releases().values.tolist()[-1]
+
+    def stands() -> object:
+        with Store(state) as store:
+            return store.position("visits").step
+
+    def looked() -> object:
+        (stream,) = state_summary(state)["streams"]
+        return stream.get("refused") or stream["last"]["values"]
+
+    found: list[object] = []
+    for reader in (
+        *(published, streamed, read, stands, looked),
+        lambda: export(state).table().rows()[-1],
+        lambda: released_in(state).table().rows()[-1],
+        lambda: methods(state),
+        lambda: registry(state),
+    ):
+        try:
+            found.append(reader())
+        except StateError as error:
+            found.append(str(error))
+    return found
+
+
+def night(state: Path, ledger: str | None, number: int, rows: int) -> None:
+    """A day's rows, counted in the night after it."""
+    events = state.with_name("visits.csv")
+    times = [f"2024-03-0{day}T09:00" for day in range(1, number + 1)]
+    events.write_text("\n".join(["time", *times, *[times[-1]] * rows]) + "\n")
+    asked: dict[str, Any] = {"every": "1d", "start": "2024-03-01", "steps": 30, "epsilon": "0.5"}
+    until = f"2024-03-0{number + 1}"
+    job = Job("count", events, state, name="visits", time="time", ledger=ledger, until=until)
+    run(replace(job, **asked)).close()
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_nobody_is_shown_what_the_ledger_does_not_know(
+    ledger: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed: bool
+) -> None:
+    """The ledger goes away, or the process, between a release and its note.
+
+    Else the release is read, state and witness are put back, and other rows give the same noise.
+    """
+    state = tmp_path / "web.db"
+    for number in (1, 2):
+        night(state, ledger, number, 0)
+    old = {path: path.read_bytes() for path in tmp_path.glob("web.db*")}
+
+    def dies(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(shared.SharedEntry, "note", dies if killed else _away)
+        with pytest.raises(Killed if killed else StateError):
+            night(state, ledger, 3, 5)
+        if not killed:
+            assert [said for said in _answers(state) if "is away" not in str(said)] == []
+    with monkeypatch.context() as patched:
+        patched.setattr(shared.SharedLedger, "change", _away)
+        assert [said for said in _answers(state) if "not shown yet" not in str(said)] == []
+    with Store(ledger) as store:
+        assert [one.step for one in store.shared_entries] == [2]
+    shown = export(state).table()["estimate"].to_list()
+    with Store(ledger) as store:
+        assert [one.step for one in store.shared_entries] == [3]
+    assert len(shown) == 3
+    assert not [said for said in _answers(state) if "shown" in str(said)]
+    for path in tmp_path.glob("web.db*"):
+        path.unlink()
+    for path, data in old.items():
+        path.write_bytes(data)
+        path.chmod(0o600)
+    with pytest.raises(StateError, match="says that step 3 is released"):
+        night(state, ledger, 3, 12)
+
+
+@pytest.mark.parametrize("lost", [True, False])
+def test_state_and_ledger_put_back_from_one_night(tmp_path: Path, lost: bool) -> None:
+    """What the ledger's witness knows is enough, whatever became of the state's."""
     team, state = made(tmp_path / "team.db"), tmp_path / "web.db"
-    begin(state, team)
-
-    def away(*_: object) -> None:
-        raise StateError("the server is away")
-
-    change = shared.SharedLedger.change
-    with Stream.open(state, "visits") as stream:
-        monkeypatch.setattr(shared.SharedLedger, "change", away)
-        with pytest.raises(StateError, match="not shown yet"):
-            stream.release(3)
-    monkeypatch.setattr(shared.SharedLedger, "change", change)
-    with Stream.open(state, "visits") as stream:
-        assert stream.step == 1
-        assert stream.release(3, step=1).step == 1
+    for number in (1, 2):
+        night(state, team, number, 0)
+    names = ("web.db", "team.db") if lost else ("web.db", "web.db.key.witness", "team.db")
+    old = {name: (tmp_path / name).read_bytes() for name in names}
+    night(state, team, 3, 5)
+    Path(f"{state}.key.witness").unlink()
+    for name, data in old.items():
+        (tmp_path / name).write_bytes(data)
+    before = state.read_bytes()
+    with pytest.raises(StateError, match=r"witness another step 3, so the ledger was put back"):
+        night(state, team, 3, 12)
+    assert state.read_bytes() == before
 
 
 # Interrupted anywhere, and in every order.
@@ -600,11 +707,15 @@ def _unseen(self: shared.SharedLedger, ties: Any) -> Any:
 #: What might be left out, and the order of moves that shows it.
 WRONG: dict[str, tuple[list[tuple[type, str, Any]], str]] = {
     "a ledger that has forgotten is refused": (
-        [(shared.SharedLedger, "refuse_forgotten", _unseen)],
+        [
+            (shared.SharedLedger, "refuse_forgotten", _unseen),
+            (shared.SharedLedger, "witnessed", lambda *_: []),
+            (shared.SharedLedger, "write_witness", _nothing),
+        ],
         "copy, save, run A, restore, run B",
     ),
     "a ledger remembers what was released": (
-        [(shared.SharedEntry, "check", _nothing), (shared.SharedEntry, "note", _nothing)],
+        [(shared.SharedEntry, each, _nothing) for each in ("check", "reserve", "note")],
         "run A, copy, run A, run B",
     ),
 }

@@ -49,6 +49,7 @@ def test_rows_of_the_journal(steps: list[int], state: str) -> None:
             "unit": None if step == 1 else "1/2",
             "estimates": b"",
             "std": 0.1 * step,
+            "digest": None if step == 1 else "ab" * 32,
         }
         for step in steps
     ]

@@ -56,21 +56,6 @@ def test_a_key_through_a_symbolic_link(file: Path, tmp_path: Path, first: bool) 
     assert not list(tmp_path.glob("*/link.key.witness"))
 
 
-def test_a_witness_beside_a_link_is_read_on(file: Path, tmp_path: Path) -> None:
-    """Where earlier versions wrote it."""
-    key = tmp_path / "my.key"
-    Key.generate().save(key)
-    link = linked(key, "one")
-    create(file, key)
-    old = file.read_bytes()
-    go_on(file, key)
-    for place in (file.with_name("state.db.key.witness"), tmp_path / "my.key.witness"):
-        place.rename(f"{link}.witness")
-    file.write_bytes(old)
-    with pytest.raises(StateError, match="restored from an old copy"):
-        go_on(file, link, 10)
-
-
 def test_a_key_by_a_hard_link_is_refused(file: Path, tmp_path: Path) -> None:
     key = tmp_path / "my.key"
     Key.generate().save(key)

@@ -346,6 +346,7 @@ def _print_stream(console: Console, stream: dict[str, Any]) -> None:
         ("guarantee", f"{guarantee}, {guarantee.scope}"),
         ("strategy", repr(strategy_from_dict(terms["strategy"]))),
         ("key", f"fingerprint {stream['key_fingerprint']}"),
+        *([("not shown", stream["refused"])] if "refused" in stream else []),
     ]
     if "every" in details:
         groups = details["domain"]

@@ -484,7 +484,7 @@ def publish(
             )
     with Store(state) as store:
         chosen = only_name(store.streams) if name is None else name
-        reader = store.reader(chosen)
+        reader = store.reader(chosen, key)
         place = published.Place(store.database, to)
         try:
             if remove:
@@ -496,7 +496,7 @@ def publish(
                         f"{field('name')} or {field('to')}; nothing was removed"
                     )
                 return Publication(chosen, place.label, known.step, 0)
-            if (doubt := reader.doubt(key)) is not None:
+            if (doubt := reader.doubt()) is not None:
                 raise StateError(f"nothing was published: {doubt}")
             return publish_new(reader, place, level)
         finally:

@@ -27,6 +27,8 @@ _knowing = threading.Lock()
 _NO_STATE = "no state"
 #: How many writers of a stream are remembered: all that may have been interrupted lately.
 _WRITERS = 16
+#: How many releases before the last are remembered: of old copies that still show what they have.
+PAST = 16
 
 
 def drawn_identity() -> str:
@@ -181,13 +183,20 @@ def _of(
 
 
 def _with_writers(entry: dict[str, Any], same: list[dict[str, Any]]) -> dict[str, Any]:
-    """An entry with the writers that older ones know too, and what they have seen last."""
+    """An entry with what older ones know too: writers, what they saw last, what was released."""
     if "writers" not in entry:
         return entry
+    past = {step: said for old in same for step, said in old["past"]}
+    past |= {old["step"]: old["digest"] for old in same if 0 < old["step"] < entry["step"]}
     own = [writer for old in same for writer in old.get("writers", ())]
     own = [writer for writer in own if writer not in entry["writers"]]
     seen = entry.get("seen") or next((old["seen"] for old in same if old.get("seen")), None)
-    return {**entry, "writers": [*own, *entry["writers"]][-_WRITERS:], "seen": seen}
+    return {
+        **entry,
+        "writers": [*own, *entry["writers"]][-_WRITERS:],
+        "seen": seen,
+        "past": [[*one] for one in sorted(past.items())][-PAST:],
+    }
 
 
 def _write(descriptor: int, before: bytes, entries: list[dict[str, Any]]) -> None:
@@ -275,6 +284,8 @@ def parse_entries(data: bytes) -> list[dict[str, Any]]:
             isinstance(entry, dict)
             and all(isinstance(entry.get(word), str) for word in texts)
             and isinstance(entry.get("step"), int)
+            and isinstance(entry.get("past", []), list)
+            and ("past" in entry) is ("writers" in entry)
         ):
             raise ValueError("no entry of a release")
     return found

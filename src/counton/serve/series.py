@@ -124,7 +124,7 @@ class Journal:
         return self.step
 
     def _look(self) -> tuple[StoredStream, Definition]:
-        found = self._store.reader(self.name)
+        found = self._store.reader(self.name, self.job.key)
         known = StoredStream(found.terms, found.details, found.key_fingerprint, found.step)
         return known, Definition.reopen(found.terms, found.details)
 
@@ -266,7 +266,7 @@ class Journal:
             if key in self._kept:
                 self._kept.move_to_end(key)
                 return self._kept[key]
-            reader = self._store.reader(self.name)
+            reader = self._store.reader(self.name, self.job.key)
             released = read_released(reader, definition, level)
             self._store.position(self.name, self.job.key)  # it is no older copy
             self._kept[(reader.step, level)] = released

@@ -96,7 +96,18 @@ def release_rows(
             "unit": unit,
             "estimates": pack(whole),
             "std": float(std[part][-1]),
+            "digest": None,
         }
+
+
+def digest_at(connection: Connection, stream_id: int, step: int) -> str | None:
+    """Digest of what was released at a step, as a witness keeps it, under the stream's key.
+
+    None where the journal does not have the step, or it was no last one of a commit.
+    """
+    table = schema.journal.c
+    query = sa.select(table.digest).where(table.stream_id == stream_id, table.step == step)
+    return connection.execute(query).scalar_one_or_none()
 
 
 def _whole(values: NDArray[Any], unit: Fraction) -> tuple[NDArray[np.int64], str | None]:

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from counton.errors import InvalidInput, StateError, WrongKey, field
 from counton.noise import Key
 from counton.noise.key import sync_folder
-from counton.noise.witness import join_in, note_in, parse_entries, reserve_in, witness_of
+from counton.noise.witness import PAST, join_in, note_in, parse_entries, reserve_in, witness_of
 from counton.store.database import Database, database_url, state_file
 
 #: A key, or where it is kept: a file, ``env:NAME``, ``command:...``, or None for ``STATE.key``.
@@ -204,8 +204,7 @@ def witness_beside(state: State | Database, key: Kept) -> Witness:
         label = str(file) if file else database_url(state).render_as_string(True)
     paths = []
     if path is not None:
-        named = Path(f"{path}.witness")  # where earlier versions wrote it
-        paths += [witness_of(path), *([named] if named.exists() else [])]
+        paths.append(witness_of(path))
     if file is not None:
         paths.append(Path(f"{file}.key.witness"))
     once = {place.resolve(): place for place in reversed(paths)}
@@ -256,7 +255,7 @@ class Witness:
         return str(self.paths[0]) if self.paths else "no file"
 
     def entries(self) -> list[dict[str, Any]]:
-        """What it remembers; nothing where there is none.
+        """What it remembers, the latest steps first, and where; nothing where there is none.
 
         Raises:
             StateError: it is there and cannot be read.
@@ -264,15 +263,13 @@ class Witness:
         if self._held is not None:
             return self._held
         marks = [_mark(path) for path in self.paths]
-        if self._read is not None and self._read[0] == marks:
-            return self._read[1]
-        newest: dict[tuple[str, str], dict[str, Any]] = {}
-        for path in self.paths:
-            for entry in self._entries_of(path):
-                named = (entry["key"], entry["stream"])
-                if named not in newest or newest[named]["step"] < entry["step"]:
-                    newest[named] = entry
-        self._read = marks, list(newest.values())
+        if self._read is None or self._read[0] != marks:
+            found = [
+                {**entry, "where": str(path)}
+                for path in self.paths
+                for entry in self._entries_of(path)
+            ]
+            self._read = marks, sorted(found, key=lambda entry: -entry["step"])
         return self._read[1]
 
     def snapshot(self) -> Witness:
@@ -336,10 +333,10 @@ class Witness:
             name, steps = entry["stream"], entry["step"]
             what = "1 step" if steps == 1 else f"{steps:,} steps"
             raise StateError(
-                f"state {self._label} has no release {name!r}, but {self.where} says that it had "
-                f"released {what} of it, so the state was lost or restored from an old copy; what "
-                f"is forgotten stays spent, and the limit no longer counts it: bring the newest "
-                f"copy of the state back; if it is lost for good, begin another "
+                f"state {self._label} has no release {name!r}, but {entry['where']} says that "
+                f"it had released {what} of it, so the state was lost or restored from an old "
+                f"copy; what is forgotten stays spent, and the limit no longer counts it: bring "
+                f"the newest copy of the state back; if it is lost for good, begin another "
                 f"{field('state')}, under a limit less what was spent"
             )
 
@@ -352,33 +349,65 @@ class Witness:
             fingerprint: of the stream's key.
             name: of the stream.
             step: the last one that the state knows.
-            digest: of one of the releases that the state knows; None where it cannot be read.
+            digest: of one of the releases that the state knows; None where it has no such one.
 
         Raises:
             StateError: the witness knows later ones, or another one at the same step; or it cannot
                 be read.
         """
-        for entry in self.entries():
-            if (entry["key"], entry["stream"]) != (fingerprint, name):
-                continue
+        for entry in self._of(fingerprint, name):
             if entry["step"] > step:
                 raise StateError(
-                    f"stream {name!r} is at step {step:,} in state {self._label}, but {self.where} "
+                    f"stream {name!r} is at step {step:,} in state {self._label}, but "
+                    f"{entry['where']} "
                     f"says that step {entry['step']:,} is released, so the state was restored from "
                     f"an old copy; the same noise on other data would give their difference away: "
                     f"bring the newest copy back, or, if it is lost, end this stream and begin "
                     f"another one that continues it (a statistic cannot be ended: begin it anew "
                     f"with another {field('name')})"
                 )
-            if not entry["step"] or _is_unkeyed(entry["digest"]):
-                continue
-            if digest(entry["step"]) not in (None, entry["digest"]):
-                raise self._other_release(name, entry["step"])
+            if entry["step"] and digest(entry["step"]) != entry["digest"]:
+                raise self._other_release(name, entry["step"], entry["where"])
 
-    def _other_release(self, name: str, step: int) -> StateError:
+    def _of(self, fingerprint: str, name: str) -> list[dict[str, Any]]:
+        """Entries of a stream, the latest steps first."""
+        return [one for one in self.entries() if (one["key"], one["stream"]) == (fingerprint, name)]
+
+    def check_shown(self, fingerprint: str, name: str, step: int, digest: str | None) -> None:
+        """Refuse to show the last release of a state that may be an old copy, if it is another one.
+
+        Args:
+            fingerprint: of the stream's key.
+            name: of the stream.
+            step: the last one that the state knows.
+            digest: of its release.
+
+        Raises:
+            StateError: another release of this step was noted, or one of a later step, and this
+                one was not; or the witness cannot be read.
+        """
+        of = self._of(fingerprint, name)
+        known = False
+        for entry in of:
+            past = {**dict(map(tuple, entry["past"])), entry["step"]: entry["digest"]}
+            if past.get(step, digest) != digest:
+                raise self._other_release(name, step, entry["where"])
+            known |= step in past or (len(past) > PAST and step < min(past))
+        if of and of[0]["step"] > step and not known:
+            raise self._other_release(name, step, of[0]["where"])
+
+    def is_later(self, fingerprint: str, name: str, step: int) -> bool:
+        """Whether it knows later steps of a stream than a state does."""
+        return any(entry["step"] > step for entry in self._of(fingerprint, name))
+
+    def knows(self, fingerprint: str, name: str) -> bool:
+        """Whether it has heard of a stream."""
+        return bool(self._of(fingerprint, name))
+
+    def _other_release(self, name: str, step: int, where: str) -> StateError:
         return StateError(
             f"stream {name!r} in state {self._label} has another release at step {step:,} than "
-            f"{self.where} knows, so two copies of the state were continued; the same noise on two "
+            f"{where} knows, so two copies of the state were continued; the same noise on two "
             f"data sets gives their difference away: go on with the copy that was used here, and "
             f"stop the other"
         )
@@ -400,15 +429,14 @@ class Witness:
         Raises:
             StateError: it cannot be read.
         """
-        for entry in self.entries():
-            if (entry["key"], entry["stream"]) == (fingerprint, name):
-                if "writers" not in entry:  # of an earlier version
-                    return bool(entry["step"] == step)
-                seen = entry.get("seen") or [None, None]
-                return _wrote(entry["writers"], writer) or (
-                    seen[1] == step and _wrote(seen[:1], writer)
-                )
-        return not self.paths or not step
+        of = self._of(fingerprint, name)
+        for entry in of:
+            seen = entry["seen"] or [None, None]
+            if entry["step"] == of[0]["step"] and (
+                _wrote(entry["writers"], writer) or (seen[1] == step and _wrote(seen[:1], writer))
+            ):
+                return True
+        return not of and (not self.paths or not step)
 
     def refuse_unseen(self, fingerprint: str, name: str, step: int, writer: int) -> None:
         """Refuse to write a stream which somebody else wrote, unseen.
@@ -432,10 +460,7 @@ class Witness:
         Raises:
             StateError: it cannot be read.
         """
-        later = any(
-            (entry["key"], entry["stream"]) == (fingerprint, name) and entry["step"] > step
-            for entry in self.entries()
-        )
+        later = self.is_later(fingerprint, name, step)
         if later or self.vouches(fingerprint, name, step, writer):
             return None
         return (
@@ -498,8 +523,6 @@ class Witness:
         entry["seen"] = None if seen is None else [seen, step]
 
         def agrees(old: dict[str, Any]) -> bool:
-            if _is_unkeyed(old["digest"]):
-                return True
             if old["step"] == step:
                 return bool(old["digest"] == digest)
             return released is None or not old["step"] or released(old["step"]) == old["digest"]
@@ -518,7 +541,7 @@ class Witness:
                     ) from None
                 continue
             if other is not None:
-                raise self._other_release(name, other)
+                raise self._other_release(name, other, str(path))
             noted = True
 
     def reserve(self, fingerprint: str, name: str, step: int, writer: int | None = None) -> None:
@@ -583,12 +606,7 @@ class Witness:
                 return f"the witness {path} cannot be written ({error.strerror}): let it be written"
         for wait in (0, 0.05, 0.2, 1):  # a writer notes what it has just committed
             time.sleep(wait)
-            entries = Witness(self.paths, self._label).entries()
-            known = [
-                entry["step"]
-                for entry in entries
-                if (entry["key"], entry["stream"]) == (fingerprint, name)
-            ]
+            known = [e["step"] for e in Witness(self.paths, self._label)._of(fingerprint, name)]
             if known and max(known) >= step:
                 break
         now = Witness(self.paths, self._label)
@@ -615,6 +633,7 @@ class Witness:
             "digest": digest,
             "writers": [] if writer is None else [writer],
             "seen": None,
+            "past": [],
         }
 
     def _is_needed(self, path: Path, noted: bool) -> bool:
@@ -663,8 +682,3 @@ def release_digest(step: int, value: NDArray[Any], subkey: bytes) -> str:
     digest = hmac.new(subkey, step.to_bytes(8, "little"), "sha256")
     digest.update(plain.reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
-
-
-def _is_unkeyed(digest: str) -> bool:
-    """Whether it was written by an earlier version, without a key: it compares with nothing."""
-    return len(digest) == 32

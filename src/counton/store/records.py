@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -28,7 +28,7 @@ from counton.store import facts as public
 from counton.store import journal, keyfile, ledger, schema, units
 from counton.store.database import Database, reading
 from counton.store.facts import Facts, to_json
-from counton.store.shared import known_to
+from counton.store.shared import entry_in, known_to
 from counton.strategies import StreamStrategy
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ def check_text_name(name: object) -> None:
 
 def take_over(
     connection: Connection, database: Database, name: str, key: keyfile.Kept
-) -> tuple[Row[Any], Key, ReleasedDigests]:
+) -> tuple[Row[Any], Key]:
     """Become the writer of a stream; whatever is raised, the present writer goes on.
 
     Raises:
@@ -265,63 +265,114 @@ def take_over(
             f"stream {name!r} is at step {row.step} but its journal ends at {last or 0}: the state "
             f"was altered; restore it from a copy"
         )
-    witness, digests = keyfile.witness_beside(database, key), ReleasedDigests(connection, row, held)
-    witness.check(row.key_fingerprint, name, row.step, digests)
+    witness = keyfile.witness_beside(database, key)
+    check_witness(connection, row, witness)
     check_seal(connection, row, held)
+    check_digest(connection, row, held)
     if not database.is_sqlite:
         stream = row.key_fingerprint, name
         witness.refuse_unseen(*stream, row.step, row.writer_epoch - further)
         witness.join(*stream, row.writer_epoch)
-    return row, held, digests
+    return row, held
 
 
-def check_witness(
-    connection: Connection, row: Row[Any], witness: keyfile.Witness, key: Key | None
-) -> None:
+def check_witness(connection: Connection, row: Row[Any], witness: keyfile.Witness) -> None:
     """Refuse a stream that has forgotten releases.
 
     Args:
         connection: to the state.
         row: of the stream.
         witness: of the state.
-        key: of the stream; None where it is not at hand: then another release of the same step is
-            not noticed.
 
     Raises:
         StateError: the witness knows later ones, or another one; or it cannot be read.
     """
-
-    witness.check(
-        row.key_fingerprint,
-        row.name,
-        row.step,
-        lambda step: None if key is None else released_digest(connection, row, step, key),
-    )
+    digest = partial(journal.digest_at, connection, row.id)
+    witness.check(row.key_fingerprint, row.name, row.step, digest)
 
 
-class ReleasedDigests:
-    """What `released_digest` says of a stream, by step; of each step it is computed once."""
+def check_digest(connection: Connection, row: Row[Any], key: Key) -> None:
+    """Refuse a stream whose last release is not what its digest says.
 
-    def __init__(self, connection: Connection, row: Row[Any], key: Key) -> None:
-        self._connection, self._row, self._key = connection, row, key
-        #: By step, of those that were asked for.
-        self.known: dict[int, str | None] = {}
-
-    def __call__(self, step: int) -> str | None:
-        """Of one step; only within the transaction of the connection."""
-        if step not in self.known:
-            self.known[step] = released_digest(self._connection, self._row, step, self._key)
-        return self.known[step]
-
-
-def released_digest(connection: Connection, row: Row[Any], step: int, key: Key) -> str | None:
-    """Digest of a release as a witness keeps it; None where the journal does not have it."""
+    Raises:
+        StateError: one of the two was altered.
+    """
+    if not row.step:
+        return
+    digest = None
     with suppress(StateError):  # raised again when that step is read
         shape = journal.shape_of(json.loads(row.terms))
-        released = journal.read(connection, row.id, step, step + 1, shape)
+        released = journal.read(connection, row.id, row.step, row.step + 1, shape)
         subkey = keyfile.witness_key(key, row.name)
-        return keyfile.release_digest(step, released.values[0], subkey)
-    return None
+        digest = keyfile.release_digest(row.step, released.values[0], subkey)
+    if digest not in (None, journal.digest_at(connection, row.id, row.step)):
+        raise StateError(
+            f"step {row.step:,} of stream {row.name!r} is not what was released under its key: the "
+            f"state was altered; restore it from a copy"
+        )
+
+
+def let_show(database: Database, name: str, key: keyfile.Kept = None) -> None:
+    """Make sure that witness and ledger know the last release of a stream, before it is shown.
+
+    Whoever released it may have been killed before it noted that, or could not; then it is noted
+    here. Everything that shows a stream which it does not write goes through here. Needs no key.
+
+    Args:
+        database: the state.
+        name: of the stream.
+        key: where the key is kept; what it holds is not read.
+
+    Raises:
+        StateError: it cannot be noted; or another release of the step is known, so that this one
+            comes from another copy of the state.
+    """
+    witness = keyfile.witness_beside(database, key).snapshot()  # before the state is read
+    with database.transaction(write=False) as connection:
+        row = connection.execute(facts().where(schema.streams.c.name == name)).one()
+        digest = journal.digest_at(connection, row.id, row.step)
+    if not row.step or digest is None:  # the journal is damaged, as its reader will say
+        return
+    of = row.key_fingerprint, name, row.step
+    witness.check_shown(*of, digest)
+    if witness.is_later(*of) or not (database.is_sqlite or witness.knows(*of[:2])):
+        return  # an old copy, or whoever writes it has the witness
+    if witness.is_behind(*of):
+        note(database, witness, row, digest)
+
+
+def note(
+    database: Database,
+    witness: keyfile.Witness,
+    row: Row[Any],
+    digest: str,
+    *,
+    seen: int | None = None,
+) -> None:
+    """Note the last release of a stream that another process writes, or wrote.
+
+    In the ledger first: whatever a witness knows, the ledger knows too.
+
+    Args:
+        database: the state.
+        witness: of it.
+        row: of the stream.
+        digest: of its last release.
+        seen: as of `Witness.note`.
+
+    Raises:
+        StateError: it cannot be noted, or another release is known.
+    """
+
+    def released(step: int) -> str | None:
+        with database.transaction(write=False) as connection:
+            return journal.digest_at(connection, row.id, step)
+
+    if row.step:
+        with entry_in(database, row.name) as entry:
+            if entry is not None:
+                entry.note(row.step, digest, released)
+    witness.note(row.key_fingerprint, row.name, row.step, digest, released, seen=seen)
 
 
 def check_key_of(row: Row[Any], key: Key) -> None:

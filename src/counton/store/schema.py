@@ -20,7 +20,7 @@ from sqlalchemy import (
 )
 
 #: Version of the tables below and of the bytes in their blobs.
-FORMAT: Final = 8
+FORMAT: Final = 9
 
 #: SQLite's ``application_id`` of our files: "cntn" in ASCII.
 APPLICATION_ID: Final = int.from_bytes(b"cntn", "big")
@@ -93,6 +93,7 @@ journal = Table(
     Column("unit", Text),  # estimates are multiples of it; null: integers; empty: bits of floats
     Column("estimates", LargeBinary, nullable=False),  # see journal.pack
     Column("std", Double, nullable=False),  # of the last step
+    Column("digest", String(64)),  # keyed, of the last step; null: others were committed with it
 )
 
 #: Secret: what the caller has seen so far of each window, to find late and vanished rows. A row

@@ -11,7 +11,8 @@ token that the ledger knows, and the other one releases nothing.
 Old copies of either side are noticed. The ledger remembers of each stream how far it was and a
 digest of its last release, as a witness does. A state remembers the number of the ledger's last
 entry and a digest of all entries up to it, so that a ledger that has lost some, or has others, is
-refused. A ledger in a file has a witness of its own beside it, which remembers the same.
+refused. A ledger in a file has a witness of its own beside it, which remembers the same: its last
+entry, and of each stream how far it was.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ import hashlib
 import json
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,7 +30,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
 from counton.errors import BudgetExceeded, InvalidInput, StateError, StreamConflict, field
-from counton.noise.witness import note_in, parse_entries
+from counton.noise.witness import note_in, parse_entries, reserve_in
 from counton.privacy import Spend
 from counton.privacy.contribution import ANY_UNIT
 from counton.store import ledger as books
@@ -212,9 +214,8 @@ class SharedLedger(Closing):
         Raises:
             StateError: it was put back from an old copy, or two copies of it went on.
         """
-        marks = (
-            self._witnessed_ends()
-        )  # read before the ledger, which has all that stood there then
+        # Read before the ledger, which has all that stood there then.
+        marks = self.witnessed(_ENTRIES, self.identity)
         noted = bool(marks)
         with self._database.transaction(write=False) as connection:
             for tie in ties:
@@ -334,10 +335,23 @@ class SharedLedger(Closing):
         )
 
     @property
+    def has_witness(self) -> bool:
+        """Whether it is in a file, beside which its witness stands."""
+        return self._witness is not None
+
+    @property
     def _witness(self) -> Path | None:
         return None if self._database.path is None else Path(f"{self._database.path}.witness")
 
-    def _witnessed_ends(self) -> list[_End]:
+    def witnessed(self, of: str, name: str) -> list[_End]:
+        """What the ledger's witness knows of a stream, or of the entries; nothing on a server.
+
+        Args:
+            of, name: as of `write_witness`.
+
+        Raises:
+            StateError: it cannot be read.
+        """
         path = self._witness
         if path is None:
             return []
@@ -347,21 +361,43 @@ class SharedLedger(Closing):
             return []
         except (OSError, ValueError) as error:
             raise self._no_witness(path, error) from None
-        return [_End(one["step"], one["digest"]) for one in found if one["stream"] == self.identity]
+        return [
+            _End(one["step"], one["digest"])
+            for one in found
+            if (one["key"], one["stream"]) == (of, name)
+        ]
 
     def _note(self, end: _End) -> None:
+        self.write_witness(note_in, _ENTRIES, self.identity, end.number, end.chain, lambda _: True)
+
+    def write_witness(
+        self,
+        write: Callable[..., object],
+        of: str,
+        name: str,
+        step: int,
+        digest: str,
+        *agrees: Callable[[dict[str, Any]], bool],
+    ) -> None:
+        """Note or reserve an entry in the ledger's witness, where it has one.
+
+        Args:
+            write: `note_in` or `reserve_in`.
+            of: what stands for the key: identity of the state of a stream.
+            name: of the stream.
+            step: the last one released.
+            digest: of its release.
+            agrees: of `note_in`.
+
+        Raises:
+            StateError: it cannot be read or written.
+        """
         path = self._witness
         if path is None:
             return
-        entry = {
-            "key": _ENTRIES,
-            "state": self.label,
-            "stream": self.identity,
-            "step": end.number,
-            "digest": end.chain,
-        }
+        entry = {"key": of, "state": self.label, "stream": name, "step": step, "digest": digest}
         try:
-            note_in(path, entry, lambda _: True)
+            write(path, entry, *agrees)
         except (OSError, ValueError) as error:
             raise self._no_witness(path, error) from None
 
@@ -433,8 +469,25 @@ class SharedEntry:
                 f"put back from an old copy; the same noise on other data would give their "
                 f"difference away: bring the newest copy back"
             )
-        if row.step and digest(row.step) not in (None, row.digest):
+        if row.step and digest(row.step) != row.digest:
             raise self._other_release(row.step)
+
+    def reserve(self, step: int) -> None:
+        """Make sure that a release can be noted, before it is committed.
+
+        Args:
+            step: the last one to be released.
+
+        Raises:
+            StateError: the ledger, or its witness, cannot be written.
+        """
+
+        def unchanged(row: Row[Any]) -> dict[str, Any]:
+            self._refuse_other(row)
+            return {"token": self._token}  # written all the same
+
+        self._ledger.change(self._row().number, unchanged)
+        self._ledger.write_witness(reserve_in, self._state, self._name, step, "0" * 64)
 
     def note(self, step: int, digest: str, released: Callable[[int], str | None]) -> None:
         """Remember a release that is committed, before anybody is shown it.
@@ -457,8 +510,17 @@ class SharedEntry:
                 raise self._other_release(row.step)
             return {} if row.step >= step else {"step": step, "digest": digest}
 
+        def agrees(old: dict[str, Any]) -> bool:
+            known = digest if old["step"] == step else released(old["step"]) if old["step"] else ""
+            return bool(known == old["digest"])
+
+        def write(*entry: Any) -> None:
+            if (other := note_in(*entry)) is not None:
+                raise self._other_release(other)
+
         try:
             self._ledger.change(self._row().number, further)
+            self._ledger.write_witness(write, self._state, self._name, step, digest, agrees)
         except _AnotherCopy:
             raise
         except (StateError, StreamConflict) as error:
@@ -469,10 +531,14 @@ class SharedEntry:
             ) from error
 
     def is_behind(self, step: int) -> bool:
-        """Whether the ledger has not heard of a step yet."""
-        return bool(self._row().step < step)
+        """Whether the ledger, or its witness, has not heard of a step yet."""
+        marks = self._ledger.witnessed(self._state, self._name)
+        noted = not self._ledger.has_witness or any(mark.number >= step for mark in marks)
+        return bool(self._row().step < step) or not noted
 
     def _row(self) -> Row[Any]:
+        # Read before the ledger, which knows all that stood there then.
+        marks = self._ledger.witnessed(self._state, self._name)
         row = self._ledger.row(self._state, self._name)
         if row is None:
             raise StateError(
@@ -480,6 +546,14 @@ class SharedEntry:
                 f"{self._label}, which was entered there: the ledger was put back from an old "
                 f"copy; bring its newest copy back; nothing was released"
             )
+        for mark in marks:
+            if mark.number > row.step or (mark.number == row.step and mark.chain != row.digest):
+                raise _AnotherCopy(
+                    f"ledger {self._ledger.label} knows step {row.step:,} of stream "
+                    f"{self._name!r} of state {self._label}, and its witness another step "
+                    f"{mark.number:,}, so the ledger was put back from an old copy: bring its "
+                    f"newest copy back; nothing was released"
+                )
         return row
 
     def _claim(self, row: Row[Any]) -> dict[str, Any]:
@@ -500,6 +574,26 @@ class SharedEntry:
             f"the same noise on two data sets gives their difference away: go on with the copy "
             f"that the ledger knows, and stop the other"
         )
+
+
+@contextmanager
+def entry_in(database: Database, name: str) -> Iterator[SharedEntry | None]:
+    """The entry of a stream in the ledger that its state remembers; nothing of the state changes.
+
+    Raises:
+        StateError: the ledger cannot be used, or was put back from an old copy.
+    """
+    with database.transaction(write=False) as connection:
+        known = books.has(connection, books.ties)
+        rows = [*connection.execute(sa.select(books.ties))] if known else []
+    token = next((row.token for row in rows if row.name == name), None)
+    found = None if token is None else ledger_of(database, None)
+    if token is None or found is None:
+        yield None
+        return
+    with found:
+        found.refuse_forgotten(rows)
+        yield SharedEntry(found, database.identity, database.label, name, token)
 
 
 def ledger_of(database: Database | None, given: Place | None) -> SharedLedger | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -56,14 +57,15 @@ def position_of(
         StateError: no such stream, or the witness knows later releases than the state.
     """
     table = schema.streams.c
-    query = sa.select(table.step, table.writer_epoch, table.key_fingerprint)
+    query = sa.select(table.id, table.step, table.writer_epoch, table.key_fingerprint)
     row = connection.execute(query.where(table.name == name)).first()
     if row is None:
         raise StateError(
             f"state {database.label} has no stream {name!r} any more; put the state back that was "
             f"used before"
         )
-    witness.check(row.key_fingerprint, name, row.step, lambda _step: None)
+    digest = partial(journal.digest_at, connection, row.id)
+    witness.check(row.key_fingerprint, name, row.step, digest)
     return Position(row.step, row.writer_epoch)
 
 
@@ -84,8 +86,11 @@ class JournalReader:
     >>> folder.cleanup()
     """
 
-    def __init__(self, database: Database, stream_id: int, found: StoredStream) -> None:
+    def __init__(
+        self, database: Database, stream_id: int, found: StoredStream, key: keyfile.Kept = None
+    ) -> None:
         self._database, self._stream_id, self._found = database, stream_id, found
+        self._key, self._shown = key, False
 
     @property
     def terms(self) -> StreamTerms:
@@ -107,19 +112,14 @@ class JournalReader:
         """How many steps were released when the reader was made."""
         return self._found.step
 
-    def doubt(self, key: keyfile.Kept = None) -> str | None:
-        """Why the state may be an old copy, as its witness says; or None.
-
-        Args:
-            key: where the key is kept; of a state on a server no witness is known without it.
-                What it holds is not read: two copies that went on to the same step are not noticed.
-        """
-        witness = keyfile.witness_beside(self._database, key).snapshot()
+    def doubt(self) -> str | None:
+        """Why the state may be an old copy, as its witness says; or None."""
+        witness = keyfile.witness_beside(self._database, self._key).snapshot()
         try:
             with self._database.transaction(write=False) as connection:
                 query = records.facts().where(schema.streams.c.name == self.terms.name)
                 row = connection.execute(query).one()
-                records.check_witness(connection, row, witness, None)
+                records.check_witness(connection, row, witness)
         except StateError as error:
             return str(error)
         return None
@@ -129,7 +129,11 @@ class JournalReader:
 
         Raises:
             InvalidInput: the steps are not all released.
+            StateError: the last of them is not noted, as of `records.let_show`.
         """
+        if not self._shown:
+            records.let_show(self._database, self.terms.name, self._key)
+            self._shown = True
         return read_releases(self._database, self._stream_id, self.terms, self.step, start, stop)
 
     def readings(
@@ -224,8 +228,8 @@ def released_steps(terms: StreamTerms, step: int, start: int, stop: int | None) 
     return range(start, stop)
 
 
-def reader_of(database: Database, name: str) -> JournalReader:
-    """A stream of an open state to read from.
+def reader_of(database: Database, name: str, key: keyfile.Kept = None) -> JournalReader:
+    """A stream of an open state to read from; see `Store.reader`.
 
     Raises:
         StateError: there is no such stream, or its terms cannot be read.
@@ -239,7 +243,7 @@ def reader_of(database: Database, name: str) -> JournalReader:
             f"{', '.join(map(repr, names)) or 'none'}: correct the name, or give the state of that "
             f"stream"
         )
-    return JournalReader(database, *found)
+    return JournalReader(database, *found, key)
 
 
 def _find(database: Database, name: str) -> tuple[int, StoredStream] | None:
@@ -312,19 +316,25 @@ class Store(Closing):
 
         Raises:
             StateError: no such stream; or the state was restored from an old copy, as its witness
-                says.
+                says; or its last release cannot be noted, as of `records.let_show`.
         """
         witness = keyfile.witness_beside(self._database, key).snapshot()  # before the state is read
         with self._database.transaction(write=False) as connection:
-            return position_of(connection, self._database, name, witness)
+            found = position_of(connection, self._database, name, witness)
+        records.let_show(self._database, name, key)
+        return found
 
-    def reader(self, name: str) -> JournalReader:
-        """A stream to read from, without its key and without becoming its writer.
+    def reader(self, name: str, key: keyfile.Kept = None) -> JournalReader:
+        """A stream to read from, without becoming its writer.
+
+        Args:
+            name: of the stream.
+            key: where it is kept; what it holds is not read. Its witness says how new the state is.
 
         Raises:
             StateError: there is no such stream, or its terms cannot be read.
         """
-        return reader_of(self._database, name)
+        return reader_of(self._database, name, key)
 
     def amend(self, name: str, details: Callable[[int], Mapping[str, Any]]) -> int:
         """Replace the public facts of a stream, and stop whoever is writing it. Needs no key.
@@ -514,8 +524,15 @@ class Store(Closing):
                 "format": schema.FORMAT,
                 "limit": None if terms is None else terms["limit"],
                 "ledger": [entry.to_dict() for entry in books.entries(connection)],
-                "streams": [_public(connection, row) for row in rows.all()],
+                "streams": [self._public(connection, row) for row in rows.all()],
             }
+
+    def _public(self, connection: Connection, row: Row[Any]) -> dict[str, Any]:
+        try:
+            records.let_show(self._database, row.name)
+        except StateError as error:
+            return {**_public(connection, row, shown=False), "refused": str(error)}
+        return _public(connection, row)
 
     def close(self) -> None:
         """Close the database."""
@@ -528,7 +545,8 @@ def state_summary(state: str | os.PathLike[str]) -> dict[str, Any]:
     Returns:
         ``state``, ``format``, ``limit``, ``ledger`` (entries) and ``streams``: for each its
         ``name``, ``terms``, ``details``, ``key_fingerprint``, ``created``, ``step`` and ``last``
-        (step, values and std of the last release, or None).
+        (step, values and std of the last release, or None; where it may not be shown, ``refused``
+        says why).
 
     Raises:
         StateError: the state is missing, damaged, not ours or of another format.
@@ -571,11 +589,11 @@ def _without_law(terms: dict[str, Any]) -> dict[str, Any]:
     return {**terms, "law": {"law": terms["law"]["law"]}}
 
 
-def _public(connection: Connection, row: Row[Any]) -> dict[str, Any]:
+def _public(connection: Connection, row: Row[Any], *, shown: bool = True) -> dict[str, Any]:
     terms = json.loads(row.terms)
     public = _in_data_units(terms)
     last = None
-    if row.step:
+    if row.step and shown:
         hidden = "counters" in terms  # of which cells are shown, it says nothing
         hidden |= "statistic" in terms  # which says what its cells are
         shape = journal.shape_of(terms)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
@@ -230,13 +231,11 @@ class Stream(Closing):
             book = shared.ledger_of(database, ledger)
             entry = None if book is None else book.join(database, name)
             with database.transaction(write=True) as connection:
-                row, held, digests = records.take_over(connection, database, name, key)
+                row, held = records.take_over(connection, database, name, key)
                 witness = keyfile.witness_beside(database, key)
                 if entry is not None:
-                    entry.check(row.step, digests)
-                writer = Writer(
-                    database, row, held, strategy, witness, None, entry, digests.known.get(row.step)
-                )
+                    entry.check(row.step, partial(journal.digest_at, connection, row.id))
+                writer = Writer(database, row, held, strategy, witness, None, entry)
                 machine = _machine_of(writer, held, connection)
                 with reading(f"the details of stream {name!r}"):
                     return cls(writer, public.read(connection, row.id, row.details), machine)
@@ -721,6 +720,7 @@ class Stream(Closing):
             raise StateError(
                 f"this handle on stream {self._name!r} is closed: open the stream with Stream.open"
             )
+        self._open_writer.settle()
         return self._open_writer
 
     def _counter(self) -> Counter:

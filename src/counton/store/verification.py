@@ -163,10 +163,11 @@ def _witness_problems(
     connection: Connection, row: Row[Any], witness: keyfile.Witness, key: Key | WrongKey
 ) -> tuple[str, ...]:
     """What the witness has to say against a release."""
-    held = None if isinstance(key, WrongKey) else key
     try:
-        with reading(f"the terms of stream {row.name!r}"):
-            records.check_witness(connection, row, witness, held)
+        records.check_witness(connection, row, witness)
+        if not isinstance(key, WrongKey):
+            with reading(f"the terms of stream {row.name!r}"):
+                records.check_digest(connection, row, key)
         writer = None if connection.dialect.name == "sqlite" else row.writer_epoch
         lacking = witness.lacks(row.key_fingerprint, row.name, row.step, writer)
     except (StateError, ReplayMismatch) as error:

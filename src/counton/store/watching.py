@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
 from counton.errors import WrongKey
-from counton.store import keyfile, records, schema
+from counton.store import journal, keyfile, records, schema
 from counton.store.database import Database
 
 #: Seconds between two looks, after which nobody can tell what happened between them.
@@ -148,7 +148,7 @@ def _note(
     known = witness.snapshot()  # read before the state, which knows all that stood there then
     with database.transaction(write=False) as connection:
         row = records.find(connection, name)
-        records.check_witness(connection, row, known, None)
+        records.check_witness(connection, row, known)
         of = row.key_fingerprint, name
         marks, now = _marks(connection, database, row, row.step), monotonic()
         vouched = database.is_sqlite or known.vouches(*of, row.step, row.writer_epoch)
@@ -161,16 +161,11 @@ def _note(
             return look
         held = keyfile.key_for(database, row.key_fingerprint, row.key_salt, key)
         records.check_key_of(row, held)
-        records.check_witness(connection, row, known, held)
-        digest = records.released_digest(connection, row, row.step, held) if row.step else ""
+        records.check_digest(connection, row, held)
+        digest = journal.digest_at(connection, row.id, row.step) if row.step else ""
         if digest is not None:
-            witness.note(
-                *of,
-                row.step,
-                digest,
-                lambda step: records.released_digest(connection, row, step, held),
-                seen=row.writer_epoch if look.known and not database.is_sqlite else None,
-            )
+            writer = row.writer_epoch if look.known and not database.is_sqlite else None
+            records.note(database, witness, row, digest, seen=writer)
         return look
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -63,7 +64,6 @@ class Writer:
         witness: keyfile.Witness,
         counter: Counter | None = None,
         shared: SharedEntry | None = None,
-        digest: str | None = None,
     ) -> None:
         self.database, self._shared = database, shared
         self.stream_id: int = row.id
@@ -72,9 +72,6 @@ class Writer:
         self._epoch: int = row.writer_epoch
         self.tallied: TallyStatistic | None = None  # what the cells are of, where rows add up
         self._std = 0.0
-        # Digests of the last releases, as the witness knows them, by step: to read what a step has
-        # released takes long where it has many cells. Whoever else writes has another epoch.
-        self._digests: dict[int, str] = {} if digest is None else {row.step: digest}
         self._released_last: int | None = None  # the last step that this writer has released
         self._key, self._strategy, self._witness = key, strategy, witness
         self._witnessed = keyfile.witness_key(key, row.name)
@@ -86,25 +83,36 @@ class Writer:
         self._counter: Counter | None = (
             records.revive(row, key, strategy) if counter is None else counter
         )
-        if counter is None and row.step:
-            self._catch_up()
+        self._noted = 0  # the last step that witness and ledger know
+        if counter is None:
+            self.settle()
 
-    def _catch_up(self) -> None:
-        """Note the last release: of a process killed before its note, or with another witness."""
-        of, step = (self._fingerprint, self.name), self.step
-        behind = self._shared is not None and self._shared.is_behind(step)
-        if not behind and not self._witness.is_behind(*of, step):
+    def settle(self) -> None:
+        """Note the last release, if it is not: nothing of it is shown before.
+
+        Its process may have been killed before its note, or may have had another witness.
+
+        Raises:
+            StateError: it cannot be noted.
+        """
+        step, shared = self.step, self._shared
+        if self._noted == step:
             return
-        digest = self._released_digest(step)
-        if digest is not None:
-            self._note(step, digest)
+        behind = shared is not None and shared.is_behind(step)
+        if behind or self._witness.is_behind(self._fingerprint, self.name, step):
+            digest = self._released_digest(step)
+            if digest is not None:
+                self._note(step, digest)
+        self._noted = step
 
     def _note(self, step: int, digest: str) -> None:
+        """In the ledger first: whatever a witness knows, the ledger knows too."""
+        if self._shared is not None:
+            self._shared.note(step, digest, self._released_digest)
         self._witness.note(
             self._fingerprint, self.name, step, digest, self._released_digest, writer=self._epoch
         )
-        if self._shared is not None:
-            self._shared.note(step, digest, self._released_digest)
+        self._noted = step
 
     def close(self) -> None:
         """Close the state, and the ledger that it shares with others."""
@@ -248,6 +256,11 @@ class Writer:
             releases = counter.release_many(xs)
             std = counter.std_of(releases) if len(releases) else np.empty(0)
             rows = [*journal.release_rows(self.stream_id, releases, std, grid, self._digest)]
+            digest = ""
+            if rows:
+                last = releases.values[-1]
+                digest = keyfile.release_digest(counter.step, last, self._witnessed)
+                rows[-1]["digest"] = digest
             self._commit(counter, rows, observed, sources, remembered, labels, also)
         except BaseException:
             # A counter ahead of the journal is forgotten, and read again when needed.
@@ -256,9 +269,7 @@ class Writer:
             raise
         self._counter, self.step = counter, counter.step
         if len(releases):
-            digest = keyfile.release_digest(self.step, releases.values[-1], self._witnessed)
             self._note(self.step, digest)
-            self._digests = {self.step: digest}
             self._released_last, self._std = self.step, float(std[-1])
         return releases
 
@@ -268,14 +279,8 @@ class Writer:
 
     def _released_digest(self, step: int) -> str | None:
         """Digest of what the state has released at a step by now, as the witness keeps it."""
-        if step in self._digests:
-            return self._digests[step]
         with self.database.transaction(write=False) as connection:
-            return self._read_digest(connection, step)
-
-    def _read_digest(self, connection: Connection, step: int) -> str | None:
-        row = records.find(connection, self.name)
-        return records.released_digest(connection, row, step, self._key)
+            return journal.digest_at(connection, self.stream_id, step)
 
     def _check_copy(self, connection: Connection, now: int) -> None:
         """Refuse to commit steps which another copy of the state has released, or may have.
@@ -292,14 +297,11 @@ class Writer:
             if not self.database.is_sqlite:
                 self._witness.join(self._fingerprint, self.name, self._epoch)
 
-        def digest(step: int) -> str | None:
-            if step in self._digests:
-                return self._digests[step]
-            return self._read_digest(connection, step)
-
+        digest = partial(journal.digest_at, connection, self.stream_id)
         self._witness.check(self._fingerprint, self.name, self.step, digest)
         if self._shared is not None:
             self._shared.check(self.step, digest)
+            self._shared.reserve(now)
         self._witness.reserve(self._fingerprint, self.name, now, self._epoch)
 
     def _commit(
