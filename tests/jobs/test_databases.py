@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from postgresql_server import Server
 from sources import in_postgresql, in_sqlite
 from spark_jobs import JOBS, PAGES, events, job
 
@@ -127,14 +128,148 @@ def put(request: pytest.FixtureRequest, tmp_path: Path) -> Put:
 
 
 def test_a_question_writes_nothing(put: Put, tmp_path: Path) -> None:
+    """Whatever it says: what could write is refused, and what is there stays."""
     given, asked = put(moments(events())), job("groups", tmp_path)
-    with pytest.raises(InvalidInput, match=r"does not answer \("):
-        run(asked.having(**given | {"query": "delete from visits returning *"}))
-    gone = "with gone as (delete from visits returning *) select * from gone"
-    with pytest.raises(InvalidInput, match=r"does not answer \("):
-        run(asked.having(**given | {"query": gone}))
+    there = tmp_path / "there"
+    written = f"'{there}.csv'"
+    ends = "select 1) as asked limit 0; commit; begin read write; delete from visits; commit; "
+    for query in (
+        "delete from visits returning *",
+        "with gone as (delete from visits returning *) select * from gone",
+        f"{ends} select * from (select 1",  # noqa: S608
+        "select 1; delete from visits",
+        "create table others as select * from visits",
+        f"copy (select * from visits) to {written}",  # noqa: S608
+        f"copy (select * from visits) to program 'cat > {there}'",  # noqa: S608
+        f"export database '{there}'",
+        f"attach {written} as other",
+        "install json",
+        "set threads = 1",
+        "pragma query_only = off",
+        "begin",
+        "select *, nextval('numbers') from visits",
+        "select *, wipe() from visits",
+        "select *, set_config('transaction_read_only', 'off', true), wipe() from visits",
+        f"select *, lo_export(1, {written}) from visits",  # noqa: S608
+        "select *, pg_reload_conf() from visits",
+        f"from enable_logging('QueryLog', storage='file', storage_config={{'path': '{there}'}})",
+    ):
+        with pytest.raises(InvalidInput, match=r"does not answer \("):
+            run(asked.having(**given | {"query": query}))
+        assert not list(tmp_path.glob("there*")), query
     with run(asked.having(**given)) as outcome:
         assert outcome.for_operator().rows == events().height
+
+
+def test_a_question_to_a_file_reads_no_other(tmp_path: Path) -> None:
+    url, rows = in_duckdb(tmp_path / "visits.duckdb", moments(events())), tmp_path / "rows.parquet"
+    moments(events()).write_parquet(rows)
+    asked = job("groups", tmp_path).having(query=f"from '{rows}'")
+    with pytest.raises(InvalidInput, match="file system operations are disabled"):
+        run(asked.having(events=url))
+    first = open_question(url, "select * from visits")
+    with run(asked.having(events="duckdb://")) as outcome:
+        assert outcome.for_operator().rows == events().height
+    again = open_question(url, "select * from visits")  # while the file is open
+    assert first.parts[0].scan(["page"]).collect().height == 900
+    assert again.parts[0].scan(["page"]).collect().height == 900
+
+
+@pytest.mark.slow
+def test_a_superuser_asks_as_somebody_who_reads(postgres_server: Server, tmp_path: Path) -> None:
+    """And of the tables that its own name finds; where rows would be hidden it is told."""
+    import psycopg
+
+    with psycopg.connect(postgres_server.url, autocommit=True) as connection:
+        for statement in (
+            "create role ann superuser login",
+            "create schema ann",
+            "create table ann.visits as select timestamptz '2024-03-02' as at, 'a' as page",
+            "create table public.visits as select timestamptz '2024-03-02' as at, 'b' as page",
+            "create table ann.hidden as select * from ann.visits",
+            "alter table ann.hidden enable row level security",
+        ):
+            connection.execute(statement)
+    url = postgres_server.url.replace("counton@", "ann@")
+    found = open_question(url, "select *, current_user as asks from visits").parts[0]
+    assert found.scan(["page", "asks"]).collect().rows() == [("a", "pg_read_all_data")]
+    with pytest.raises(InvalidInput, match="row-level security policy"):
+        open_question(url, "select * from hidden")
+
+
+#: Values that nobody counts by, as databases write them.
+ODD = {
+    "duckdb://": [
+        *("interval '1 day'", "[1, 2]", "{'a': 1}", "map {'a': 1}", "union_value(n := 2)"),
+        *("'x'::blob", "'101'::bit", "timetz '10:00+01'", "12345678901234567890::bignum"),
+    ],
+    "postgresql://": [
+        *("interval '1 day'", "array[1, 2]", "row(1, 2)", "'{}'::json", "'x'::bytea", "b'101'"),
+        *("'[1,2]'::int4range", "inet '1.2.3.4'", "time '24:00'", "point(1, 2)", "null::void"),
+    ],
+}
+BEYOND = {
+    "duckdb://": [
+        *("timestamp '290000-01-01'", "timestamptz '-infinity'", "timestamp_s '290000-01-01'"),
+        *("date 'infinity'", "date '5877641-06-23'", "timestamp '0001-01-01 (BC)'"),
+    ],
+    "postgresql://": [
+        *("timestamp '290000-01-01'", "timestamptz '-infinity'", "timestamp '4713-01-01 BC'"),
+        *("date 'infinity'", "date '5874897-12-31'", "date '0001-01-01 BC'"),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    "kind", ["duckdb://", pytest.param("postgresql://", marks=pytest.mark.slow)]
+)
+def test_values_that_nobody_counts_by_are_told(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Columns of other types are refused by name; moments beyond all years are bad rows."""
+    url = kind if kind == "duckdb://" else request.getfixturevalue("postgres")
+    number = iter(range(10**6))
+
+    def rows_of(value: str, **more: Any) -> int:
+        query = f"select timestamptz '2024-03-02 10:00Z' as at, {value} as odd"
+        fixed = {"every": "1d", "start": "2024-03-01", "steps": 9, "until": "2024-03-04"}
+        own = {"time": "at", "epsilon": 1, "query": query, **fixed, **more}
+        with run(Job("count", url, tmp_path / f"{next(number)}.db", **own)) as outcome:
+            return outcome.for_operator().rows
+
+    for value in ODD[kind]:
+        assert rows_of(value) == 1
+        for role in (
+            {"time": "odd"},
+            {"by": "odd", "domain": "a"},
+            {"user": "odd", "most": 1},
+            {"id": "odd"},
+        ):
+            with pytest.raises(InvalidInput, match=r"column 'odd' of .* neither text, number nor"):
+                rows_of(value, **role)
+    for value in BEYOND[kind]:
+        with pytest.raises(InvalidInput, match="has a time that cannot be read in column 'odd'"):
+            rows_of(value, time="odd")
+        aside = tmp_path / "aside.csv"
+        rows_of(value, time="odd", bad_rows=f"quarantine:{aside}")
+        assert pl.read_csv(aside).height == 1
+        assert rows_of(value, by="odd", domain="a", unknown="drop") == 1
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("postgresql://h:99999/db", "postgresql://h:abc/db", "postgresql://[::1/db"),
+        *("postgresql://[aaa]/db", "postgresql://a..b/db", f"postgresql://{'a' * 300}/db"),
+        *("postgresql://%zz/db", "postgresql+asyncpg://h/db", "postgresql://u:p@w@/run/db"),
+        *("sqlite:////etc/passwd", "sqlite:///.", "duckdb:////etc/passwd", "duckdb:///."),
+        *("duckdb:///:memory:", "mysql://h/db", f"sqlite:///{'a' * 5000}"),
+    ],
+)
+def test_odd_addresses_are_refused(url: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"answer|no database|events are none") as told:
+        run(job("groups", tmp_path).having(events=url, query="select 1 as at"))
+    assert "p@w" not in str(told.value)
 
 
 def test_rows_that_are_alike_stay_where_they_are(

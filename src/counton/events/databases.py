@@ -1,20 +1,24 @@
 """Rows that a database has: a question in SQL, answered where the rows lie as far as can be.
 
 Where rows differ in nothing but a time within a window and in few labels, the database counts those
-that are alike, and only their numbers travel; else the columns that a run reads do. Nothing is ever
-written there, and keys never leave this process. What it logs of a question is its text, which
-names columns and the widths of windows, and no value.
+that are alike, and only their numbers travel; else the columns that a run reads do. One statement
+is asked, which reads, of a file that is open for reading alone or in a transaction that is never
+committed; what functions of a server do outside it is beyond that. Keys never leave this process.
+What a database logs of a question is its text, which names columns and the widths of windows, and
+no value.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 from weakref import finalize
 
 import numpy as np
@@ -27,6 +31,7 @@ from counton.events.frames import EventFrame
 from counton.events.row_reading import RowReading
 from counton.events.sources import Source, refuse_floats
 from counton.events.spread import Spread
+from counton.events.windows import as_text
 from counton.lazy import require
 from counton.private import Private
 
@@ -43,10 +48,12 @@ class EventDatabase(ABC):
     Attributes:
         name: for messages, without user and password.
         inexact: columns with floating-point numbers, where columns have no types.
+        unread: columns of types that are never read, and the database's names of these types.
     """
 
     name: str
     inexact: frozenset[str] = frozenset()
+    unread: Mapping[str, str] = MappingProxyType({})
 
     @cached_property
     @abstractmethod
@@ -58,7 +65,7 @@ class EventDatabase(ABC):
         """Those columns of all rows."""
 
     def _refusal(self, error: BaseException) -> InvalidInput:
-        reason = " ".join(str(error).strip().split("\n")[:1])
+        reason = str(error).strip().partition("\n")[0]
         return InvalidInput(
             f"{self.name} does not answer ({reason}); correct {field('events')} or "
             f"{field('query', 'select ...')}"
@@ -95,7 +102,13 @@ class SqlDatabase(EventDatabase):
 
     @abstractmethod
     def microseconds(self, column: str) -> str:
-        """Microseconds since 1970 of a column of times."""
+        """Microseconds since 1970 of a column of times; what is infinite is beyond all years."""
+
+    def _schema(self, types: Mapping[str, pl.DataType | None], kinds: Sequence[str]) -> pl.Schema:
+        """Types of columns; those that have none of ours are kept by their names there."""
+        named = zip(types, kinds, strict=True)
+        self.unread = {name: kind for name, kind in named if types[name] is None}
+        return pl.Schema({name: dtype or pl.Object() for name, dtype in types.items()})
 
 
 class _Arrow:
@@ -121,14 +134,21 @@ class DuckRelation(SqlDatabase):
     @cached_property
     def empty(self) -> pl.DataFrame:
         """See `EventDatabase.empty`."""
+        kinds = self._relation.types
         columns = [
             f"CAST(c{place} AS VARCHAR) AS c{place}"
-            if str(kind).startswith("ENUM")
-            else f"c{place}"
-            for place, kind in enumerate(self._relation.types)
+            if kind.id == "enum"
+            else f"{f'c{place}' if kind.id in _READ else 'NULL'} AS c{place}"
+            for place, kind in enumerate(kinds)
         ]
         found = self.rows(f"SELECT {', '.join(columns)} FROM events LIMIT 0")  # noqa: S608 - numbers
-        return found.rename(dict(zip(found.columns, _apart(self._relation.columns), strict=True)))
+        types = {
+            name: dtype if kind.id in (*_READ, "enum") else None
+            for name, kind, dtype in zip(
+                _apart(self._relation.columns), kinds, found.dtypes, strict=True
+            )
+        }
+        return pl.DataFrame(schema=self._schema(types, list(map(str, kinds))))
 
     def rows(self, select: str) -> pl.DataFrame:
         """See `SqlDatabase.rows`."""
@@ -149,17 +169,23 @@ class DuckRelation(SqlDatabase):
 
     def plain(self, place: int) -> str:
         """See `SqlDatabase.plain`: a text without its collation."""
-        text = self.empty.dtypes[place] == pl.String
-        return f"CAST(c{place} AS VARCHAR) COLLATE C" if text else f"c{place}"
+        dtype = self.empty.dtypes[place]
+        if dtype == pl.String:
+            return f"CAST(c{place} AS VARCHAR) COLLATE C"
+        if isinstance(dtype, pl.Decimal):  # a number with more digits is an error there
+            return f"CAST(c{place} AS DECIMAL({dtype.precision},{dtype.scale}))"
+        return f"c{place}"
 
     def microseconds(self, column: str) -> str:
         """See `SqlDatabase.microseconds`."""
-        known = f"{column} IS NULL OR isfinite({column})"
-        return f"CASE WHEN {known} THEN epoch_us({column}) ELSE error('a time is infinite') END"
+        return _finite(column, _within(f"epoch_us({column})"), _BEYOND)
 
 
 class DuckFile(DuckRelation):
-    """A file of DuckDB, opened for reading only, or a database in memory."""
+    """A file of DuckDB, opened for reading only, or a database in memory.
+
+    One SELECT is taken. Nothing is set from then on, and a file's question asks no other files.
+    """
 
     def __init__(self, url: str, query: str) -> None:
         require("duckdb")
@@ -168,21 +194,30 @@ class DuckFile(DuckRelation):
         path = url.partition("://")[2].removeprefix("/")
         self.name = f"the question to duckdb:///{path}" if path else "the question to duckdb://"
         try:
-            connection = duckdb.connect(path or ":memory:", read_only=bool(path))
+            connection = duckdb.connect(
+                path or ":memory:",
+                read_only=bool(path),
+                # A name that the database lacks is no variable of this program.
+                config={"enable_external_access": not path, "python_enable_replacements": False},
+            )
             finalize(self, connection.close)
-            connection.execute("SET TimeZone = 'UTC'")
-            # A name that the database lacks is no variable of this program.
-            connection.execute("SET python_enable_replacements = false")
-            relation = connection.sql(query)
-        except duckdb.Error as error:
+            # What is set is so for all that have opened the file here, until the last closes it.
+            if connection.sql("SELECT NOT current_setting('lock_configuration')").fetchall()[0][0]:
+                connection.execute("SET GLOBAL TimeZone = 'UTC'")
+                connection.execute("SET GLOBAL lock_configuration = true")
+            asked = connection.extract_statements(query)
+            if [statement.type for statement in asked] != [duckdb.StatementType.SELECT]:
+                raise ValueError("it is not one SELECT, and nothing else is asked")
+            super().__init__(connection.sql(query))
+        except (duckdb.Error, ValueError) as error:
             raise self._refusal(error) from error
-        if relation is None:
-            raise InvalidInput(f"{self.name} is no SELECT, so it has no rows; ask for some")
-        super().__init__(relation)
 
 
 class PostgreSQL(SqlDatabase):
-    """A PostgreSQL server, asked in one transaction that may only read and sees one moment."""
+    """A PostgreSQL server, asked in one transaction that may only read and sees one moment.
+
+    A question goes there as a part of one statement.
+    """
 
     quotient = "/"
 
@@ -190,9 +225,8 @@ class PostgreSQL(SqlDatabase):
         require("psycopg")
         import psycopg
 
-        parts = urlsplit(url)
-        place = f"{parts.hostname or ''}{f':{parts.port}' if parts.port else ''}{parts.path}"
-        self.name = f"the question to postgresql://{place}"
+        place = _PLACE.fullmatch(url)
+        self.name = f"the question to postgresql://{'' if place is None else place[1]}"
         self._query = query
         try:
             self._connection = psycopg.connect(
@@ -202,11 +236,28 @@ class PostgreSQL(SqlDatabase):
             self._connection.read_only = True
             self._connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
             self._connection.execute("SET TIME ZONE 'UTC'")
-        except psycopg.Error as error:
+            self._take_no_power()
+        except (psycopg.Error, UnicodeError) as error:  # a name that no server can have
             raise InvalidInput(
                 f"{self.name} has no answer ({type(error).__name__}): its server cannot be "
                 f"reached, or refuses the user; correct {field('events')}"
             ) from None  # the words may hold the password
+
+    def _take_no_power(self) -> None:
+        """Ask as somebody who reads tables, where the user may do all that a server can.
+
+        No transaction that only reads keeps functions of a superuser from writing files, or from
+        ending other sessions. Where rows would be hidden from that other one, its server refuses.
+        """
+        info = self._connection.info
+        if info.parameter_status("is_superuser") != "on" or info.server_version < _READS_ALL:
+            return
+        self._connection.execute(
+            "SELECT set_config('search_path', coalesce((SELECT string_agg(quote_ident(one), ', ') "
+            "FROM unnest(current_schemas(false)) AS one), ''), false)"  # "$user" is another one
+        )
+        self._connection.execute("SET row_security = off")
+        self._connection.execute("SET ROLE pg_read_all_data")
 
     @cached_property
     def empty(self) -> pl.DataFrame:
@@ -214,42 +265,56 @@ class PostgreSQL(SqlDatabase):
         found = self._answer(f"SELECT * FROM ({self._query}\n) AS asked LIMIT 0")  # noqa: S608
         names = _apart([name for name, _ in found[0]])
         self._exact = [kind == "numeric" for _, kind in found[0]]
-        kinds = [_KINDS.get(kind, pl.Object()) for _, kind in found[0]]
-        return pl.DataFrame(schema=dict(zip(names, kinds, strict=True)))
+        kinds = [kind for _, kind in found[0]]
+        types = dict(zip(names, map(_KINDS.get, kinds), strict=True))
+        return pl.DataFrame(schema=self._schema(types, kinds))
 
     def rows(self, select: str) -> pl.DataFrame:
         """See `SqlDatabase.rows`."""
         names = ", ".join(f"c{place}" for place in range(len(self.empty.columns)))
         head, rows = self._answer(f"WITH events ({names}) AS ({self._query}\n) {select}")
         schema = {name: _KINDS.get(kind, pl.String()) for name, kind in head}
-        return pl.DataFrame(rows, schema=schema, orient="row")
+        times = {
+            f"c{place}": dtype
+            for place, dtype in enumerate(self.empty.dtypes)
+            if dtype.is_temporal() and schema.get(f"c{place}") == pl.Int64
+        }
+        found = pl.DataFrame(rows, schema=schema, orient="row")
+        return found.with_columns(pl.col(name).cast(dtype) for name, dtype in times.items())
 
     def _answer(self, select: str) -> tuple[list[tuple[str, str]], list[tuple[Any, ...]]]:
         import psycopg
 
         try:
             with self._connection.cursor() as cursor:
-                cursor.execute(select)
-                names = [
-                    (column.name, self._connection.adapters.types[column.type_code].name)
-                    if self._connection.adapters.types.get(column.type_code)
-                    else (column.name, "")
-                    for column in cursor.description or ()
-                ]
-                return names, cursor.fetchall()
+                cursor.execute(select, prepare=True)  # which takes no second statement
+                head = [(one.name, self._kind(one.type_code)) for one in cursor.description or ()]
+                return head, cursor.fetchall()
         except psycopg.Error as error:
             raise self._refusal(error) from error
+
+    def _kind(self, number: int) -> str:
+        found = self._connection.adapters.types.get(number)
+        if found is None:
+            return f"type {number}"
+        return found.name if found.oid == number else f"{found.name}[]"
 
     def plain(self, place: int) -> str:
         """See `SqlDatabase.plain`."""
         if self.empty.dtypes[place] == pl.String:
             return f'CAST(c{place} AS text) COLLATE "C"'
+        # Times as numbers, since there are more of them than Python has.
+        if self.empty.dtypes[place] == pl.Date:
+            return _finite(f"c{place}", f"c{place} - DATE '1970-01-01'", 2**31 - 1)
+        if self.empty.dtypes[place].is_temporal():
+            return self.microseconds(f"c{place}")
         # A number without a bound on its digits is read as files have it.
         return f"CAST(c{place} AS float8)" if self._exact[place] else f"c{place}"
 
     def microseconds(self, column: str) -> str:
         """See `SqlDatabase.microseconds`."""
-        return f"CAST(extract(epoch FROM {column}) * 1000000 AS bigint)"
+        us = _within(f"extract(epoch FROM {column}) * 1000000")
+        return _finite(column, f"CAST({us} AS bigint)", _BEYOND)
 
 
 class SqliteFile(EventDatabase):
@@ -274,11 +339,11 @@ class SqliteFile(EventDatabase):
             finalize(self, self._connection.close)
             self._connection.execute("PRAGMA query_only = ON")
             head = self._connection.execute(f"SELECT * FROM ({query}\n) LIMIT 0")  # noqa: S608
+            self._query, self._version = query, self._data_version()
         except sqlite3.Error as error:
             raise self._refusal(error) from error
         self._connection.text_factory = partial(_decode, self.name)
         self._names = _apart([name for name, *_ in head.description])
-        self._query, self._version = query, self._data_version()
 
     @cached_property
     def empty(self) -> pl.DataFrame:
@@ -305,9 +370,10 @@ class SqliteFile(EventDatabase):
                 parts.append(
                     pl.DataFrame({name: self._texts(name, of) for name, of in columns}, schema)
                 )
+            version = self._data_version()
         except sqlite3.Error as error:
             raise self._refusal(error) from error
-        if self._data_version() != self._version:
+        if version != self._version:
             raise InvalidInput(
                 f"{self.name} changed while it was read, so it cannot be told what was counted; "
                 f"{QuestionRows.still}"
@@ -339,6 +405,37 @@ def _decode(name: str, text: bytes) -> str:
         raise InvalidInput(
             f"{name} has a text that is no UTF-8; convert it"
         ) from None  # the words hold the text
+
+
+#: Types of DuckDB that are read, besides enumerations.
+_READ: Final = (
+    *("boolean", "tinyint", "smallint", "integer", "bigint", "hugeint", "utinyint", "usmallint"),
+    *("uinteger", "ubigint", "uhugeint", "float", "double", "decimal", "varchar", "uuid", "null"),
+    *("date", "time", "timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns"),
+    "timestamp with time zone",
+)
+
+#: Servers and database of an address, without who asks; it is shown where it is written as usual.
+_SERVER: Final = r"(?:\[[0-9a-fA-F:.]*\]|[^?#@/:,\[\]]*)(?::\d*)?"
+_PLACE: Final = re.compile(
+    rf"[a-z0-9+]+://(?:[^?#@/]*@)?({_SERVER}(?:,{_SERVER})*(?:/[^?#@]*)?)(?:[?#].*)?", re.DOTALL
+)
+
+#: The first PostgreSQL that has a role which reads all tables.
+_READS_ALL: Final = 140000
+
+#: Microseconds that no year has, and from which the beginning of windows can be taken.
+_BEYOND: Final = 9 * 10**18
+
+
+def _within(us: str) -> str:
+    return f"least(greatest({us}, -{_BEYOND}), {_BEYOND})"
+
+
+def _finite(column: str, finite: str, beyond: int) -> str:
+    """Of a column of times a number, which is beyond all years where they are infinite."""
+    sign = f"WHEN {column} > '1970-01-01' THEN {beyond} ELSE -{beyond}"
+    return f"CASE WHEN {column} IS NULL THEN NULL WHEN isfinite({column}) THEN {finite} {sign} END"
 
 
 #: Rows of SQLite that are Python objects at a time.
@@ -399,10 +496,24 @@ class QuestionRows(UnorderedRows):
         """See `counton.events.sources.Rows.frame`."""
         if columns is None:
             return self._frame
+        self.refuse_unread(columns)
         wanted = list(dict.fromkeys((*self._held.columns, *columns)))
         if len(wanted) > len(self._held.columns):
             self._held = self.database.read(wanted)
         return self._held.lazy().select(columns)
+
+    def refuse_unread(self, columns: Sequence[str]) -> None:
+        """Refuse columns of types that are never read.
+
+        Raises:
+            InvalidInput: naming column and type.
+        """
+        for name in columns:
+            if name in self.database.unread:
+                raise InvalidInput(
+                    f"column {name!r} of {self.name} holds {self.database.unread[name]}, which is "
+                    f"neither text, number nor time; convert it in the question, or leave it out"
+                )
 
     def scan(self, columns: Sequence[str], names: Sequence[str] = ()) -> pl.LazyFrame:
         """See `counton.events.sources.Rows.scan`."""
@@ -491,6 +602,7 @@ class AlikeRows(Spread):
 
     def _sums(self, reading: RowReading, domain: Sequence[str] | None) -> pl.DataFrame:
         rows, names = self._rows, reading.columns.names
+        rows.refuse_unread(rows.of_file(names))
         looked_at = EventFrame(rows.database.empty)
         looked_at.name, looked_at.together = rows.name, rows.together
         looked_at.scan(names, [name for name in names if name != reading.columns.time])
@@ -499,7 +611,7 @@ class AlikeRows(Spread):
         hashed = hashlib.sha256(b"counton/alike 2")
         for text in (*names, *map(str, counted.schema.values())):
             hashed.update(len(text.encode()).to_bytes(8, "little") + text.encode())
-        texts = found.select(pl.all().cast(pl.String))
+        texts = found.select(as_text(pl.col(name), dtype) for name, dtype in found.schema.items())
         for line in sorted(map(repr, texts.rows())):
             hashed.update(line.encode() + b"\n")
         digest = hashed.hexdigest()
