@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +13,8 @@ import sqlalchemy as sa
 
 from counton import Key, PureDP, Stream
 from counton.errors import CountonError, InvalidInput, StateError, StreamConflict, WrongKey
+from counton.events.opening import open_source
+from counton.results.files import is_database
 from counton.store import Store, database, sqlite_file, state_summary
 from counton.strategies import Binary
 
@@ -136,24 +140,43 @@ def test_truncated(used: Path, key: Key, size: int) -> None:
     refused(used, key, "truncated")
 
 
-def test_a_log_that_is_merged_while_the_file_is_looked_at_is_no_truncation(
-    used: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_process_that_was_killed_while_it_merged_its_log_has_truncated_nothing(
+    used: Path, key: Key
 ) -> None:
-    whole = used.read_bytes()
     log = used.with_name(used.name + "-wal")
-    used.write_bytes(whole[:8192])
-    log.touch()
-    there = Path.exists
+    with Stream.open(used, "visits", key=key) as stream:
+        stream.release_many(np.ones((300, 20), dtype=int))
+        short, waiting = used.read_bytes(), log.read_bytes()
+        last = stream.releases().values
+    first_page = used.read_bytes()[:4096]  # which says how many pages there are
+    assert len(short) < used.stat().st_size
+    used.write_bytes(first_page + short[4096:])
+    with pytest.raises(StateError, match="truncated"):
+        state_summary(used)
+    log.write_bytes(waiting)
+    with Stream.open(used, "visits", key=key) as stream:
+        assert (stream.releases().values == last).all()
 
-    def merged(path: Path) -> bool:
-        if path == log and there(log):
-            used.write_bytes(whole)
-            log.unlink()
-        return there(path)
 
-    monkeypatch.setattr(Path, "exists", merged)
-    sqlite_file.check(used)
-    assert not there(log)
+def test_looking_at_a_state_that_is_open_keeps_its_log(used: Path, key: Key) -> None:
+    """A process that closes a file loses its locks, and then anybody takes it for unused."""
+    reader = (
+        "import sqlite3, sys\n"
+        "connection = sqlite3.connect(sys.argv[1])\n"
+        "connection.execute('SELECT * FROM counton_streams').fetchall()\n"
+        "connection.close()"
+    )
+    with Stream.open(used, "visits", key=key) as stream:
+        stream.release(np.ones(20, dtype=int))
+        state_summary(used)
+        assert sqlite_file.is_state(used)
+        assert is_database(str(used))
+        with pytest.raises(InvalidInput, match="SQLite database"):
+            open_source(str(used), "csv")
+        subprocess.run([sys.executable, "-c", reader, used], check=True)
+        assert used.with_name(used.name + "-wal").exists()
+        stream.release(np.ones(20, dtype=int))
+    assert state_summary(used)["streams"][0]["step"] == 202
 
 
 def test_not_a_database(file: Path, key: Key) -> None:

@@ -279,6 +279,14 @@ class Running:
         """Send it a signal."""
         os.kill(self._pid, number)
 
+    def deleted(self) -> list[str]:
+        """Files that it holds open, and that have no name any more."""
+        found = []
+        for handle in Path(f"/proc/{self._pid}/fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):
+                found.append(os.readlink(handle))
+        return [name for name in found if name.endswith(" (deleted)") and "db" in name]
+
     def kill(self) -> None:
         """End it at once."""
         self.send_signal(signal.SIGKILL)

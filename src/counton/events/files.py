@@ -11,6 +11,7 @@ import os
 import sys
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -24,6 +25,7 @@ from counton.events.frames import write_lines
 from counton.events.linesums import LineSums
 from counton.events.sifting import FileRows, csv_rows, json_rows, keys_of, sift
 from counton.events.sources import UNREADABLE, Rows, UnreadableRow
+from counton.sqlite_header import sqlite_header
 
 #: Gzip and zstd, which polars unpacks.
 _COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
@@ -45,6 +47,21 @@ def _beginning(path: str) -> bytes:
 def _digest(path: str | os.PathLike[str]) -> str:
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def refuse_sqlite(path: str) -> None:
+    """Refuse a SQLite file, before it is opened as if it were none: see `sqlite_header`.
+
+    Raises:
+        InvalidInput: it is one.
+    """
+    with suppress(OSError):
+        if sqlite_header(Path(path)) is not None:
+            raise InvalidInput(
+                f"{path!r} is a SQLite database; ask it in a job, with "
+                f"{field('events', 'sqlite:///FILE')} and {field('query', 'select ...')}, or write "
+                f"its rows into a file"
+            )
 
 
 class EventFile(Rows):
@@ -73,6 +90,7 @@ class EventFile(Rows):
                 raise InvalidInput(
                     f"{path!r} is not a file; check the path, or use - to pipe events"
                 )
+            refuse_sqlite(path)
         self.path, self.has_types = path, self.kind == "parquet"
         self._stamp = self._present()
         size = len(self._bytes) if self._bytes is not None else Path(path).stat().st_size

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, field
 from counton.events.bad_rows import of_unread, texts_of
+from counton.events.files import refuse_sqlite
 from counton.events.marking import collect, unread_marked
 from counton.events.policies import Policies, set_aside
 from counton.events.problems import Problem
@@ -266,6 +267,7 @@ def letters_of(
     name = os.fspath(path)
     if not Path(name).is_file():
         raise InvalidInput(f"{name!r} is not a file; check the path")
+    refuse_sqlite(name)
     data = Path(name).read_bytes()
     try:
         if data.startswith(b"\x1f\x8b"):

@@ -41,6 +41,7 @@ from counton.results.readings import (
 )
 from counton.results.release import Release
 from counton.results.shown import View
+from counton.sqlite_header import sqlite_header
 from counton.statistics import Statistic
 
 if TYPE_CHECKING:
@@ -182,8 +183,7 @@ def is_database(place: str) -> bool:
     if place.startswith(_DATABASE_URLS):
         return True
     try:
-        with open(place, "rb") as file:
-            return file.read(16) == b"SQLite format 3\0"
+        return sqlite_header(Path(place)) is not None
     except (OSError, ValueError):
         return False
 

@@ -54,12 +54,12 @@ def back_up(state: str | os.PathLike[str], copy: str | os.PathLike[str]) -> Path
     try:
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)  # mode 0600
         try:
-            _copy(database.path, name)
-            os.fsync(handle)
+            with os.fdopen(handle):  # closed before the copy has the name that others lock
+                _copy(database.path, name)
+                os.fsync(handle)
             os.link(name, target)  # never over another file
             sync_folder(target.parent)
         finally:
-            os.close(handle)
             for suffix in ("", "-wal", "-shm", "-journal"):
                 with suppress(FileNotFoundError):
                     os.unlink(name + suffix)

@@ -19,6 +19,7 @@ from sqlalchemy.engine import URL, Connection
 
 from counton.errors import StateError
 from counton.noise.key import sync_folder
+from counton.sqlite_header import sqlite_header
 from counton.store import schema
 
 
@@ -26,7 +27,6 @@ class NoState(StateError):
     """There is no such state yet."""
 
 
-_MAGIC = b"SQLite format 3\0"
 #: How the name of a state goes on while it is made.
 _TEMPORARY = re.compile(r"\.[a-z0-9_]{8}")
 
@@ -64,13 +64,12 @@ def identity(path: Path) -> tuple[int, int] | None:
 
 
 def check(path: Path) -> None:
-    """Look at the first 100 bytes, which SQLite itself reads too late or trusts too much."""
+    """Refuse what SQLite reads too late or trusts too much, before it opens the file to write."""
     try:
-        with path.open("rb") as file:
-            header = file.read(100)
-            # In this order: another process may merge its log meanwhile, and drop it after that.
-            log = path.with_name(path.name + "-wal").exists()
-            size = os.fstat(file.fileno()).st_size
+        header = sqlite_header(path)
+        # In this order: another process may merge its log meanwhile, and drop it after that.
+        log = path.with_name(path.name + "-wal").exists()
+        size = path.stat().st_size
     except FileNotFoundError:
         raise NoState(
             f"state {path} does not exist: correct the path, or start a stream (counton count, "
@@ -80,20 +79,19 @@ def check(path: Path) -> None:
         raise StateError(
             f"state {path} cannot be read ({error.strerror}): check its path and permissions"
         ) from None
-    if len(header) < 100 or not header.startswith(_MAGIC):
+    if header is None:
         raise StateError(
             f"state {path} ({size} bytes) is truncated or not a counton database: restore it from "
             f"a copy, or give another path"
         )
-    if int.from_bytes(header[68:72], "big") == schema.APPLICATION_ID:
+    if header.application_id == schema.APPLICATION_ID:
         check_only_name(path)  # before SQLite opens it, which might merge a log
-    page = int.from_bytes(header[16:18], "big")
-    pages = int.from_bytes(header[28:32], "big")
-    needed = (65536 if page == 1 else page) * pages
-    # While a log waits to be merged the file may be short: the pages are in the log.
-    if size < needed and not log:
+    # While a log waits to be merged the file may be short: the pages are in the log. Whole pages
+    # that are missing SQLite notices by itself.
+    if size % header.page_bytes and not log:
         raise StateError(
-            f"state {path} is truncated: {size} bytes of {needed}; restore it from a copy"
+            f"state {path} is truncated: its {size} bytes are no whole pages of "
+            f"{header.page_bytes}; restore it from a copy"
         )
 
 
@@ -154,14 +152,15 @@ def create(path: Path) -> None:
         ) from None
     engine = sa.create_engine(URL.create("sqlite", database=name))
     try:
-        event.listen(engine, "connect", _prepare_new)
-        event.listen(engine, "begin", begin)
-        with engine.begin() as connection:
-            for statement in _statements():
-                connection.exec_driver_sql(statement)
-            connection.execute(schema.database.insert().values(schema.first_row()))
-        engine.dispose()
-        os.fsync(descriptor)
+        with os.fdopen(descriptor) as file:  # closed before the file has the name that others lock
+            event.listen(engine, "connect", _prepare_new)
+            event.listen(engine, "begin", begin)
+            with engine.begin() as connection:
+                for statement in _statements():
+                    connection.exec_driver_sql(statement)
+                connection.execute(schema.database.insert().values(schema.first_row()))
+            engine.dispose()
+            os.fsync(file.fileno())
         _publish(name, path)
         sync_folder(path.parent)
     except (sa.exc.SQLAlchemyError, sqlite3.Error, OSError) as error:
@@ -172,7 +171,6 @@ def create(path: Path) -> None:
         ) from error
     finally:
         engine.dispose()
-        os.close(descriptor)
         for suffix in ("", "-wal", "-shm", "-journal"):
             with suppress(FileNotFoundError):
                 os.unlink(name + suffix)
@@ -216,7 +214,7 @@ def _publish(name: str, path: Path) -> None:
 def is_state(path: Path) -> bool:
     """Whether a file is a state of ours, by its header."""
     try:
-        with path.open("rb") as file:
-            return int.from_bytes(file.read(72)[68:], "big") == schema.APPLICATION_ID
+        header = sqlite_header(path)
     except OSError:
         return False
+    return header is not None and header.application_id == schema.APPLICATION_ID

@@ -1,0 +1,145 @@
+"""What each command of the command line is called with on the state of a service.
+
+A command that is new is among them by itself, with the state or the job file for what it must have.
+
+Run as ``python state_commands.py FOLDER``, it carries all of them out in one process, and a service
+beside them, and prints how often each one opened a file of the state, as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import typer.main
+from services import START, job_file, rows
+
+from counton.cli.app import app
+from counton.cli.statistic import commands
+
+#: Releases of a statistic into the state, beside its options for the state and its windows.
+_RELEASES = {
+    "count": "--by page --domain home,shop",
+    "sum": "--value cost --lower 0 --upper 9 --resolution 1",
+    "hierarchy": "--levels page --domain {pages}",
+    "contingency": "--columns page --domain {pages}",
+    "ranges": "--label cost --domain {costs}",
+    "statistic average": "--value cost --lower 0 --upper 9 --resolution 1",
+    "statistic quantiles": "--value cost --lower 0 --upper 9 --cells 9",
+    "statistic top-k": "--by page --domain home,shop",
+    "statistic distinct": "--user page --unit reader",
+    "statistic edges": "--edge page,cost --unit link",
+}
+#: Words of other commands, and with what they end if not with 0.
+_OTHERS = {
+    "plan": "{night}",
+    "inspect": "{events} --user page --epsilon 1 --state {state} --key {key}",
+    "show": "{state}",
+    "export": "--state {state} --name visits",
+    "answer": "{state} --name visits --difference home,shop",
+    "methods": "{state}",
+    "publish": "--state {state} --key {key} --name visits",
+    "serve-token": "{job}",
+    "serve-left-out": "{job}",
+    "ledger": "{state}",
+    "forget": "--state {state} --key {key} --wait 60 ann",
+    "end": "--state {state} --name count --yes",
+    "backup": "--state {state} --out {folder}/copy.db",
+    "verify": "{state} --key {key}",
+    "run": "{night}",
+    "serve": "{job} --listen 127.0.0.1:0",
+}
+#: Further words.
+_MORE = {
+    "publish in a file": "publish --state {state} --name visits --to {folder}/public.db",
+    "answer from it": "answer {folder}/public.db --difference home,shop",
+    "show it": "show {folder}/public.db",
+}
+#: With what a command ends, if not with 0: the state has a service.
+CODES = {"serve": 5}
+#: Commands that the tests must see succeed, or end as above.
+KNOWN = (*_RELEASES, *_OTHERS, *_MORE)
+
+
+def words_by_command(folder: Path) -> dict[str, list[str]]:
+    """The words of each command; the job file of the service is in the folder."""
+    moment = START.strftime("%Y-%m-%dT%H:%M")
+    windows = {"time": "time", "every": "1m", "steps": 5, "from": moment, "until": "newest"}
+    texts = {
+        "events.csv": f"time,page,cost\n{moment}:10,home,2\n{moment}:20,shop,5\n",
+        "pages.csv": "page\nhome\nshop\n",
+        "costs.csv": "cost\n2\n5\n",
+        "night.toml": "[jobs.night]\nstatistic = 'count'\nevents = 'events.csv'\nepsilon = 1\n"
+        "unit = 'visit'\nstate = 'visits.db'\nkey = 'visits.key'\n"
+        + "".join(f"{name} = {json.dumps(value)}\n" for name, value in windows.items()),
+    }
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+    state, job = folder / "visits.db", folder / "jobs.toml"
+    places = {Path(name).stem: folder / name for name in texts}
+    places |= {"state": state, "place": state, "source": state, "file": job, "job": job}
+    places |= {"key": folder / "visits.key", "folder": folder}
+    kept = f"--epsilon 1 --state {state} --key {places['key']} --unit visit "
+    kept += " ".join(f"--{name} {value}" for name, value in windows.items())
+    root: Any = typer.main.get_command(app)
+    group: Any = typer.main.get_command(commands())
+    released = {f"statistic {name}" for name in group.commands if name not in root.commands}
+    found: dict[str, list[str]] = {}
+    for name in (*root.commands, *sorted(released)):
+        if name in ("demo", "key", "statistic"):  # of no state, and of several commands
+            continue
+        if name in _OTHERS:
+            said = _OTHERS[name]
+        elif name in _RELEASES or name in released:
+            own = _RELEASES.get(name, "")
+            said = f"{{events}} {kept} --name {name.removeprefix('statistic ')} {own}"
+        else:  # a new one
+            required = [one.name for one in root.commands[name].params if one.required]
+            said = " ".join(str(places.get(one, "1")) for one in required)
+        found[name] = [*name.split(), *said.format(**places).split()]
+    return found | {name: said.format(**places).split() for name, said in _MORE.items()}
+
+
+def _count_opens(folder: Path) -> dict[str, Any]:
+    from inside import Inside
+    from typer.testing import CliRunner
+
+    ends = ("", "-wal", "-shm", "-journal")
+    databases = [os.path.realpath(folder / name) for name in ("visits.db", "public.db", "copy.db")]
+    files = {f"{database}{end}" for database in databases for end in ends}
+    opened: list[str] = []
+
+    def heard(event: str, given: tuple[Any, ...]) -> None:
+        if event == "open" and isinstance(given[0], str | bytes | os.PathLike):
+            path = os.path.realpath(os.fsdecode(given[0]))
+            if path in files:
+                opened.append(path)
+
+    service = Inside(job_file(folder))
+    sys.addaudithook(heard)
+    found: dict[str, Any] = {}
+
+    def note(name: str, code: int, said: str = "") -> None:
+        found[name] = {"code": code, "opened": [*opened], "said": said[-300:]}
+        opened.clear()
+
+    assert service.send("first", rows(0, ["home", "shop"])).status_code == 202
+    service.at(1)
+    for path in ("/v1/streams", "/v1/streams/visits", "/v1/streams/visits/series", "/ready", "/"):
+        note(path, service("GET", path).status_code)
+    for name, words in words_by_command(folder).items():
+        done = CliRunner().invoke(app, words, prog_name="counton")
+        note(name, done.exit_code, done.output + repr(done.exception or ""))
+    answer = service.send("second", rows(1, ["home"]))
+    note("POST", answer.status_code)
+    service.at(2)
+    service.service.close()
+    note("service", 0)
+    return found
+
+
+if __name__ == "__main__":
+    print(json.dumps(_count_opens(Path(sys.argv[1]))))
