@@ -267,6 +267,28 @@ def test_distinct_users_so_far(tmp_path: Path) -> None:
     assert totals(tmp_path, in_groups, *runs)[0] == [[2, 1], [2, 3]]
 
 
+@pytest.mark.parametrize("append", [False, True], ids=["all events", "new events"])
+@pytest.mark.parametrize(
+    "once", [{"first": True, "most": 2}, {"distinct": True, "most": 3}], ids=str
+)
+def test_a_cell_in_which_a_user_counts_stays_taken(
+    once: dict[str, Any], append: bool, tmp_path: Path
+) -> None:
+    """Also for a row that comes with a later file, where the user has room for more."""
+    first, again = [at("01T09:00", "a", "ann")], [at("01T10:00", "a", "ann", 2)]
+    options = {**DAYS, **once, "append": append}
+    runs = ("03-02", first), ("03-03", again if append else [*first, *again])
+    assert totals(tmp_path, options, *runs) == ([[1, 0], [1, 0]], (1, 0, 0))
+
+
+@pytest.mark.parametrize("append", [False, True], ids=["all events", "new events"])
+def test_with_ids_a_row_like_one_that_counts_is_another(append: bool, tmp_path: Path) -> None:
+    rows = [at("01T09:00", "a", "ann", row=str(nth)) for nth in range(2)]
+    options = {**DAYS, "most": 3, "id": "id", "append": append}
+    runs = ("03-02", rows[:1]), ("03-03", rows)
+    assert totals(tmp_path, options, *runs)[0] == [[1, 0], [2, 0]]
+
+
 def test_a_user_who_is_known_from_new_events_is_known_in_a_file_of_all(tmp_path: Path) -> None:
     released, _ = totals(
         tmp_path, {**DAYS, "most": 2, "append": True}, ("03-02", FLOOD[:1]), ("03-02", FLOOD[1:3])

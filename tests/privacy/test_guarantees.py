@@ -24,7 +24,7 @@ from counton.privacy import (
     guarantee_from_dict,
 )
 from counton.privacy.contribution import Relation
-from counton.privacy.guarantees import AgesWithData
+from counton.privacy.guarantees import AgesWithData, promised_when_replaced, when_replaced
 
 
 def test_parameters_are_the_fractions_their_text_says() -> None:
@@ -69,6 +69,12 @@ def test_saved_and_read_back_exactly(guarantee: Guarantee) -> None:
     assert eval(repr(guarantee).replace("=1/3", "='1/3'")) == guarantee
     assert guarantee.meaning.startswith("one unit more or less")
     assert guarantee.meaning_for("visit") == guarantee.meaning.replace("one unit", "one visit")
+
+
+@pytest.mark.parametrize("given", [PureDP(0.3), ZCDP("0.01"), ApproxDP(0.7, "1e-9")], ids=str)
+def test_what_is_promised_when_replaced_has_an_inverse(given: PureDP | ApproxDP | ZCDP) -> None:
+    assert when_replaced(promised_when_replaced(given)) == given
+    assert promised_when_replaced(when_replaced(given)) == given
 
 
 @pytest.mark.parametrize(

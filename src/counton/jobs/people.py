@@ -447,42 +447,80 @@ class Bounding:
         self, rows: HeldRows, period: Integers, before: _Before, found: _Findings
     ) -> tuple[HeldRows, Integers]:
         """The rows that count, of some users."""
-        assert self._people is not None
         asked_for = len(rows)
         if before.refused:
             stay = self._not_refused(rows, period, before)
             rows, period = rows.at(stay), period[stay]
         if before.users:
             found.steps.update(np.unique(rows.step).tolist())
-        unit, units = _units(rows, period)
-        room = np.full(units, self._people.most, np.int64)
-        known, taken = np.zeros(len(rows), np.bool_), np.zeros(len(rows), np.bool_)
-        once = _once(self._people)
-        for number, places in _by_number(period) if before.users else ():
-            part = before.users.get(number)
-            if part is None:
-                continue
-            users = rows.key[places]
-            part = _between(part, users[0], users[-1])
-            if not self._by_id:
-                known[places] = known_rows_of(rows.at(places), part, self._before_named())
-            here, begins = np.unique(unit[places], return_index=True)
-            ends = np.searchsorted(part.digests, users[begins], "right")
-            room[here] -= ends - np.searchsorted(part.digests, users[begins])
-            if once:
-                cells = dict(zip(_CELL, part.facts, strict=True))
-                there = _mix([part.digests, *(cells[name] for name in once)])
-                cell = _mix([users, *(getattr(rows, name)[places] for name in once)])
-                taken[places] = np.isin(cell, there)
-        found.known += int(known.sum())
+        past = list(_past(rows, period, before))
+        known = self._find_known(rows, past)
         new = np.ones(len(rows), np.bool_) if self._append else ~known
-        looked_at = int(new.sum()) + asked_for - len(rows)
-        new &= ~taken
+        found.known += int(known.sum())
+        found.over += asked_for - len(rows) + int(new.sum())
+        new &= ~self._find_taken(rows, past)
+        unit, room = self._room_left(rows, period, past)
         if not new.all():
             rows, period, unit = rows.at(new), period[new], unit[new]
-        chosen = first_rows(rows, unit, self._named, room, once)
-        found.over += looked_at - int(chosen.sum())
+        chosen = self._choose_first(rows, unit, room)
+        found.over -= int(chosen.sum())
         return rows.at(chosen), period[chosen]
+
+    def _find_known(self, rows: HeldRows, past: _Past) -> NDArray[np.bool_]:
+        """Rows that look like those that were taken before.
+
+        A file of all rows brings those again, and they are not looked at any further. One of new
+        rows (``append``) may hold others like them, which are: how many are known tells then
+        whether the file was given before. Ids have told rows apart already.
+        """
+        known = np.zeros(len(rows), np.bool_)
+        for places, part in () if self._by_id else past:
+            known[places] = known_rows_of(rows.at(places), part, self._before_named())
+        return known
+
+    def _find_taken(self, rows: HeldRows, past: _Past) -> NDArray[np.bool_]:
+        """Rows of cells of which one row of their unit counts already, where one is the most.
+
+        In both forms: a row of a file of new rows has no more right to the cell than a late one of
+        a file of all rows.
+        """
+        assert self._people is not None
+        taken, once = np.zeros(len(rows), np.bool_), _once(self._people)
+        for places, part in past if once else ():
+            cells = dict(zip(_CELL, part.facts, strict=True))
+            there = _mix([part.digests, *(cells[name] for name in once)])
+            cell = _mix([rows.key[places], *(getattr(rows, name)[places] for name in once)])
+            taken[places] = np.isin(cell, there)
+        return taken
+
+    def _room_left(
+        self, rows: HeldRows, period: Integers, past: _Past
+    ) -> tuple[Places, NDArray[np.int64]]:
+        """The unit of each row, and how many more of its rows may count.
+
+        In both forms what was taken has used it up: a file of all rows gives none back, since
+        those that are known are not chosen again.
+        """
+        assert self._people is not None
+        unit, units = _units(rows, period)
+        room = np.full(units, self._people.most, np.int64)
+        for places, part in past:
+            here, begins = np.unique(unit[places], return_index=True)
+            users = rows.key[places][begins]
+            ends = np.searchsorted(part.digests, users, "right")
+            room[here] -= ends - np.searchsorted(part.digests, users)
+        return unit, room
+
+    def _choose_first(
+        self, rows: HeldRows, unit: Places, room: NDArray[np.int64]
+    ) -> NDArray[np.bool_]:
+        """The first new rows of each unit, as many as have room.
+
+        Of a file of all rows these come after the rows that were taken, whatever their times say:
+        who was first in an earlier file stays, in both forms.
+        """
+        assert self._people is not None
+        return first_rows(rows, unit, self._named, room, _once(self._people))
 
     def _with_firsts(self, rows: HeldRows, period: Integers, before: _Before) -> HeldRows:
         """Rows that say so if they are the first of their unit that counts, where units count.
@@ -495,16 +533,15 @@ class Bounding:
             return rows
         total = rows.total.astype(np.int64)
         more = np.zeros(len(rows), np.int64)
+        past = list(_past(rows, period, before))
         for one in firsts:
             cell = _mix([rows.key, rows.group, total // one.unit % one.size, period])
             seen = np.zeros(len(rows), np.bool_)
-            for number, places in _by_number(period) if before.users else ():
-                if (part := before.users.get(number)) is not None:
-                    part = _between(part, rows.key[places][0], rows.key[places][-1])
-                    _, group, said = part.facts
-                    same = np.full(len(group), number)
-                    there = _mix([part.digests, group, said // one.unit % one.size, same])
-                    seen[places] = np.isin(cell[places], there)
+            for places, part in past:
+                _, group, said = part.facts
+                same = np.full(len(group), part.period)
+                there = _mix([part.digests, group, said // one.unit % one.size, same])
+                seen[places] = np.isin(cell[places], there)
             new = np.flatnonzero(~seen)
             new = new[by_key(cell[new])]
             begins, sizes = runs(cell[new])
@@ -564,6 +601,19 @@ class _Before(NamedTuple):
     refused: list[marks.MarkSet]
     ids: list[marks.MarkSet]
     users: dict[int, marks.MarkSet]
+
+
+#: Places of rows of one period, and what is remembered of their users in it.
+_Past = Sequence[tuple[Any, marks.MarkSet]]
+
+
+def _past(rows: HeldRows, period: Integers, before: _Before) -> Iterator[tuple[Any, marks.MarkSet]]:
+    """See `_Past`: of all periods of which anything is."""
+    for number, places in _by_number(period) if before.users else ():
+        part = before.users.get(number)
+        if part is not None:
+            users = rows.key[places]
+            yield places, _between(part, users[0], users[-1])
 
 
 @dataclass

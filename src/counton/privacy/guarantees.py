@@ -108,6 +108,7 @@ def difference(unit: str, relation: Relation) -> str:
     return f"one {unit} from another in its place"
 
 
+_CHANGES = 2  # a unit that is replaced is removed, and another is added
 _SMALLEST_DELTA = Fraction(1, 10**300)  # smaller numbers are no parameters
 
 
@@ -281,31 +282,36 @@ def when_replaced(guarantee: PureDP | ApproxDP | ZCDP) -> PureDP | ApproxDP | ZC
     pure differential privacy with epsilon = 1; zero-concentrated differential privacy with rho = 2
     """
     if isinstance(guarantee, PureDP):
-        return PureDP(2 * guarantee.epsilon)
+        return PureDP(_CHANGES * guarantee.epsilon)
     if isinstance(guarantee, ZCDP):
-        return ZCDP(4 * guarantee.rho)
-    factor = 1 + _exp_above(guarantee.epsilon)
-    if factor * guarantee.delta >= 1:
+        return ZCDP(_CHANGES**2 * guarantee.rho)
+    delta = _delta_factor(guarantee.epsilon) * guarantee.delta
+    if delta >= 1:
         raise InvalidInput(
             f"{guarantee} for a unit added or removed promises nothing to one that is replaced: "
             f"its delta of {text(guarantee.delta)} becomes 1 and more; lower delta or epsilon"
         )
-    return ApproxDP(2 * guarantee.epsilon, factor * guarantee.delta)
+    return ApproxDP(_CHANGES * guarantee.epsilon, delta)
 
 
 def promised_when_replaced(guarantee: PureDP | ApproxDP | ZCDP) -> PureDP | ApproxDP | ZCDP:
-    """What may be promised to a unit added or removed so that a replaced one is promised this.
+    """Inverse of `when_replaced`: what a unit added or removed is promised, if a replaced one is.
 
     >>> print(promised_when_replaced(PureDP(1)))
     pure differential privacy with epsilon = 0.5
     """
     if isinstance(guarantee, PureDP):
-        return PureDP(guarantee.epsilon / 2)
+        return PureDP(guarantee.epsilon / _CHANGES)
     if isinstance(guarantee, ZCDP):
-        return ZCDP(guarantee.rho / 4)
-    half = guarantee.epsilon / 2
-    delta = guarantee.delta / (1 + _exp_above(half))
-    return ApproxDP(half, delta) if delta > _SMALLEST_DELTA else PureDP(half)
+        return ZCDP(guarantee.rho / _CHANGES**2)
+    epsilon = guarantee.epsilon / _CHANGES
+    delta = guarantee.delta / _delta_factor(epsilon)
+    return ApproxDP(epsilon, delta) if delta > _SMALLEST_DELTA else PureDP(epsilon)
+
+
+def _delta_factor(epsilon: Fraction) -> Fraction:
+    """How many times delta one change after another costs, each of this epsilon: 1 + e^epsilon."""
+    return 1 + _exp_above(epsilon)
 
 
 def _exp_above(epsilon: Fraction) -> Fraction:

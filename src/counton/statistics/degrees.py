@@ -130,9 +130,12 @@ class Degrees(GraphStatistic):
             turns = self.changes * (2 * self._most - 1)
             pattern: Pattern = Alternating(turns, size=4 * times, together=True)
         else:
-            less = 0 if self._first == 0 else 2 if self._most == 1 else 4
-            l1 = 8 * self._most - 4 - less
-            l2_squared = 24 * self._most - 16 - (4 if self._most == 1 else 8) * self._first
+            if self.nodes is not None:
+                l1, l2_squared = 8 * self._most - 4, 24 * self._most - 16
+            elif self._most == 1:
+                l1, l2_squared = 2, 4
+            else:
+                l1, l2_squared = 8 * self._most - 8, 24 * self._most - 24
             pattern = BoundedChange(times * l1, times**2 * l2_squared)
         if self.beyond == "drop":
             words += ", and which of their later edges are kept"

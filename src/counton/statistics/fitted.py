@@ -10,8 +10,10 @@ import numpy as np
 
 from counton.arrays import Integers
 from counton.errors import SumOverflow
+from counton.laws import BoundedChange, Shift
 from counton.mechanisms.tables import LARGEST_MEASUREMENT
-from counton.privacy import ZCDP, ApproxDP, ExpiringDP, Guarantee, PureDP
+from counton.privacy import ZCDP, ApproxDP, Contribution, ExpiringDP, Guarantee, PureDP
+from counton.privacy.contribution import Relation
 from counton.statistics.tallied import TallyStatistic
 from counton.strategies import StreamStrategy
 from counton.strategies.base import Norm, check_norm
@@ -70,6 +72,29 @@ class TableStatistic(FittedStatistic):
     """A statistic whose readings are a table: rows without times are released once."""
 
     is_table = True
+
+    #: How neighbours differ, and what one protected unit is called: see `_protect`.
+    neighbours: Relation
+    unit: str
+
+    def _protect(self, neighbours: Relation, unit: str | None) -> None:
+        """Take what is protected: one event, unless it is called otherwise.
+
+        Raises:
+            InvalidInput: another relation, or the unit is no word.
+        """
+        one = Contribution(neighbours, 1, 1, unit="event" if unit is None else unit)
+        self.neighbours, self.unit, self._stated = one.relation, one.unit, unit is not None
+
+    def _contribution_of(self, moved: Shift, words: str) -> Contribution:
+        """The contribution of a unit that counts in one cell of one step.
+
+        Args:
+            moved: what that changes in all that is measured.
+            words: what it is, as of `Contribution.of_pattern`.
+        """
+        pattern = BoundedChange(moved.l1, moved.l2_squared, once=True)
+        return Contribution.of_pattern(pattern, words, relation=self.neighbours, unit=self.unit)
 
     @property
     @abstractmethod

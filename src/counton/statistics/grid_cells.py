@@ -25,7 +25,6 @@ from counton.arrays import Floats, Integers
 from counton.columns import refuse_added
 from counton.errors import InvalidInput, field
 from counton.exact import quote
-from counton.laws import BoundedChange
 from counton.mechanisms.formulas import Alone, ReleasedNumber
 from counton.mechanisms.intervals import (
     check_level,
@@ -128,10 +127,7 @@ class GridCells(TableStatistic):
                 f"apart: take fewer columns or labels"
             )
         self.counts = self.counts_units = bool(counts)
-        self.neighbours: Relation = neighbours
-        # Says what is wrong with relation and unit.
-        self.unit = Contribution(neighbours, 1, 1, unit="event" if unit is None else unit).unit
-        self._stated = unit is not None
+        self._protect(neighbours, unit)
         self._grid = Grid.from_dict(grid) if isinstance(grid, Mapping) else grid
         self.sources = () if self._grid is None else self._grid.sources
         if self._grid is not None and self._grid.shape != self.shape:
@@ -208,16 +204,9 @@ class GridCells(TableStatistic):
 
     def contribution(self, *, batched: bool = False) -> Contribution:
         """See `Statistic.contribution`; the same for batches."""
-        if self.neighbours == "replace":
-            unit = Contribution.replace(unit=self.unit)
-        else:
-            unit = Contribution.add_remove(unit=self.unit)
-        moved = shift_of_cells(self.grid, unit)
-        return Contribution.of_pattern(
-            BoundedChange(moved.l1, moved.l2_squared, once=True),
+        return self._contribution_of(
+            shift_of_cells(self.grid, Contribution(self.neighbours, 1, 1)),
             f"which counts in one of {self.places:,} cells, which are measured together",
-            relation=self.neighbours,
-            unit=self.unit,
         )
 
     @property

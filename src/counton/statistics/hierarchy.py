@@ -159,10 +159,7 @@ class Hierarchy(TableStatistic):
         wanted_variances(self.tree, targets, relative=True)  # refuses what are no targets
         self.targets = None if targets is None else {k: float(std) for k, std in targets.items()}
         self.counts = self.counts_units = bool(counts)
-        self.neighbours: Relation = neighbours
-        # Says what is wrong with relation and unit.
-        self.unit = Contribution(neighbours, 1, 1, unit="event" if unit is None else unit).unit
-        self._stated = unit is not None
+        self._protect(neighbours, unit)
         if isinstance(measurement, Mapping):
             measurement = TreeStrategy.from_dict(measurement, self.tree)
         self._measurement: TreeStrategy | None = measurement
@@ -292,16 +289,9 @@ class Hierarchy(TableStatistic):
 
     def contribution(self, *, batched: bool = False) -> Contribution:
         """See `Statistic.contribution`; the same for batches."""
-        if self.neighbours == "replace":
-            unit = Contribution.replace(unit=self.unit)
-        else:
-            unit = Contribution.add_remove(unit=self.unit)
-        moved = shift_of_cells(self.measuring.strategy, unit)
-        return Contribution.of_pattern(
-            BoundedChange(moved.l1, moved.l2_squared, once=True),
+        return self._contribution_of(
+            shift_of_cells(self.measuring.strategy, Contribution(self.neighbours, 1, 1)),
             f"which counts in one of {self.places:,} leaves, and in all that is above it",
-            relation=self.neighbours,
-            unit=self.unit,
         )
 
     @property

@@ -210,9 +210,9 @@ class Moments(TallyStatistic):
         one, count = self.grid**2, len(self.names)
         largest = 1 + count + len(self.pairs)
         total = largest * one
-        if count == 1:
+        if count == 1:  # 1 + |a| + 1 - a^2, of which 9/4 is the largest if the grid has that a
             places = np.arange(-self.grid, self.grid + 1, 2, dtype=np.int64)
-            total = int((2 * one + self.grid * np.abs(places) - places**2).max())
+            total = int((one + self.grid * np.abs(places) + one - places**2).max())
         return Contribution.of_pattern(
             BoundedChange(total, largest * one**2, once=True),
             f"whose {count} value{'s' * (count > 1)}, clipped to bounds on a grid of {self.grid} "

@@ -25,7 +25,7 @@ from counton.arrays import Floats, Integers
 from counton.columns import TextTable, readable
 from counton.errors import InvalidInput
 from counton.exact import check_integer, exact, quote
-from counton.laws import BoundedChange, Shift
+from counton.laws import Shift
 from counton.mechanisms import StepRelease
 from counton.mechanisms.fit import Fit
 from counton.mechanisms.formulas import Alone, ReleasedNumber
@@ -169,10 +169,7 @@ class Quantiles(TableStatistic):
                 f"65,537 finite numbers"
             )
         self.edges = ends
-        self.neighbours: Relation = neighbours
-        # Says what is wrong with relation and unit.
-        self.unit = Contribution(neighbours, 1, 1, unit="event" if unit is None else unit).unit
-        self._stated = unit is not None
+        self._protect(neighbours, unit)
         self._line = None
         self._names: tuple[str, ...] = _COMPARED
         if isinstance(line, str):
@@ -252,13 +249,10 @@ class Quantiles(TableStatistic):
 
     def contribution(self, *, batched: bool = False) -> Contribution:
         """See `Statistic.contribution`; the same for batches."""
-        moved = _line_shift(self.line, self.neighbours)
-        cells = len(self.edges) - 1
-        return Contribution.of_pattern(
-            BoundedChange(moved.l1, moved.l2_squared, once=True),
-            f"whose value counts in one of {cells:,} cells, which are measured together",
-            relation=self.neighbours,
-            unit=self.unit,
+        return self._contribution_of(
+            _line_shift(self.line, self.neighbours),
+            f"whose value counts in one of {len(self.edges) - 1:,} cells, which are measured "
+            f"together",
         )
 
     @property

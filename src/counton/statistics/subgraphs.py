@@ -75,7 +75,7 @@ class Subgraphs(GraphStatistic):
             pattern: Pattern = BoundedChange((up + down) * most, (up**2 + down**2) * most**2)
         else:
             r, w = self.size, self.changes
-            changes = r * w - (r - 1 if w % 2 else 2 * r - 2)
+            changes = r * w - r + 1 if w % 2 else r * w - 2 * r + 2
             pattern = Alternating(changes, size=(up + down) * most)
             words = f"which comes or goes up to {w:,} times"
             if self.size > 1:
