@@ -16,10 +16,11 @@ import pytest
 from inside import EXACT, Inside, inside, metric, visit
 from services import START, job_file
 
+import counton.serve.intake
 from counton.errors import StateError
 from counton.jobs import run
 from counton.jobs.succession import end_stream
-from counton.private import open_private
+from counton.private import Private, open_private
 from counton.serve import releasing
 from counton.serve.jobs import pack_rows, unpack_rows
 from counton.serve.service import Service
@@ -142,8 +143,93 @@ def test_sums_that_could_never_be_released_are_refused(tmp_path: Path) -> None:
         assert metric(service, "steps") == 1
 
 
-def test_a_batch_that_no_run_can_count_is_left_out_and_told(tmp_path: Path) -> None:
+def test_rows_that_would_exhaust_a_stream_are_refused(tmp_path: Path) -> None:
+    """They would be all that the stream could ever count."""
+    with inside(tmp_path, **LARGE) as service:
+        rows = [visit(0.1, number=2**32)] * 63 + [visit(0.1, number=4294959701)]
+        answer = service.post("all", rows)
+        assert (answer.status_code, "more than 25%" in answer.json()["detail"]) == (422, True)
+        for number in range(60):
+            assert service.post(f"{number}", [visit(0.1, number=1)]).status_code == 202
+        service.at(1)
+        assert service.service.state_of("visits").inbox.rows_left_out("visits") == 0
+        key = tmp_path / "visits.key"
+        with Stream.open(str(tmp_path / "visits.db"), "visits", key=key) as stream:
+            assert open_private(stream.amounts).whole == 60
+
+
+#: Jobs of which a few rows come to much of what sums can hold; what one says, and how many rows.
+FEW: dict[str, tuple[dict[str, Any], int, int]] = {
+    "ranges": ({}, 2**32, 2),
+    "contingency": ({"columns": "page", "label": None, "domain": "page=home,shop"}, 2**32, 2),
+    "sum": (
+        {
+            "label": None,
+            "lower": 0,
+            "upper": 2**36,
+            "resolution": 1,
+            "domain": None,
+            "release": "windows",
+            "steps": 60,
+            "around": None,
+        },
+        *(2**36, 2**13),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_whatever_is_acknowledged_is_counted(tmp_path: Path, name: str) -> None:
+    """A stream that is sent as much as it takes, again and again, leaves nothing out."""
+    job, largest, size = FEW[name]
+    with inside(tmp_path, **{**LARGE, "statistic": name, **job}) as service:
+        taken, answers = 0, set[int]()
+        inbox = service.service.state_of("visits").inbox
+        for number in range(30):
+            minute = 0.1 + 0.1 * number  # some are late when they come
+            row = visit(minute % 1.3, number=largest)
+            answer = service.post(f"{number}", [row] * size)
+            answers.add(answer.status_code)
+            taken += size if answer.status_code == 202 else 0
+            size = min(2**13, 2 * size) if answer.status_code == 202 else max(1, size // 2)
+            if number % 4 == 3:
+                service.at(minute)
+            assert inbox.rows_left_out("visits") == 0
+        service.at(4)
+        assert metric(service, "steps") == 4
+        assert inbox.rows_left_out("visits") == inbox.load().rows == 0
+        assert service.service.releasers["visits"].counts.rows == taken
+        assert answers == {202, 410} | ({422} if name != "sum" else set())
+
+
+@pytest.mark.parametrize("database", ["sqlite", "postgres"])
+def test_two_servers_take_no_more_than_one(
+    tmp_path: Path, database: str, request: pytest.FixtureRequest
+) -> None:
+    sqlite = database == "sqlite"
+    state = str(tmp_path / "visits.db") if sqlite else request.getfixturevalue("postgres")
+    with inside(tmp_path, **LARGE, state=state) as service:
+        first = service.service.state_of("visits").inbox
+        with closing(Inbox(state)) as other:
+            verdicts = [
+                inbox.put([_batch(f"{number}-{turn}", 0.2)])[0].what
+                for number in range(3)
+                for turn, inbox in enumerate((first, other))
+            ]
+        assert verdicts == ["accepted", "accepted", "full", "full", "full", "full"]
+        assert first.put([_batch("0-0", 0.2)])[0].what == "known"
+        assert metric(service, "sums_held_ratio") == 0.4
+
+
+def _batch(name: str, part: float) -> Batch:
+    return Batch("visits", name, name.encode(), 0, {}, 1, Private(b""), None, Private({0: part}))
+
+
+def test_a_batch_that_no_run_can_count_is_left_out_and_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each is taken by itself, and not all together: those before it and after it are counted."""
+    monkeypatch.setattr(counton.serve.intake, "parts_of_bounds", lambda *_given: {})
     with inside(tmp_path, **LARGE) as service:
         large = [visit(1.1, number=2**32)] * 25
         for batch, rows in (

@@ -6,6 +6,7 @@ is closed again: what a stream adds to its sums, and for the operator numbers of
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -23,7 +24,14 @@ from counton.jobs import clock
 from counton.jobs.again import KnownBy, Sums, refuse_late
 from counton.jobs.clock import ClockFacts
 from counton.jobs.definition import Definition
-from counton.jobs.intake import Intake, Observed, compare, other_rows, refuse_known
+from counton.jobs.intake import (
+    Intake,
+    Observed,
+    compare,
+    other_rows,
+    place_sums,
+    refuse_known,
+)
 from counton.jobs.job import Job
 from counton.mechanisms.terms import largest_sum
 from counton.private import Private, open_private
@@ -35,6 +43,7 @@ from counton.windows import microseconds
 if TYPE_CHECKING:
     from counton.jobs.discovery import FoundLabels
     from counton.jobs.people import ChosenRows
+    from counton.laws import Law
     from counton.store.marks import Change
 
 #: Cells released in one transaction.
@@ -224,8 +233,9 @@ def compare_changes(
     if stream is not None and definition.once and before and intake.late_rows:
         raise other_rows(f"has {intake.late_rows:,} rows more than it had")
     taken = (0, 0.0) if stream is None else open_private(stream.amounts)
-    sums = intake.place_sums(definition.places)
-    refuse_overflow(definition, intake.largest_sum, sums, *taken)
+    alone = definition.strategy.workload != "totals"
+    sums = intake.place_sums(definition.places, alone=alone)
+    refuse_overflow(definition, intake.largest_sum(alone=alone), sums, *taken)
     return Private(intake)
 
 
@@ -271,12 +281,7 @@ def refuse_overflow(
     if isinstance(inner, TallyStatistic):
         whole = inner.whole_of(sums)
     if isinstance(statistic, TallyStatistic) and before + whole > statistic.most_counted(0.0, 0.0):
-        from counton.mechanisms.calibration import law_for
-
-        law = law_for(
-            definition.strategy, definition.guarantee, definition.contribution, definition.shape
-        ).law
-        statistic.refuse_unreadable(definition.strategy, law, before + whole)
+        statistic.refuse_unreadable(definition.strategy, _law_of(definition), before + whole)
     most, also = bound - taken, ", with what is counted already," if taken else ""
     if isinstance(inner, TallyStatistic) and inner.largest_entry > 1:  # of what is measured
         measured = inner.largest_measured(sums)
@@ -291,6 +296,78 @@ def refuse_overflow(
             f"the values add up to {largest:,} times the resolution{also}; the bound is "
             f"{bound:,}: use a coarser {field('resolution')} or narrower bounds"
         )
+
+
+class SumBounds(NamedTuple):
+    """What a stream's sums can hold: see `refuse_overflow`.
+
+    Attributes:
+        largest: any sum, in grid units.
+        read: all places of a statistic together, so that each release of them can be read.
+    """
+
+    largest: int
+    read: float
+
+    @classmethod
+    def of(cls, definition: Definition) -> SumBounds:
+        """Those of a stream."""
+        largest, statistic = largest_sum(definition.strategy), definition.statistic
+        if not isinstance(statistic, TallyStatistic):
+            return cls(largest, math.inf)
+        return cls(largest, statistic.most_readable(definition.strategy, _law_of(definition)))
+
+
+def _law_of(definition: Definition) -> Law:
+    from counton.mechanisms.calibration import law_for
+
+    terms = (definition.guarantee, definition.contribution, definition.shape)
+    return law_for(definition.strategy, *terms).law
+
+
+def parts_of_bounds(
+    definition: Definition, bounds: SumBounds, cells: pl.DataFrame
+) -> dict[int, float]:
+    """Which part of what a stream's sums can hold some rows come to, at most.
+
+    Rows whose parts come to 1 or less together can be counted, in whichever runs they are.
+
+    Args:
+        definition: of the stream.
+        bounds: of it.
+        cells: sums of rows by step and group: columns ``step``, ``group`` and ``total``.
+
+    Returns:
+        Where a release is of one window, by window, without those that come to next to nothing;
+        else of all under 0.
+    """
+    if definition.strategy.workload == "totals":
+        return {0: _part_of(definition, bounds, cells)}
+    size = pl.col("total").cast(pl.Float64).abs().sum()
+    inner = definition.statistic.inner
+    entry = inner.largest_entry if isinstance(inner, TallyStatistic) else 1
+    large = (
+        cells.group_by("step").agg(size).filter(pl.col("total") * entry > bounds.largest * _LITTLE)
+    )
+    return {
+        step: _part_of(definition, bounds, cells.filter(pl.col("step") == step))
+        for step in large["step"]
+    }
+
+
+def _part_of(definition: Definition, bounds: SumBounds, cells: pl.DataFrame) -> float:
+    sizes = pl.col("total").cast(pl.Float64).abs().sum()
+    found: list[float] = cells.group_by("group").agg(sizes)["total"].to_list()
+    part = max(found, default=0.0) / bounds.largest
+    if isinstance(inner := definition.statistic.inner, TallyStatistic):
+        sums = place_sums(cells, "total", definition.places)
+        part = max(part, inner.largest_measured(sums) / bounds.largest)
+        part = max(part, inner.whole_of(sums) / bounds.read if bounds.read > 0 else math.inf)
+    return part
+
+
+#: The part of what a window can hold that is next to nothing.
+_LITTLE = 2.0**-20
 
 
 class Step(NamedTuple):

@@ -56,19 +56,24 @@ class Intake:
         late = self.cells.filter(pl.col("step") <= self.released)
         return int((late["seen_rows"] - late["counted_rows"]).sum())
 
-    @property
-    def largest_sum(self) -> int:
-        """A bound on what this run and later ones can add to any total, in grid units."""
-        waiting = self._waiting().group_by("group").agg(pl.col("due").cast(pl.Float64).abs().sum())
+    def largest_sum(self, *, alone: bool = False) -> int:
+        """A bound on what this run and later ones can add to any total, in grid units.
+
+        Args:
+            alone: to what one step releases by itself.
+        """
+        keys = ["step", "group"] if alone else ["group"]
+        waiting = self._waiting().group_by(keys).agg(pl.col("due").cast(pl.Float64).abs().sum())
         return int(waiting["due"].max() or 0)  # type: ignore[arg-type]
 
-    def place_sums(self, places: int) -> NDArray[np.float64]:
+    def place_sums(self, places: int, *, alone: bool = False) -> NDArray[np.float64]:
         """A bound on what this run and later ones can add to each place of all groups together.
 
         Args:
             places: of a group.
+            alone: to what one step releases by itself.
         """
-        return place_sums(self._waiting(), "due", places)
+        return place_sums(self._waiting(), "due", places, alone=alone)
 
     def _waiting(self) -> pl.DataFrame:
         """What each cell still has to contribute, at the step where it will be counted."""
@@ -185,19 +190,24 @@ def compare(
     )
 
 
-def place_sums(cells: pl.DataFrame, column: str, places: int) -> NDArray[np.float64]:
+def place_sums(
+    cells: pl.DataFrame, column: str, places: int, *, alone: bool = False
+) -> NDArray[np.float64]:
     """Sums of the sizes of a column by place, over all windows and groups.
 
     Args:
         cells: with a column ``group``, of groups and their places.
         column: which.
         places: of a group.
+        alone: the largest of one step, by a column ``step``.
 
     >>> place_sums(pl.DataFrame({"group": [0, 3, 2], "total": [1, 5, -2]}), "total", 2).tolist()
     [3.0, 5.0]
     """
     sizes = pl.col(column).cast(pl.Float64).abs().sum()
-    found = cells.group_by(pl.col("group") % places).agg(sizes)
+    place = pl.col("group") % places
+    found = cells.group_by(["step", place] if alone else [place]).agg(sizes)
+    found = found.group_by("group").agg(pl.col(column).max())
     by_place = np.zeros(places)
     by_place[found["group"].to_numpy()] = found[column].to_numpy()
     return by_place

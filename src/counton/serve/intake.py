@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 
-from counton.errors import InvalidInput, field
+from counton.errors import InvalidInput, SumOverflow, field
 from counton.events.bad_rows import texts_of
 from counton.events.marking import collect, mark_rows
 from counton.events.policies import MOST
@@ -21,13 +21,13 @@ from counton.events.problems import Problem
 from counton.events.sources import Source
 from counton.events.tally import tally
 from counton.groups import GroupNames
-from counton.jobs.changes import refuse_overflow
+from counton.jobs.changes import parts_of_bounds, refuse_overflow
 from counton.jobs.discovery import labels_in
 from counton.jobs.intake import place_sums
 from counton.private import Private, open_private
 from counton.serve.bodies import Body, no_column, read_rows
 from counton.serve.jobs import InboxRows, ServedJob, pack_rows
-from counton.store.inbox import Batch, Inbox, Verdict
+from counton.store.inbox import FULL, Batch, Inbox, Verdict
 from counton.windows import NO_MOMENT, microseconds
 
 Clock = Callable[[], datetime]
@@ -91,6 +91,14 @@ def checked_batch(
     totals: list[float] = sums["total"].to_list()
     places = place_sums(found.cells, "total", definition.places)
     refuse_overflow(definition, int(max(totals, default=0.0)), places)
+    # What is late is released with the next window.
+    late = pl.max_horizontal("step", definition.windows.ended_by(now) + 1).alias("step")
+    parts = parts_of_bounds(definition, served.bounds, found.cells.with_columns(late))
+    if max(parts.values(), default=0.0) > FULL:
+        raise SumOverflow(
+            f"the rows of the batch come to more than {FULL:.0%} of what the sums of the stream "
+            f"can hold: correct them, or count in larger units"
+        )
     left = {
         "before_first_window": found.before,
         "after_last_window": found.beyond,
@@ -104,7 +112,10 @@ def checked_batch(
         "counted": whole - sum(left.values()),
         "counted_nowhere": {name: rows for name, rows in left.items() if rows},
     }
-    return Batch(served.job.name, id, digest, now, answer, whole, pack_rows(frame), Private(aside))
+    rows = pack_rows(frame)
+    return Batch(
+        served.job.name, id, digest, now, answer, whole, rows, Private(aside), Private(parts)
+    )
 
 
 def _bad_rows(steps: pl.Series) -> pl.DataFrame:

@@ -6,6 +6,7 @@ import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ from counton.events.row_reading import RowReading
 from counton.events.sources import Rows, Source
 from counton.jobs import clock
 from counton.jobs.asking import ask
+from counton.jobs.changes import SumBounds
 from counton.jobs.definition import Definition
 from counton.jobs.job import NEWEST, Job
 from counton.jobs.jobfile import for_all, load_each, select_jobs
@@ -85,6 +87,11 @@ class ServedJob:
     definition: Definition
     reading: RowReading
     quarantine: Path | None
+
+    @cached_property
+    def bounds(self) -> SumBounds:
+        """What the sums of the stream can hold."""
+        return SumBounds.of(self.definition)
 
     def with_rows(self, parts: Sequence[Rows]) -> Job:
         """The job with rows from the inbox."""

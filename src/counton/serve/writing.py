@@ -19,7 +19,7 @@ from counton.serve.jobs import explain
 from counton.serve.limits import Rates, Room, later
 from counton.serve.reading import FAILED, REFUSALS, UNSURE, Refusal
 from counton.serve.service import Service
-from counton.store.inbox import LONGEST_ID, Verdict
+from counton.store.inbox import FULL, LONGEST_ID, Verdict
 
 _BATCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]*")
 #: Threads that decompress bodies, and that check and commit batches.
@@ -33,6 +33,13 @@ class BatchReceipt(BaseModel):
     rows: int
     counted: int
     counted_nowhere: dict[str, int]
+
+
+#: What is said where sums have come to what they may.
+FULL_UP = (
+    f"the rows that were taken come to {FULL:.0%} of what the sums of the stream can hold, so that "
+    f"it takes no more of them; begin another stream, and count in larger units"
+)
 
 
 class StreamEnded(Exception):
@@ -172,6 +179,8 @@ def router(service: Service, count: Callable[[str, str, int], None]) -> APIRoute
             raise HTTPException(409, "another batch was sent with this id; give each its own")
         if verdict.what == "closed":
             raise HTTPException(410, "the stream takes nothing more; send rows to another one")
+        if verdict.what == "full":
+            raise HTTPException(410, FULL_UP)
         return JSONResponse(verdict.answer, 202 if verdict.what == "accepted" else 200)
 
     return paths

@@ -202,6 +202,11 @@ class TallyStatistic(Statistic):
         """
         return np.zeros(len(cells))
 
+    def most_readable(self, strategy: StreamStrategy, law: Law) -> float:
+        """How much all places may have together so that every release of a stream can be read."""
+        stds = std_at(strategy, law, Fraction(1), [1, strategy.longest or 1])
+        return self.most_counted(*stds.tolist())
+
     def refuse_unreadable(self, strategy: StreamStrategy, law: Law, whole: float) -> None:
         """Refuse sums of which releases could not be read.
 
@@ -212,8 +217,7 @@ class TallyStatistic(Statistic):
         Raises:
             SumOverflow: naming the sum, the bound and the remedy.
         """
-        stds = std_at(strategy, law, Fraction(1), [1, strategy.longest or 1])
-        most = self.most_counted(*stds.tolist())
+        most = self.most_readable(strategy, law)
         if whole > most:
             raise SumOverflow(
                 f"the counts add up to {whole:,.0f}; with this noise all that is released of "

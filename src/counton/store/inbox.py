@@ -80,6 +80,19 @@ closed = sa.Table(
     sa.Column("stream_id", sa.BigInteger, primary_key=True, autoincrement=False),
 )
 
+#: Secret: which part of what the sums of a stream can hold its acknowledged rows come to, at most;
+#: by window where a release is of one, else under 0.
+held_parts = sa.Table(
+    "counton_inbox_parts",
+    metadata,
+    sa.Column("stream_id", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("step", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("part", sa.Double, nullable=False),
+)
+
+#: Where sums have come to this part of what they can hold, nothing more is taken, whatever it says:
+#: so that no sender learns more of them. Nor is a batch that by itself comes to more.
+FULL = 0.25
 #: No rows that are set aside, as JSON.
 _NONE = "[]"
 
@@ -101,6 +114,8 @@ class Batch(NamedTuple):
         rows: how many there are.
         body: the rows that can be counted.
         aside: rows that are set aside, as JSON values; None: there are none.
+        parts: which part of what the stream's sums can hold its rows come to, `FULL` at most; by
+            window where a release is of one, else under 0.
     """
 
     stream: str
@@ -111,6 +126,7 @@ class Batch(NamedTuple):
     rows: int
     body: Private[bytes]
     aside: Private[Sequence[Sequence[Any]]] | None = None
+    parts: Private[Mapping[int, float]] | None = None
 
     def __repr__(self) -> str:
         return "Batch(secret)"
@@ -121,11 +137,12 @@ class Verdict(NamedTuple):
 
     Attributes:
         what: accepted; known, where the same was accepted before; other, where another one of
-            this id was; or closed, where the stream takes nothing any more.
+            this id was; closed, where the stream takes nothing any more; or full, where its sums
+            hold nothing more.
         answer: what the sender was told at first.
     """
 
-    what: Literal["accepted", "known", "other", "closed"]
+    what: Literal["accepted", "known", "other", "closed", "full"]
     answer: dict[str, Any]
 
 
@@ -283,6 +300,7 @@ class Inbox(Closing):
         with self._taking_in(batch.stream for batch in given) as connection:
             entered: dict[tuple[int, str], Batch] = {}
             is_closed: dict[int, bool] = {}
+            held, added = self._held_parts(connection, given), dict[tuple[int, int], float]()
             for batch in given:
                 stream = self._stream(connection, batch.stream)
                 twin = entered.get((stream, batch.id))
@@ -295,18 +313,51 @@ class Inbox(Closing):
                     is_closed[stream] = self._is_closed(connection, stream)
                 if known is None and is_closed[stream]:
                     known = Verdict("closed", {})
+                parts = {(stream, step): part for step, part in _parts(batch).items()}
+                if known is None and any(held.get(place, 0.0) > FULL for place in parts):
+                    known = Verdict("full", {})
                 if known is None and not self._database.is_sqlite:
                     known = self._claim(connection, stream, batch)
                 if known is not None:
                     verdicts.append(known)
                     continue
                 entered[stream, batch.id] = batch
+                for place, part in parts.items():
+                    added[place] = held[place] = held.get(place, 0.0) + part
                 verdicts.append(Verdict("accepted", batch.answer))
             if entered and self._database.is_sqlite:
                 _ENTER.run(connection, *(_entry(key[0], one) for key, one in entered.items()))
             if entered:
                 _WAIT.run(connection, *(_waits(key[0], one) for key, one in entered.items()))
+                self._hold(connection, added)
         return verdicts
+
+    def _held_parts(
+        self, connection: Connection, given: Sequence[Batch]
+    ) -> dict[tuple[int, int], float]:
+        """What the sums of streams hold by now, where batches would add to it."""
+        wanted: dict[int, set[int]] = {}
+        for batch in given:
+            if parts := _parts(batch):
+                wanted.setdefault(self._stream(connection, batch.stream), set()).update(parts)
+        if wanted and not self._database.is_sqlite:  # no two servers add to it at once
+            for stream in sorted(wanted):
+                connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_HOLDING, stream)))
+        table, found = held_parts.c, dict[tuple[int, int], float]()
+        for stream, steps in wanted.items():
+            query = sa.select(table.step, table.part).where(table.stream_id == stream)
+            if len(steps) == 1:
+                query = query.where(table.step == min(steps))
+            found |= {(stream, step): part for step, part in connection.execute(query)}
+        return found
+
+    def _hold(self, connection: Connection, held: Mapping[tuple[int, int], float]) -> None:
+        for (stream, step), part in held.items():
+            this = sa.and_(held_parts.c.stream_id == stream, held_parts.c.step == step)
+            if not connection.execute(held_parts.update().where(this).values(part=part)).rowcount:
+                connection.execute(
+                    held_parts.insert().values(stream_id=stream, step=step, part=part)
+                )
 
     @contextmanager
     def _taking_in(self, streams: Iterable[str]) -> Iterator[Connection]:
@@ -599,6 +650,13 @@ class Inbox(Closing):
                 query = query.where(waiting.c.stream_id == self._stream(connection, stream))
             return Load(*(int(number) for number in connection.execute(query).one()))
 
+    def part_held(self, stream: str) -> float:
+        """Which part of what its sums can hold a stream's rows come to. Only for the operator."""
+        with self._database.transaction(write=False) as connection:
+            mine = held_parts.c.stream_id == self._stream(connection, stream)
+            found = connection.execute(sa.select(sa.func.max(held_parts.c.part)).where(mine))
+            return float(found.scalar() or 0.0)
+
     def forget(self, before: int) -> int:
         """Forget ids of batches that arrived before a microsecond; how many there were."""
         with self._database.transaction(write=True) as connection:
@@ -637,6 +695,12 @@ _MAKING = schema.APPLICATION_ID + 1
 _FOLDING = schema.APPLICATION_ID + 3
 #: Lock of PostgreSQL that all share who commit batches, and that closing a stream takes alone.
 _CLOSING = schema.APPLICATION_ID + 4
+#: Lock of PostgreSQL of each stream, under which is added to what its sums hold.
+_HOLDING = (schema.APPLICATION_ID + 5) % 2**31
+
+
+def _parts(batch: Batch) -> Mapping[int, float]:
+    return {} if batch.parts is None else open_private(batch.parts)
 
 
 def _id_of(row: Any) -> str:
