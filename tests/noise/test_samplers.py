@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -141,6 +142,24 @@ def test_chi_square_accepts_the_law_and_rejects_one_three_percent_narrower(
     values = NoiseField(SUBKEY, law, shape).run(0, nodes).reshape(-1)
     assert chi_square_p(values, law) > 1e-4
     assert chi_square_p(values, narrower(law)) < 1e-8
+
+
+def test_places_within_blocks_are_accepted_by_their_probability() -> None:
+    """Wide Gaussian noise proposes places evenly: without the test they would stay even."""
+    law = DiscreteGaussian(Fraction(4096**2))
+    sampler = sampler_for(law)
+    assert isinstance(sampler, GaussianBlockSampler)
+    block, lower, number = 1 << sampler._bits, 0, 0
+    for level in range(10):
+        draws = np.abs(NoiseField(SUBKEY, law).run(level, range(2_000_000)))
+        draws = draws[draws >= block]
+        lower, number = lower + int((draws % block < block // 2).sum()), number + len(draws)
+    weights = np.exp(-((np.arange(block, 40_000).astype(float) / 4096) ** 2) / 2)
+    nearer = np.arange(block, 40_000) % block < block // 2
+    chance = weights[nearer].sum() / weights.sum()
+    std = math.sqrt(number * chance * (1 - chance))
+    assert abs(lower - number * chance) < 4 * std
+    assert abs(lower - number / 2) > 8 * std  # so many if all were accepted
 
 
 @pytest.mark.parametrize("law", SPREAD_LAWS, ids=str)

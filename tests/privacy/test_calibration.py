@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from counton.errors import InvalidInput
 from counton.laws import DiscreteGaussian, DiscreteLaplace
 from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP, Shift, calibrate
+from counton.privacy.calibration import elders_scale
 
 
 @given(st.fractions("0.001", "100"), st.integers(1, 1000))
@@ -93,6 +94,31 @@ def one_node_delta(law: object, magnitude: int, epsilon: float) -> float:
     one, other = (np.exp(e) / np.exp(e).sum() for e in exponents)
     # Differences of the size of the rounding error of exp are no violation of pure privacy.
     return float(np.maximum(one - math.exp(epsilon) * other - 1e-12 * one, 0).sum())
+
+
+@pytest.mark.parametrize("rho", ["0.001", "0.1", "0.5", "2", "8"])
+def test_laplace_noise_that_was_seen_in_part_keeps_rho(rho: str) -> None:
+    """Then all nodes' losses may be one coin of +-l1 / scale: its divergences, at whole orders."""
+    shift = Shift(24, 24, ((1, 24),))
+    seen = calibrate(ZCDP(rho), shift, "laplace", causal=False).law
+    assert isinstance(seen, DiscreteLaplace)
+    epsilon, most = 24 / float(seen.scale), float(Fraction(rho))
+    up = 1 / (1 + math.exp(-epsilon))
+    for order in (2, 3, 5, 10, 40):
+        likely = order * math.log(up) + (1 - order) * math.log1p(-up)
+        other = order * math.log1p(-up) + (1 - order) * math.log(up)
+        divergence = float(np.logaddexp(likely, other)) / (order - 1)
+        assert divergence <= order * most * (1 + 1e-9)
+    unseen = calibrate(ZCDP(rho), shift, "laplace").law
+    assert seen.variance >= unseen.variance
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [("1", "1e-6"), ("0.1", "0.01"), ("5", "1e-9")])
+def test_the_bound_of_elders_solves_its_equation(epsilon: str, delta: str) -> None:
+    scale = elders_scale(Fraction(epsilon), Fraction(delta), 60)
+    a = math.sqrt(60) / float(scale)
+    spent = a**2 / 2 + a * math.sqrt(-2 * math.log(float(delta)))
+    assert float(epsilon) * (1 - 1e-9) <= spent <= float(epsilon)
 
 
 def test_small_deltas_favour_laplace_and_large_ones_gaussian() -> None:

@@ -1,0 +1,103 @@
+"""Lines on which privacy hangs, each broken once: ``python -m tests.mutants`` tries the tests.
+
+``tests/mutants.toml`` has them: places of ``src/counton`` in which a slip would take protection
+from somebody, of every room of ``tools/review.py``, and the tests that fail with the slip. The
+command copies the package, makes one slip, and runs those tests alone: a slip with which they pass
+*lives*, and is a defect of the tests. ``python -m tests.mutants noise`` tries those whose file or
+harm has this word.
+
+``tests/project/test_mutants.py`` holds that each place is there, once: who moves a line moves it in
+the list too.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+ROOT = Path(__file__).parent.parent
+
+
+class Mutant(NamedTuple):
+    """One slip.
+
+    Attributes:
+        file: below ``src/counton``.
+        right: a text that stands there once.
+        wrong: what the slip makes of it.
+        harm: what is no longer true.
+        killed_by: tests that fail with it, files or names of single ones.
+    """
+
+    file: str
+    right: str
+    wrong: str
+    harm: str
+    killed_by: tuple[str, ...]
+
+
+def _listed() -> tuple[Mutant, ...]:
+    text = (ROOT / "tests/mutants.toml").read_text(encoding="utf-8")
+    return tuple(
+        Mutant(**{**one, "killed_by": tuple(one["killed_by"])})
+        for one in tomllib.loads(text)["slip"]
+    )
+
+
+MUTANTS = _listed()
+
+
+def mutated(mutant: Mutant, folder: Path) -> Path:
+    """A copy of the package with one slip; where to import it from."""
+    shutil.copytree(
+        ROOT / "src/counton", folder / "counton", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    path = folder / "counton" / mutant.file
+    text = path.read_text(encoding="utf-8")
+    assert text.count(mutant.right) == 1, f"{mutant.file} has {mutant.right!r} not once"
+    path.write_text(text.replace(mutant.right, mutant.wrong), encoding="utf-8")
+    return folder
+
+
+def lives(mutant: Mutant) -> str | None:
+    """What the tests said that pass with the slip; None where one of them fails."""
+    with TemporaryDirectory() as name:
+        folder = mutated(mutant, Path(name))
+        paths = os.pathsep.join([str(folder), str(ROOT)])
+        command = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:randomly",
+                   "-p", "no:cacheprovider", *mutant.killed_by]  # fmt: skip
+        done = subprocess.run(
+            command,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": paths},
+            capture_output=True,
+            text=True,
+        )
+        return None if done.returncode == 1 else done.stdout[-400:] + done.stderr[-400:]
+
+
+def main() -> None:
+    """Try all slips, or those with a word; exit with 1 if one lives."""
+    words = sys.argv[1:]
+    chosen = [
+        one for one in MUTANTS if not words or any(w in f"{one.file} {one.harm}" for w in words)
+    ]
+    alive = 0
+    for one in chosen:
+        said = lives(one)
+        alive += said is not None
+        print(f"{'LIVES ' if said else 'killed'}  {one.file}: {one.harm}", flush=True)
+        if said:
+            print(said)
+    print(f"{len(chosen) - alive} of {len(chosen)} killed")
+    sys.exit(1 if alive else 0)
+
+
+if __name__ == "__main__":
+    main()

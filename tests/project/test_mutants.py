@@ -1,0 +1,15 @@
+"""The list of slips fits the code: each place is there once, and its tests too."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.mutants import MUTANTS, ROOT, Mutant
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda one: f"{one.file}: {one.harm}")
+def test_each_slip_has_its_place(mutant: Mutant) -> None:
+    text = (ROOT / "src/counton" / mutant.file).read_text(encoding="utf-8")
+    assert text.count(mutant.right) == 1
+    assert mutant.wrong != mutant.right
+    assert all((ROOT / test.partition("::")[0]).exists() for test in mutant.killed_by)
