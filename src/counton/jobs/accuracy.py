@@ -7,7 +7,6 @@ from typing import Any
 
 from counton.mechanisms.calibration import law_for
 from counton.mechanisms.discovery import counters_of
-from counton.mechanisms.intervals import window_halfwidths
 from counton.mechanisms.terms import StreamTerms
 from counton.results.description import Description
 from counton.statistics.planned import planned_halfwidths
@@ -90,8 +89,7 @@ def _of_cells(
     """Of counts and sums: so far, in each window, or both."""
 
     def halfwidths(starts: Sequence[int]) -> tuple[float, ...]:
-        found = window_halfwidths(terms.strategy, terms.law, [*starts], [*steps], level)
-        return tuple((found * float(terms.resolution)).tolist())
+        return tuple(terms.window_halfwidths([*starts], [*steps], level).tolist())
 
     each = halfwidths([step - 1 for step in steps])
     if release == "windows":

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,13 +51,20 @@ def noise_alone(
         Noise in data units, shape ``(steps, cells)``.
     """
     counts = Contribution.add_remove()
-    bare = replace(terms, shape=(cells,), counters=None, statistic=None, contribution=counts)
+    # Of a stream of counts, whatever these terms are of: what it releases is in units of its sums.
+    bare = StreamTerms(
+        name=terms.name,
+        guarantee=terms.guarantee,
+        contribution=counts,
+        shape=(cells,),
+        law=terms.law,
+        strategy=terms.strategy,
+    )
     counter = Counter.of(bare, key)
-    unit = float(terms.resolution)
     for first in range(0, steps, at_a_time):
         count = min(at_a_time, steps - first)
         found = counter.release_many(np.zeros((count, cells), np.int64))
-        yield np.asarray(found.values, np.float64) * unit
+        yield terms.in_data_units(np.asarray(found.values, np.float64))
 
 
 def narrower(

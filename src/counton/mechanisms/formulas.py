@@ -590,7 +590,6 @@ class _Noise:
             alone = np.asarray(strategy.window_noise_variance(law, np.zeros_like(at), at))
             self._rounding = strategy.window_rounding(np.zeros_like(at), at)
         self._covariance = (alone[:, None] + alone[None, :] - apart) / 2
-        self._unit = float(terms.resolution)
         bits = 2.0**-strategy.lattice_bits
         self._full = float(strategy.largest_reads(at).max()) * bits if len(at) else 0.0
         self._node = terms.law.std  # of a node read at weight 1, in lattice cells
@@ -609,12 +608,7 @@ class _Noise:
 
     def std(self, weights: Floats) -> float:
         """Standard deviation, in data units."""
-        return self._deviation(self._at_ends(weights)) * self._unit
-
-    def covariance(self, one: Floats, other: Floats) -> float:
-        """Of two sums, in squared data units."""
-        first, second = self._at_ends(one), self._at_ends(other)
-        return float(np.sum((first @ self._covariance) * second)) * self._unit**2
+        return float(self._terms.in_data_units(self._deviation(self._at_ends(weights))))
 
     def half(self, weights: Floats, level: float, *, full: bool = False) -> float:
         """Half-width of the interval, in data units.
@@ -649,7 +643,7 @@ class _Noise:
         quantile = max(NormalDist().inv_cdf((1 + level) / 2), heavy)
         cell = 2.0**-self._terms.strategy.fraction_bits
         rounding = float((np.abs(at) * self._rounding).sum()) * cell
-        return (quantile * std + self._coarse * jump + rounding) * self._unit
+        return float(self._terms.in_data_units(quantile * std + self._coarse * jump + rounding))
 
 
 class StreamParts(NamedTuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from importlib.metadata import version
 
@@ -127,7 +126,7 @@ def _mechanism(terms: StreamTerms) -> str:
 
 def _noise(terms: StreamTerms) -> str:
     law, of = terms.law, ", in units of what is measured" if is_once(terms) else ""
-    unit = math.ldexp(float(terms.resolution), -terms.strategy.lattice_bits)
+    unit = float(terms.law_unit)
     if isinstance(law, DiscreteLaplace):
         how = f"discrete Laplace noise of scale {_number(float(law.scale) * unit)}"
     else:

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from counton.errors import InvalidInput
 from counton.exact import check_integer, quantity, quote
-from counton.mechanisms.intervals import halfwidths, window_halfwidths
 from counton.mechanisms.terms import StreamTerms
 from counton.privacy import Contribution, Guarantee
 
@@ -202,9 +201,9 @@ class Releases(_Terms):
         Raises:
             InvalidInput: a level outside (0, 1 - 1e-9].
         """
-        half = halfwidths(self._terms.strategy, self._terms.law, self.steps, level)
+        half = self._terms.halfwidths(self.steps, level)
         half = half.reshape(-1, *(1,) * (self.values.ndim - 1))
-        return _around(self.values, half * float(self._terms.resolution))
+        return _around(self.values, half)
 
     def window(
         self,
@@ -365,8 +364,8 @@ def window_of(
         exact = value.ravel()[chosen]
         value = np.asarray(exact.astype(object).sum() if exact.dtype.kind == "i" else exact.sum())
     std = float(terms.window_std(start, stop)) * math.sqrt(added)
-    half = window_halfwidths(terms.strategy, terms.law, start, stop, level, cells=added)
-    low, high = _around(value, half * float(terms.resolution))
+    half = terms.window_halfwidths(start, stop, level, cells=added)
+    low, high = _around(value, half)
     numbers = [part.item() if part.ndim == 0 else part for part in (value, low, high)]
     return Window(start, stop, numbers[0], std, numbers[1], numbers[2], float(level), terms)
 
@@ -402,12 +401,12 @@ def _weighted_window(
         return Window(
             start, stop, found.value, found.std, found.lower, found.upper, float(level), terms
         )
-    half = window_halfwidths(terms.strategy, terms.law, start, stop, level, cells=len(chosen))
+    half = terms.window_halfwidths(start, stop, level, cells=len(chosen))
     exact = sum(
         (-1 if weight < 0 else 1) * numbers[cell].item()
         for weight, cell in zip(given, chosen, strict=True)
     )
-    low, high = _around(np.asarray(exact), half * float(terms.resolution))
+    low, high = _around(np.asarray(exact), half)
     return Window(start, stop, exact, found.std, low.item(), high.item(), float(level), terms)
 
 

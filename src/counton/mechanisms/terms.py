@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from counton.errors import InvalidInput, StateError
 from counton.exact import quote, quoted_numbers
 from counton.laws import Law, law_from_dict, law_to_dict
+from counton.mechanisms.intervals import halfwidths, window_halfwidths
 from counton.noise import Key, NoiseField
 from counton.noise.key import check_key
 from counton.privacy import (
@@ -231,13 +232,32 @@ class StreamTerms:
 
     def std(self, steps: Any = None) -> Any:
         """Standard deviation of the noise at ``steps``: see `std_at`."""
-        return std_at(self.strategy, self.law, self.resolution, steps)
+        return self.in_data_units(std_at(self.strategy, self.law, Fraction(1), steps))
 
     def window_std(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
         """Standard deviation of what is released about the steps start + 1 .. stop, data units."""
         variance = self.strategy.window_noise_variance(self.law, starts, stops)
-        deviation: NDArray[np.float64] = np.sqrt(variance) * float(self.resolution)
+        deviation: NDArray[np.float64] = self.in_data_units(np.sqrt(variance))
         return deviation
+
+    def halfwidths(self, steps: Any, level: float = 0.95) -> NDArray[np.float64]:
+        """As `counton.mechanisms.halfwidths`, in data units."""
+        found: NDArray[np.float64] = halfwidths(self.strategy, self.law, steps, level)
+        return np.asarray(self.in_data_units(found))
+
+    def window_halfwidths(
+        self, starts: Steps, stops: Steps, level: float = 0.95, *, cells: int = 1
+    ) -> NDArray[np.float64]:
+        """As `counton.mechanisms.window_halfwidths`, in data units."""
+        found = window_halfwidths(self.strategy, self.law, starts, stops, level, cells=cells)
+        return np.asarray(self.in_data_units(found))
+
+    def in_data_units(self, errors: Any) -> Any:
+        """Errors that are in units of the exact sums, as strategies and laws give them.
+
+        Nothing else multiplies an error by the resolution.
+        """
+        return errors * float(self.resolution)
 
     def of_exact(self, cells: NDArray[np.int64]) -> Any:
         """Exact cells, in grid units, in data units."""
@@ -248,8 +268,8 @@ class StreamTerms:
 
         A function of the released integers alone, so floating point gives nothing away.
         """
-        if not self.strategy.fraction_bits:
-            return self.contribution.from_grid(released)
+        if self.contribution.resolution is None and self.released_unit == 1:
+            return released
         return np.asarray(value_grid.to_data(released, self.released_unit), np.float64)
 
 

@@ -18,9 +18,7 @@ from counton.exact import check_integer, figures, quantity
 from counton.mechanisms import StreamTerms
 from counton.mechanisms.intervals import (
     check_level,
-    halfwidths,
     joint_halfwidths,
-    window_halfwidths,
 )
 from counton.results.description import CarriedTotals, Description
 from counton.results.release import Groups, Release, Steps
@@ -107,8 +105,7 @@ class ReleasedCells(Release):
             carried, since, there, own_windows: see the class.
         """
         steps = range(1, len(values) + 1)
-        half = halfwidths(terms.strategy, terms.law, steps, level) * float(terms.resolution)
-        own = Series(values, terms.std(steps), half, there)
+        own = Series(values, terms.std(steps), terms.halfwidths(steps, level), there)
         return cls(
             description,
             terms,
@@ -220,7 +217,7 @@ class ReleasedCells(Release):
         return replace(
             own,
             std=np.sqrt(own.std**2 + carried.variance),
-            half=half * float(self.terms.resolution),
+            half=self.terms.in_data_units(half),
         )
 
     @cached_property
@@ -273,13 +270,8 @@ class ReleasedCells(Release):
     def _between(
         self, starts: NDArray[np.int64], stops: NDArray[np.int64], estimates: Numbers
     ) -> Series:
-        strategy = self.terms.strategy
-        half = window_halfwidths(strategy, self.terms.law, starts, stops, self.level)
-        return Series(
-            estimates,
-            self.terms.window_std(starts, stops),
-            half * float(self.terms.resolution),
-        )
+        half = self.terms.window_halfwidths(starts, stops, self.level)
+        return Series(estimates, self.terms.window_std(starts, stops), half)
 
     def _so_far(self, steps: NDArray[np.int64]) -> Numbers:
         """Totals after steps, of which 0 is the beginning: shape ``(len(steps), groups)``."""
@@ -349,8 +341,8 @@ class ReleasedCells(Release):
 
     def at(self, level: float) -> ReleasedCells:
         """See `Release.at`."""
-        half = halfwidths(self.terms.strategy, self.terms.law, self.steps, check_level(level))
-        own = replace(self.published, half=half * float(self.terms.resolution))
+        half = self.terms.halfwidths(self.steps, check_level(level))
+        own = replace(self.published, half=half)
         return replace(self, published=own, level=level)
 
     def band(self) -> pl.DataFrame:
@@ -376,10 +368,10 @@ class ReleasedCells(Release):
         assert series is not None
         half = series.half[self.first - 1 :]
         if self.carried is None:
-            unit = float(self.terms.resolution)
             factor = narrower(self.terms, half, self.first, one, windows=windows)
             half = half * factor
             if not self.terms.strategy.fraction_bits:  # whole numbers are within, or are not
+                unit = float(self.terms.released_unit)
                 half = np.floor(half / unit * (1 + 1e-12)) * unit
         each = half[table["step"].to_numpy() - self.first]
         estimate = table["estimate"].to_numpy()
@@ -410,7 +402,7 @@ class ReleasedCells(Release):
                 f"above 0.5"
             )
         hidden = int(discovery.thresholds(self.terms, last)[0]) - 1
-        half = halfwidths(self.terms.strategy, self.terms.law, last, check_level(1 - 2 * missed))
+        half = self.terms.halfwidths(last, check_level(1 - 2 * missed))
         return Answer(
             math.nan,
             float(self.terms.std(last)[0]),

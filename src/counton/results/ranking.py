@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from counton.columns import WHEN
 from counton.exact import figures
 from counton.mechanisms import StreamTerms
-from counton.mechanisms.intervals import halfwidths
 from counton.options import TOP
 from counton.results.cells import ReleasedCells
 from counton.results.description import Description
@@ -119,8 +118,7 @@ class ReleasedRanking(Release):
         since = np.array([(released.since or {}).get(group, 1) for group in groups], np.int64)
         shown = self.k if self.among is None else room
         down, up = (
-            halfwidths(terms.strategy, terms.law, released.steps, each)
-            for each in ranking_levels(room, shown, level)
+            terms.halfwidths(released.steps, each) for each in ranking_levels(room, shown, level)
         )
         rows: list[tuple[Any, ...]] = []
         for step in released.shown_steps:

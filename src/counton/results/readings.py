@@ -18,7 +18,7 @@ from counton.errors import InvalidInput, field
 from counton.exact import figures, quantity
 from counton.groups import GroupNames
 from counton.mechanisms import Releases, StreamTerms
-from counton.mechanisms.intervals import check_level, window_halfwidths
+from counton.mechanisms.intervals import check_level
 from counton.privacy.guarantees import plural
 from counton.results.cells import ReleasedCells
 from counton.results.description import Description
@@ -579,9 +579,7 @@ class ReleasedReadings(Release):
         for cells in asked:
             all_steps = range(steps.start, steps[-1] + 1)
             every = source.history(cells, all_steps)[:: steps.step].sum(axis=1)
-            half = window_halfwidths(
-                terms.strategy, terms.law, 0, stops, self.level, cells=len(cells)
-            ) * float(terms.resolution)
+            half = terms.window_halfwidths(0, stops, self.level, cells=len(cells))
             half = np.ceil(half) if every.dtype.kind == "i" else half
             std = math.sqrt(len(cells)) * stds[stops - 1]
             for name, column in zip(found, (every, std, every - half, every + half), strict=True):

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from counton.errors import InvalidInput, StateError, field
 from counton.exact import Number, check_integer, exact, quote
 from counton.mechanisms import StepRelease
-from counton.mechanisms.intervals import window_halfwidths
 from counton.options import EDGE, LOWER, RESOLUTION, UPPER, WEIGHT, OwnColumns, Statement
 from counton.privacy import Contribution
 from counton.privacy.contribution import Relation
@@ -331,8 +330,7 @@ class CutsReading(OnDemandReading):
         """
         cells = self.statistic.pairs(one, other)
         terms = self._machine.terms
-        half = window_halfwidths(terms.strategy, terms.law, 0, self.step, level, cells=len(cells))
-        width = float(half) * float(terms.resolution)
+        width = float(terms.window_halfwidths(0, self.step, level, cells=len(cells)))
         values = self._machine.values(cells, self.step)
         # Python's integers do not wrap where many pairs have weights near the end of their range.
         estimate = sum(values.tolist()) if values.dtype.kind == "i" else values.sum().item()

@@ -407,20 +407,22 @@ class GridReading(Reading):
 
     def _of_draws(self, low: Integers, high: Integers, level: float) -> Floats:
         """Half-widths from the law of single draws."""
-        level, grid, law = check_level(level), self.statistic.grid, self.release._terms.law
+        level, grid, terms = check_level(level), self.statistic.grid, self.release._terms
+        law = terms.law
         # Each corner of a box is rounded by half a unit.
         rounding = 2.0 ** (len(low) - 1 - self._bits)
         if (weight := grid.cell_weight) is not None:
             draws, where = np.unique(_few(np.prod(high - low, axis=0)), return_inverse=True)
             half = np.array([interval_halfwidth(law, n, level) / weight for n in draws.tolist()])
-            half = half[where.reshape(-1)] + (rounding if weight > 1 else 0.0)
+            half = terms.in_data_units(half[where.reshape(-1)])
+            half = half + (rounding if weight > 1 else 0.0)
         elif is_narrow(law) and (read := grid.read_weights(low, high)) is not None:
             kinds, where = read
             half = np.array([weighted_halfwidth(law, kind, level) for kind in kinds])
-            half = half[where] + rounding
+            half = terms.in_data_units(half[where]) + rounding
         else:
             std = np.sqrt(grid.variance(low, high) * law.variance)
-            half = smooth_halfwidth(std, law, level) + rounding
+            half = terms.in_data_units(smooth_halfwidth(std, law, level)) + rounding
         return np.asarray(np.where((high > low).all(axis=0), half, 0.0), np.float64)
 
     def _columns(self, low: Integers, high: Integers, level: float) -> dict[str, NDArray[Any]]:

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.arrays import Integers
-from counton.mechanisms.intervals import window_halfwidths
 from counton.mechanisms.releases import StepRelease
 from counton.mechanisms.terms import StreamTerms
 from counton.statistics.readings import Reading, ReleaseDifference
@@ -75,8 +74,7 @@ def planned_halfwidths(
         return planned_halfwidths(inner, terms, step, level, rows=rows, over=over, ask=ask)
     start = 0 if over is None else max(step - over, 0)
     if statistic.on_demand:
-        cell = window_halfwidths(terms.strategy, terms.law, start, step, level)
-        return {"": float(cell) * float(terms.resolution)}
+        return {"": float(terms.window_halfwidths(start, step, level))}
 
     steps = step - start
     known = statistic.known_beforehand
@@ -88,8 +86,8 @@ def planned_halfwidths(
     else:
         reading = _reading(statistic, terms, start, step, statistic.typical_cells(rows, steps))
         return _together(_halfwidths(reading, level, ask))
-    cell = window_halfwidths(terms.strategy, terms.law, start, step, level)
-    return {"": float(cell) * float(terms.resolution) * statistic.error_of.mean}
+    cell = float(terms.window_halfwidths(start, step, level))
+    return {"": cell * statistic.error_of.mean}
 
 
 def _reading(

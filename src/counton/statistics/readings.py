@@ -17,10 +17,8 @@ from counton.errors import InvalidInput
 from counton.mechanisms import Releases, StepRelease
 from counton.mechanisms.intervals import (
     check_level,
-    halfwidths,
     is_narrow,
     smooth_halfwidth,
-    window_halfwidths,
 )
 from counton.statistics.ranking import Ranking, rank_largest, ranking_levels
 from counton.strategies import StreamStrategy
@@ -69,9 +67,8 @@ def halfwidth(release: StepRelease, level: float = 0.95) -> float:
     Raises:
         InvalidInput: a level outside (0, 1 - 1e-9].
     """
-    terms = release._terms
-    half = window_halfwidths(terms.strategy, terms.law, *ends_of(release), level)
-    return float(half.reshape(-1)[0]) * float(terms.resolution)
+    half = release._terms.window_halfwidths(*ends_of(release), level)
+    return float(half.reshape(-1)[0])
 
 
 def ends_of(release: StepRelease) -> tuple[int, int]:
@@ -495,8 +492,7 @@ class OnDemandReading(Reading):
     def _half(self, level: float) -> float:
         terms = self._machine.terms
         steps = range(self.step, self.step + 1)
-        half = float(halfwidths(terms.strategy, terms.law, steps, level)[0])
-        half *= float(terms.resolution)
+        half = float(terms.halfwidths(steps, level)[0])
         return int(half) if half == int(half) and not terms.strategy.fraction_bits else half
 
     def describe(self) -> str:

@@ -671,7 +671,7 @@ class Report(TallyStatistic):
         """Released cells of a measured statistic, from all of them: the last axis is of cells."""
         own = np.asarray(values)[..., self.cell_ranges[name]].astype(np.float64)
         shape = (*own.shape[:-1], *self.statistics[name].cells)
-        return np.asarray(own.reshape(shape) * float(terms.one))
+        return np.asarray(terms.in_data_units(own.reshape(shape)))
 
 
 def _slices(names: Mapping[str, Any], sizes: Sequence[int]) -> dict[str, slice]:

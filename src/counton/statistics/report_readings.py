@@ -57,7 +57,7 @@ class ReportReading(Reading):
         else:
             terms = this.terms_of(name, self.release._terms)
             values = this.values_of(name, np.asarray(self.release.value), terms)
-            std = self.release.std * float(terms.one)
+            std = terms.in_data_units(self.release.std)
             cells = values if one.cells else float(values)
             release = StepRelease(self.step, cells, std, terms)
             if isinstance(self.release, ReleaseDifference):  # of a group
