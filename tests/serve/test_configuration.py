@@ -267,7 +267,7 @@ def test_a_job_whose_stream_has_ended_is_shown_and_said(tmp_path: Path) -> None:
         other = url.replace("batches/a", "batches/b")
         assert service("POST", other, "ingest", content=body, headers=media).status_code == 410
         assert service("GET", "/v1/streams/visits").json()["steps"] == 4
-        assert service.service.ready
+        assert service.service.why_not_ready is None
 
 
 @pytest.mark.parametrize(

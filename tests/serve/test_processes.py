@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import resource
+import shutil
 import signal
 import socket
 import threading
@@ -15,6 +16,8 @@ import httpx
 import pytest
 from patience import HANGS
 from services import Running, copied, counted, job_file, rows, running, tokens_for
+
+from counton.store.watching import adopt
 
 pytestmark = pytest.mark.slow
 
@@ -210,6 +213,41 @@ def test_two_servers_share_a_database(postgres: str, tmp_path: Path) -> None:
                 service.send_signal(signal.SIGCONT) if service._pid else None
             service.close()
     assert series == counted(file, copy, minutes)
+
+
+def test_what_may_be_a_restored_dump_takes_no_rows(postgres: str, tmp_path: Path) -> None:
+    """A server that did not see who wrote last releases nothing, and acknowledges nothing."""
+    file = job_file(tmp_path, state=postgres)
+    away = tmp_path / "away"
+    away.mkdir()
+    with running(file) as one:
+        one.post("m0", rows(0, PAGES))
+        one.at(1)
+        one.wait_for(1)
+        shutil.copy2(tmp_path / "visits.key", away)  # and no witness
+        shutil.copy2(file, away)
+        with running(away / "jobs.toml") as two:
+            two.at(1)
+            assert two.get("/ready").status_code == 200  # the first one will count what it takes
+            assert two.post("m1", rows(1, PAGES)).status_code == 202
+    with running(away / "jobs.toml") as two:
+        end = time.monotonic() + HANGS
+        while (ready := two.get("/ready")).status_code == 200:  # the first one's turn is not over
+            assert time.monotonic() < end
+            time.sleep(0.1)
+        assert ready.status_code == 503
+        assert "counton verify --adopt" in ready.text
+        refused = two.post("m2", rows(1, PAGES))
+        assert refused.status_code == 503
+        assert "counton verify --adopt" in refused.json()["detail"]
+        assert two.get("/v1/streams/visits/series").status_code == 200
+        adopt(postgres, away / "visits.key")
+        while two.get("/ready").status_code != 200:
+            assert time.monotonic() < end
+            time.sleep(0.1)
+        assert two.post("m2", rows(1, PAGES)).status_code == 202
+        two.at(2)
+        two.wait_for(2)
 
 
 def test_a_second_server_of_a_file_is_refused(tmp_path: Path) -> None:

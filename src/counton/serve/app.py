@@ -83,8 +83,11 @@ def application(service: Service) -> FastAPI:
 
     @app.get("/ready", tags=["operate"], response_class=PlainTextResponse, responses={503: {}})
     def ready() -> PlainTextResponse:
-        """Whether rows can be taken and series read."""
-        return PlainTextResponse("ready\n") if service.ready else PlainTextResponse("no\n", 503)
+        """Whether rows can be taken and series read; if not, why."""
+        why = service.why_not_ready
+        if why is None:
+            return PlainTextResponse("ready\n")
+        return PlainTextResponse(f"{why}\n", 503)
 
     @app.get(
         "/metrics",

@@ -140,6 +140,12 @@ UNSURE = (
     "the state of this stream is an older copy than what was released, so nothing is taken and "
     "nothing is shown until the newest one is back; ask again later"
 )
+#: What is said where nobody can tell whether a state is older than what was released.
+UNSEEN = (
+    "nobody here has seen who wrote the state of this stream last, which may be an older copy than "
+    "what was released, so nothing is taken until the server that wrote it goes on, or an operator "
+    "says by counton verify --adopt that it is the newest; ask again later"
+)
 #: What is said of a stream whose job could not begin.
 FAILED = (
     "the job of this stream cannot run, and its operator was told why when the service started; "

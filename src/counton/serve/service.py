@@ -19,6 +19,7 @@ from counton.serve.jobs import ServedJob, about, prepare
 from counton.serve.journaling import note, warn
 from counton.serve.limits import ReadingLimit
 from counton.serve.live import LOOK, Feed
+from counton.serve.reading import UNSEEN, UNSURE
 from counton.serve.releasing import Releaser, begin, clock
 from counton.serve.series import Journal
 from counton.serve.settings import Settings, settings_of
@@ -61,6 +62,7 @@ class State:
         self.waiting_bytes = 0
         self.watch = Watch()
         self.leads: frozenset[str] = frozenset()  # streams of which it is this process's turn
+        self.unseen: frozenset[str] = frozenset()  # of which nobody can tell how new they are
 
     def close(self) -> None:
         """Commit what waits, and close all."""
@@ -124,6 +126,8 @@ class Service:
         """
         self._each(begin)
         self._each(self._open_stream)
+        for address, state in self.states.items():
+            self._watch(address, state)
         if not self.served:
             first, *more = self.failed.values()
             raise type(first)("\n".join(map(str, (first, *more))))
@@ -189,13 +193,17 @@ class Service:
         return None
 
     @property
-    def ready(self) -> bool:
-        """Whether rows can be taken and series read."""
-        return (
-            not self.stopping.is_set()
-            and all(failures < _OFTEN for failures, _ in self._wait.values())
-            and not any(journal.refused for journal in self.journals.values())
-        )
+    def why_not_ready(self) -> str | None:
+        """Why rows cannot be taken or series read, without names of streams; None if both can."""
+        if self.stopping.is_set():
+            return "the service stops"
+        if any(failures >= _OFTEN for failures, _ in self._wait.values()):
+            return "runs of a stream fail again and again: see the log"
+        if any(journal.refused for journal in self.journals.values()):
+            return UNSURE
+        if any(state.unseen for state in self.states.values()):
+            return UNSEEN
+        return None
 
     def is_old_copy(self, name: str) -> bool:
         """Whether a stream's state has forgotten releases, looked at now."""
@@ -257,7 +265,10 @@ class Service:
         return frozenset({*failing, *(state.names - self.served.keys())})
 
     def _watch(self, address: str, state: State) -> None:
-        """Note in this server's witnesses what another one releases, before it may itself."""
+        """Note in this server's witnesses what another one releases, before it may itself.
+
+        A stream that this server may not release, and no other one does, takes no rows either.
+        """
         if state.turn.alone:
             return
         before = state.watch.unknown
@@ -271,6 +282,8 @@ class Service:
                 "says by counton verify that the state is the newest",
                 stream=name,
             )
+        with suppress(CountonError):  # a server that cannot be reached takes none
+            state.unseen = state.watch.unknown - state.turn.held()
 
     def _release(self, address: str, state: State) -> None:
         mine = [

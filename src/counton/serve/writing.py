@@ -17,7 +17,7 @@ from counton.serve.bodies import ARROW, ENCODINGS, JSON_LINES, TooLarge, decompr
 from counton.serve.intake import Full, checked_batch, digest_of
 from counton.serve.jobs import explain
 from counton.serve.limits import Rates, Room, later
-from counton.serve.reading import FAILED, REFUSALS, UNSURE, Refusal
+from counton.serve.reading import FAILED, REFUSALS, UNSEEN, UNSURE, Refusal
 from counton.serve.service import Service
 from counton.store.inbox import FULL, LONGEST_ID, Verdict
 
@@ -124,6 +124,8 @@ def router(service: Service, count: Callable[[str, str, int], None]) -> APIRoute
         state = service.state_of(name)
         if service.stopping.is_set():
             raise later(503, "the service stops; send the batch again", 2)
+        if name in state.unseen:
+            raise later(503, UNSEEN, 10)
         if state.waiting_bytes > settings.waiting_bytes:
             raise later(503, "too many rows wait to be counted; send the batch again later", 5)
         caller = getattr(request.state, "caller", "")

@@ -120,6 +120,16 @@ class Turn(Closing):
         except CountonError:  # a server that cannot be reached gives no turn
             return frozenset()
 
+    def held(self) -> frozenset[str]:
+        """Streams that somebody leads, this process or another one."""
+        if self.alone:
+            return self._names
+        now, table = sa.func.clock_timestamp(), _turns.c
+        query = sa.select(table.id).where(table.holder != "", table.until >= now)
+        with self._database.transaction(write=False) as connection:
+            held = set(connection.execute(query).scalars())
+        return frozenset(name for id, name in self._streams.items() if id in held)
+
     def take(self) -> None:
         """Take the turn at a file, or refuse.
 
