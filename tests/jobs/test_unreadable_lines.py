@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import random
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import zstandard
 
 from counton.errors import InvalidInput
 from counton.events import sifting
+from counton.events.files import EventFile
 from counton.events.sifting import Piece, csv_rows, json_rows, sift
 from counton.jobs import Job, run
 
@@ -30,6 +32,8 @@ HEADER = {"csv": b"time,group,user,value,note\n", "jsonl": b""}
 BAD: dict[str, list[bytes]] = {
     "csv": [
         b"2024-03-01T00:20,a,ann,1,x,more\n",
+        b"2024-03-01T00:2\n",
+        b'2024-03-01T00:20,"a,b","\nann,",1\n',
         b"2024-03-01T00:20,a,ann,1,x,\n",
         b"2024-03-01T00:20,\xff,ann,1,x\n",
         b'2024-03-01T00:20,a"b,ann,1,x\n',
@@ -221,7 +225,7 @@ VALUES = (
 
 
 def csv_line(rng: random.Random) -> bytes:
-    return ",".join(rng.choices(CELLS, k=rng.choice([1, 2, 3, 3, 3]))).encode() + b"\n"
+    return ",".join(rng.choices(CELLS, k=rng.choice([0, 3, 3, 3]))).encode() + b"\n"
 
 
 def json_line(rng: random.Random) -> bytes:
@@ -236,7 +240,12 @@ Reader = Callable[[Any, list[str]], Iterator[Piece]]
 @pytest.mark.parametrize(
     ("made", "read", "header", "bad"),
     [
-        (csv_line, csv_rows, b"time,page,x\n", [b"a,b,c,d\n", b"\xff,b,c\n", b'a,b"c,d\n']),
+        (
+            csv_line,
+            csv_rows,
+            b"time,page,x\n",
+            [b"a,b,c,d\n", b"\xff,b,c\n", b'a,b"c,d\n', b"a,b\n", b'"a,b\n",c\n'],
+        ),
         (json_line, json_rows, b"", [b"nonsense\n", b'{"time":1e999}\n', b'{"time":[1 2]}\n']),
     ],
 )
@@ -271,3 +280,51 @@ def test_a_format_is_remembered_for_files_whose_names_say_nothing(tmp_path: Path
     for events in (table, log, [table], tmp_path / "e.c?v"):
         found, tally = released(asked(events, "count", tmp_path))  # type: ignore[arg-type]
         assert (tally.rows, len(found)) == (3, 4)
+
+
+def test_lines_with_too_few_fields_are_bad_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever they stand, with whatever quotation marks; empty lines are rows without anything."""
+    rng, file = random.Random(2), tmp_path / "e.csv"
+    seen = {True: 0, False: 0}
+    for _ in range(300):
+        monkeypatch.setattr(sifting, "BLOCK", rng.choice([7, 40, 2**20]))
+        end = rng.choice(["\n", "\r\n"])
+        rows = [rng.choices(CELLS, k=rng.choice([0, *[3] * 20, 1, 2])) for _ in range(9)]
+        text = end.join(",".join(row) for row in [["time", "page", "x"], *rows])
+        text += end * rng.choice([0, 1])
+        file.write_bytes(text.encode())
+        given = list(csv.reader(io.StringIO(text, newline="")))[1:]
+        short = [number for number, row in enumerate(given) if 0 < len(row) < 3]
+        source = EventFile(file)
+        seen[bool(short)] += 1
+        if not short:
+            assert source.frame(["x"]).collect().height == len(given)
+            continue
+        with pytest.raises(pl.exceptions.ShapeError) as error:
+            source.frame(["time"]).collect()
+        fields = len(given[short[0]])
+        said = f"row {short[0] + 1} of .* it has {fields} fields?, {3 - fields} fewer than"
+        assert re.search(said.replace("it", r"\(it"), str(source.unreadable(error.value)))
+        assert list(source.sift(["time"], 9).unread) == short
+    assert min(seen.values()) > 50
+
+
+def test_a_file_that_is_still_written_ends_with_a_bad_row(tmp_path: Path) -> None:
+    """As far as it shows: where the last field alone is cut, it may be whole."""
+    line = b"7,Central,a,2026-09-01T09:17:31+02:00"
+    file = tmp_path / "e.csv"
+    told = []
+    for size in range(1, len(line) + 1):
+        file.write_bytes(b"id,place,user,time\n8,West,b,2026-09-01T08:00\n" + line[:size])
+        job = Job(
+            "count", file, tmp_path / f"{size}.db", time="time", every="1d", start="2026-09-01",
+            steps=1, until="2026-09-02", epsilon=1, bad_rows=f"quarantine:{tmp_path}/bad.csv",
+        )  # fmt: skip
+        with run(job) as outcome:
+            told.append(outcome.for_operator().quarantined)
+    whole = ["2026-09-01", "2026-09-01T09", "2026-09-01T09:17", "2026-09-01T09:17:31"]
+    zones = [f"{whole[-1]}{zone}" for zone in ("+02", "+02:00")]
+    kept = {line.index(b"2026") + len(shown) for shown in [*whole, *zones]}
+    assert [size for size, bad in enumerate(told, 1) if not bad] == sorted(kept)

@@ -23,7 +23,14 @@ from counton.errors import InvalidInput, field, is_text
 from counton.events.formats import Format, format_of
 from counton.events.frames import write_lines
 from counton.events.linesums import LineSums
-from counton.events.sifting import FileRows, csv_rows, json_rows, keys_of, sift
+from counton.events.sifting import (
+    FileRows,
+    csv_rows,
+    has_short_line,
+    json_rows,
+    keys_of,
+    sift,
+)
 from counton.events.sources import UNREADABLE, Rows, UnreadableRow
 from counton.sqlite_header import sqlite_header
 
@@ -79,6 +86,7 @@ class EventFile(Rows):
         path = os.fspath(path)
         self.name = "standard input" if path == "-" else path
         self._bytes: bytes | None = None
+        self._is_short: bool | None = None
         if path == "-":
             self.kind: Format = format_of(path, stated or "csv")
             self._bytes = sys.stdin.buffer.read()
@@ -171,13 +179,24 @@ class EventFile(Rows):
             # Text only: a column of times or group names must not be guessed to be numbers.
             rows = pl.scan_csv(source, infer_schema=False, glob=False)
             # All columns are read: of some alone polars does not see that a row has too many.
-            return rows.map_batches(_as_read, projection_pushdown=False, streamable=True)
+            return rows.map_batches(self._refuse_short, projection_pushdown=False, streamable=True)
         if self.kind == "parquet":
             return pl.scan_parquet(source, glob=False)
         if columns is None:
             return pl.LazyFrame(schema=dict.fromkeys(self._keys, pl.String))
         # Text, as of CSV: types guessed from all rows would let one row change what others say.
         return pl.scan_ndjson(source, schema=dict.fromkeys(columns, pl.String))
+
+    def _refuse_short(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Rows as they are; what a line lacks at its end polars takes for empty."""
+        width = rows.width
+        if width > 1 and rows.to_series(width - 1).null_count():
+            if self._is_short is None:
+                with self._lines() as lines:
+                    self._is_short = has_short_line(lines, width)
+            if self._is_short:
+                raise pl.exceptions.ShapeError("a line has fewer fields than the header")
+        return rows
 
     @cached_property
     def _keys(self) -> list[str]:
@@ -325,10 +344,6 @@ class SiftedFile(Rows):
         return self.file.has_changed()
 
 
-def _as_read(rows: pl.DataFrame) -> pl.DataFrame:
-    return rows
-
-
 def _wrong_row(lines: IO[bytes], kind: Format) -> tuple[int, str] | None:
     """The first row that is no CSV or JSON, and what it is in words; None if there is none."""
     row = 0
@@ -343,8 +358,12 @@ def _wrong_row(lines: IO[bytes], kind: Format) -> tuple[int, str] | None:
         reader = csv.reader(texts, strict=True)
         width = len(next(reader, []))
         for row, fields in enumerate(reader, 1):
-            if len(fields) > width:
-                return row, f"has {len(fields)} fields, {len(fields) - width} more than the header"
+            if fields and len(fields) != width:
+                more = f"{len(fields) - width} more"
+                fewer = f"{width - len(fields)} fewer"
+                which = more if len(fields) > width else fewer
+                ending = "s" * (len(fields) > 1)
+                return row, f"has {len(fields)} field{ending}, {which} than the header"
     except UnicodeDecodeError:
         return row + 1, "has bytes that are not UTF-8"
     except RecursionError:

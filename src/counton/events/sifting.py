@@ -7,12 +7,14 @@ them. Of JSON lines only the keys that are asked for are read.
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import re
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import IO, Final, NamedTuple
 
+import numpy as np
 import polars as pl
 
 from counton.events.linesums import BLOCK
@@ -22,6 +24,7 @@ _MOST_LINES: Final = 1000
 _REPLACED: Final = "\ufffd"
 #: What stands in a line of JSON: texts, signs, and all else.
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s"{}\[\],:]+')
+_QUOTE, _COMMA, _NEWLINE, _RETURN = b'",\n\r'
 #: Texts of records that can be read, and of one that cannot.
 Piece = tuple[pl.DataFrame | None, bytes]
 
@@ -123,7 +126,7 @@ def json_rows(stream: IO[bytes], columns: Sequence[str]) -> Iterator[Piece]:
 
 def csv_rows(stream: IO[bytes], columns: Sequence[str]) -> Iterator[Piece]:
     """Rows of CSV, as texts of some columns; of lines that cannot be read none."""
-    header = b""
+    header, width = b"", 0
 
     def parse(records: list[bytes]) -> pl.DataFrame:
         rows = io.BytesIO(header + b"".join(records))
@@ -136,12 +139,13 @@ def csv_rows(stream: IO[bytes], columns: Sequence[str]) -> Iterator[Piece]:
         if not header:
             size = _records(lines)[0][0]
             header, lines = b"".join(lines[:size]), lines[size:]
-        lines = yield from _read_csv(lines, parse, whole=False)
-    yield from _read_csv(lines, parse, whole=True)
+            width = _fields_of(header)
+        lines = yield from _read_csv(lines, parse, width, whole=False)
+    yield from _read_csv(lines, parse, width, whole=True)
 
 
 def _read_csv(
-    lines: list[bytes], parsed: Callable[[list[bytes]], pl.DataFrame], *, whole: bool
+    lines: list[bytes], parsed: Callable[[list[bytes]], pl.DataFrame], width: int, *, whole: bool
 ) -> Generator[Piece, None, list[bytes]]:
     """Read lines; those of a last record that may go on are returned."""
     while lines:
@@ -151,7 +155,13 @@ def _read_csv(
             records.append(b"".join(lines[at : at + size]))
             at += size
         frame, read = _prefix(records, parsed)
-        yield frame, b""
+        begin = 0
+        for place, record in enumerate(records[:read]):
+            if 0 < _fields_of(record) < width:
+                yield frame[begin:place], b""
+                yield None, record
+                begin = place + 1
+        yield frame[begin:], b""
         if read == len(records):
             return lines[at:]
         begin = sum(sizes[:read])
@@ -160,6 +170,55 @@ def _read_csv(
         # Where a quotation mark was open, the lines after it may be rows.
         lines = lines[begin + (1 if lossy is None else sizes[read]) :]
     return []
+
+
+def _fields_of(record: bytes) -> int:
+    """How many fields a record of CSV has; an empty line has none."""
+    if b'"' not in record:
+        return record.count(b",") + 1 if record.rstrip(b"\r\n") else 0
+    try:
+        return len(next(csv.reader([record.decode("utf-8", "replace")]), ()))
+    except csv.Error:
+        return 0
+
+
+def has_short_line(stream: IO[bytes], width: int) -> bool:
+    """Whether a record of CSV has fewer fields than the header; empty lines have none.
+
+    A reader that fills such a line with nothing does not tell it from one that ends with nothing.
+
+    Args:
+        stream: the whole file, in which no line has more fields than the header.
+        width: fields of the header.
+
+    >>> has_short_line(io.BytesIO(b'a,b\\n"1,\\n2",\\n\\n3,4\\n'), 2)
+    False
+    >>> has_short_line(io.BytesIO(b'a,b\\n"1,\\n2"\\n\\n3,4\\n'), 2)
+    True
+    """
+    rest, more = b"", True
+    while more:
+        block = stream.read(BLOCK)
+        more = bool(block)
+        rest += block if more else b"\n"
+        end = rest.rfind(b"\n") + 1
+        # No line has more fields than the header here: that is refused by itself.
+        if b'"' not in rest and rest.count(b",", 0, end) == rest.count(b"\n") * (width - 1):
+            rest = rest[end:]
+            continue
+        bytes_ = np.frombuffer(rest, np.uint8)
+        outside = np.cumsum(bytes_ == _QUOTE, dtype=np.uint8) & 1 == 0
+        ends = np.flatnonzero((bytes_ == _NEWLINE) & outside)
+        if not len(ends):
+            continue
+        commas = np.flatnonzero((bytes_ == _COMMA) & outside)
+        fields = np.diff(np.searchsorted(commas, ends), prepend=0) + 1
+        # As long as an empty line, with and without a return.
+        long = np.diff(ends, prepend=-1) - (bytes_[ends - 1] == _RETURN)
+        if ((fields < width) & (long > 1)).any():
+            return True
+        rest = rest[ends[-1] + 1 :]
+    return False
 
 
 def _records(lines: Sequence[bytes]) -> tuple[list[int], bool]:

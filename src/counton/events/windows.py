@@ -33,6 +33,10 @@ _ISO_8601 = (
     (r"(T.*[+-]\d{2})$", "${1}00"),  # an offset in hours, as PostgreSQL writes
     (r"^(\d{4}-\d{2}-\d{2}T\d{2})([+-].*)?$", "${1}:00${2}"),
 )
+#: One digit of a clock's minute or second: the line that has it ends too early.
+_ONE_DIGIT = ":[0-9]([^0-9]|$)"
+#: What else a format may have after a colon.
+_OTHER_CLOCK = re.compile(":%[^HMSz]")
 #: Years 1 to 9999: beyond them a number of seconds is a misread unit, and calendars end.
 _EARLIEST_US, _LATEST_US = -62_135_596_800_000_000, 253_402_300_799_999_999
 #: Local times may lie as far beyond these as clocks differ.
@@ -255,6 +259,9 @@ def _from_one_shape(texts: pl.Series, timezone: str, clock_change: ClockChange) 
     local = texts.str.head(_SECONDS_LONG).str.to_datetime(
         f"%Y-%m-%d{shape['between']}%H:%M:%S", time_unit="us", strict=False, cache=False
     )
+    # One digit of the seconds alone is what a line begins with that ends too early.
+    two = texts.str.slice(_SECONDS_LONG - 3, 1) == ":"
+    local = local.set(~(two & (texts.str.len_bytes() >= _SECONDS_LONG)), None)
     after = texts.str.slice(_SECONDS_LONG)
     if fraction := shape["fraction"]:
         # The digits after the point, down to microseconds, if all that are expected are there.
@@ -303,10 +310,14 @@ def _from_any_shape(
         naive.append(text_column.str.to_date("%Y-%m-%d", strict=False).cast(pl.Datetime("us")))
     near = _in_years(pl.col("local").dt.epoch("us")) > NO_MOMENT  # else there may be no such date
     clocks = _local_to_utc(pl.when(near).then(pl.col("local")), timezone, clock_change)
+    whole = pl.lit(True)
+    if time_format is None or _OTHER_CLOCK.search(time_format) is None:
+        whole = ~text_column.str.contains(_ONE_DIGIT)
     # In stages, so that each text is normalised and parsed once.
     return (
         pl.DataFrame({"given": texts})
         .with_columns(text=text)
+        .with_columns(text=pl.when(whole).then(text_column))
         .with_columns(
             us=pl.coalesce(*absolute, nothing),
             local=pl.coalesce(*naive, nothing.cast(pl.Datetime("us"))),
