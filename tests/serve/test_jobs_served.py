@@ -17,6 +17,7 @@ from inside import EXACT, Inside, inside, metric, visit
 from services import START, job_file
 
 import counton.serve.intake
+from counton import PureDP
 from counton.errors import StateError
 from counton.jobs import run
 from counton.jobs.succession import end_stream
@@ -24,7 +25,7 @@ from counton.private import Private, open_private
 from counton.serve import releasing
 from counton.serve.jobs import pack_rows, unpack_rows
 from counton.serve.service import Service
-from counton.store import Stream, verify
+from counton.store import Store, Stream, verify
 from counton.store.inbox import Batch, Inbox
 from counton.strategies.streams.solved import _BlockSums
 
@@ -783,10 +784,37 @@ def test_a_public_page_is_a_setting(tmp_path: Path) -> None:
         assert service("GET", "/v1/streams", "read").status_code == 200
 
 
-def test_a_budget_is_told(tmp_path: Path) -> None:
-    from counton import PureDP
-    from counton.store import Store
+def test_what_all_jobs_of_a_state_spend_is_told_by_each(tmp_path: Path) -> None:
+    """The page, the API and the ledger say one total: of the state, and not of one stream."""
+    per_day = {"user": "who", "most": 1, "per": "1d", "unit": "visitor"}
+    jobs = {"visits": {}, "again": {}, "people": per_day}
+    service = Inside(job_file(tmp_path, jobs=jobs))
+    with closing(service.service):
+        told = {
+            name: service("GET", f"/v1/streams/{name}").json()["budget"]
+            for name in ("visits", "again", "people")
+        }
+    two = "pure differential privacy with epsilon = 2"
+    assert [told[name]["spent"] for name in ("visits", "again")] == [two, two]
+    assert told["people"]["spent"] == two.replace("2", "1")
+    assert told["people"]["unit"].startswith("visitor")
+    with Store(tmp_path / "visits.db") as store:
+        said = {unit: str(total) for unit, (_, total) in store.totals.items()}
+    assert said == {told[name]["unit"]: told[name]["spent"] for name in ("visits", "people")}
+    assert not told["visits"]["shared"]
 
+
+def test_a_shared_ledger_is_said_without_its_place(tmp_path: Path) -> None:
+    with Store(tmp_path / "team.db", create=True) as store:
+        store.set_limit(PureDP(4))
+    service = Inside(job_file(tmp_path, ledger="team.db"))
+    with closing(service.service):
+        answer = service("GET", "/v1/streams/visits")
+        assert answer.json()["budget"]["shared"]
+        assert "team" not in answer.text
+
+
+def test_a_budget_is_told(tmp_path: Path) -> None:
     file = job_file(tmp_path, epsilon=1)
     with Store(tmp_path / "visits.db", create=True) as store:
         store.set_limit(PureDP(4))

@@ -25,7 +25,7 @@ from counton.exact import figures
 from counton.jobs.job import guarantee_from
 from counton.privacy import Contribution, Guarantee, Ledger, Limit, guarantee_from_dict
 from counton.privacy.contribution import Relation
-from counton.privacy.ledger import NEIGHBOURS, totals
+from counton.privacy.ledger import NEIGHBOURS
 from counton.strategies import strategy_from_dict
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def print_ledger(options: LedgerOptions) -> None:
                 approximate_delta=options.approximate_delta,
             )
         spends, ledger, others = store.spends, store.ledger, store.shared_entries
-        shared = store.shared_ledger
+        shared, totals = store.shared_ledger, store.totals
     places = [options.state] * len(spends) + [one.place for one in others]
     begun = [True] * len(spends) + [one.begun for one in others]
     spends += tuple(one.spend for one in others)
@@ -89,9 +89,7 @@ def print_ledger(options: LedgerOptions) -> None:
                 "limit": None if ledger is None else ledger.limit.to_dict(),
                 "age": None if ledger is None else ledger.age,
                 "remaining": _as_json(remaining),
-                "units": _totals_as_json(totals(spends))
-                if ledger is None
-                else _units_as_json(ledger),
+                "units": _units_as_json(totals, ledger),
             }
         )
         return
@@ -138,7 +136,7 @@ def print_ledger(options: LedgerOptions) -> None:
         words += f", for events up to {ledger.age:,} windows old"
     print_line(console, f"limit: {words}")
     if ledger is None:
-        _print_totals(console, totals(spends))
+        _print_totals(console, totals)
         return
     for kind, rest in remaining.items():
         whom = ""
@@ -159,13 +157,6 @@ def _print_totals(console: Console, found: Mapping[str, tuple[Relation, Limit | 
         print_line(console, "units are counted apart: no total says anything about another unit")
 
 
-def _totals_as_json(found: Mapping[str, tuple[Relation, Limit | None]]) -> dict[str, Any]:
-    return {
-        unit: {"relation": relation, "spent": None if total is None else total.to_dict()}
-        for unit, (relation, total) in found.items()
-    }
-
-
 def _counts_as(
     guarantee: Guarantee, counted: list[Limit | None] | None, number: int
 ) -> dict[str, dict[str, Any] | None]:
@@ -182,16 +173,19 @@ def _as_json(remaining: dict[str | None, Limit | None]) -> dict[str, Any] | None
     return rest.to_dict() if rest is not None and len(remaining) == 1 else None
 
 
-def _units_as_json(ledger: Ledger) -> dict[str, Any]:
-    """By kind of unit: its relation, what is spent and what remains."""
-    shown = {}
-    for unit, relation in ledger.units.items():
-        spent, rest = ledger.cost(unit=unit), ledger.remaining(unit=unit)
+def _units_as_json(
+    found: Mapping[str, tuple[Relation, Limit | None]], ledger: Ledger | None
+) -> dict[str, Any]:
+    """By kind of unit: its relation, what is spent and, under a limit, what remains."""
+    shown: dict[str, Any] = {}
+    for unit, (relation, spent) in found.items():
         shown[unit] = {
             "relation": relation,
             "spent": None if spent is None else spent.to_dict(),
-            "remaining": None if rest is None else rest.to_dict(),
         }
+        if ledger is not None:
+            rest = ledger.remaining(unit=unit)
+            shown[unit]["remaining"] = None if rest is None else rest.to_dict()
     return shown
 
 

@@ -65,12 +65,18 @@ class Streams(BaseModel):
 
 
 class Budget(BaseModel):
-    """What one protected unit has spent in the state; null: no limit is set, or nothing left."""
+    """The privacy of one protected unit that all streams of the state have spent.
+
+    ``spent`` is null where they have no one sum, ``limit`` where none is set, ``left`` where
+    nothing is left, or no limit is set. Where it is ``shared``, a ledger with a limit of its own
+    adds up other states too.
+    """
 
     unit: str
     spent: str | None
     limit: str | None
     left: str | None
+    shared: bool
 
 
 class StreamDescription(StreamFacts):

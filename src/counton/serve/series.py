@@ -21,6 +21,7 @@ from counton.jobs.definition import Definition
 from counton.jobs.job import Job
 from counton.jobs.released import level_of, read_released
 from counton.mechanisms.intervals import check_level
+from counton.privacy.contribution import known_unit
 from counton.results.facts import facts_of
 from counton.results.release import Release
 from counton.results.series import finite
@@ -202,7 +203,8 @@ class Journal:
         ledger = self._store.ledger
         unit = definition.unit
         left = None if ledger is None else ledger.remaining(unit=unit)
-        spent = definition.guarantee if ledger is None else ledger.cost(unit=unit)
+        totals = self._store.totals
+        _, spent = totals.get(known_unit(unit, totals), (None, None))
         columns: list[str] = []
         if self.step:
             columns = self.series(last=1).rows.columns
@@ -220,6 +222,7 @@ class Journal:
                 "spent": None if spent is None else str(spent),
                 "limit": None if ledger is None else str(ledger.limit),
                 "left": None if left is None else str(left),
+                "shared": self._store.shared_ledger is not None,
             },
             "columns": columns,
         }

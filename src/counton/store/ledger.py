@@ -17,8 +17,10 @@ from sqlalchemy.engine import Connection
 
 from counton.errors import BudgetExceeded, InvalidInput, StateError, field
 from counton.mechanisms import StreamTerms
-from counton.privacy import Contribution, Guarantee, Ledger, Spend
+from counton.privacy import Contribution, Guarantee, Ledger, Limit, Spend
+from counton.privacy.contribution import Relation
 from counton.privacy.ledger import refuse_not_following
+from counton.privacy.ledger import totals as add_up
 from counton.store import schema
 from counton.store.database import reading
 
@@ -159,6 +161,14 @@ def ledger(connection: Connection) -> Ledger | None:
     with reading("the ledger"):
         spends = [entry.to_dict() for entry in all_entries(connection)]
         return Ledger.from_dict({**bound, "spends": spends})
+
+
+def totals(connection: Connection) -> dict[str, tuple[Relation, Limit | None]]:
+    """All entries added up: see `Store.totals`."""
+    found = ledger(connection)
+    if found is None:
+        return add_up(all_entries(connection))
+    return {unit: (relation, found.cost(unit=unit)) for unit, relation in found.units.items()}
 
 
 def refuse_beyond(

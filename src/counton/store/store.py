@@ -462,6 +462,30 @@ class Store(Closing):
         with self._database.transaction(write=False) as connection:
             return books.ledger(connection)
 
+    @property
+    def totals(self) -> dict[str, tuple[Relation, Limit | None]]:
+        """The sum that this state and others under its limit have spent, by unit.
+
+        Returns:
+            For each unit the relation by which it is counted, and the total: against the limit, or
+            without one as `counton.privacy.ledger.totals` adds up. None: nothing yet at the age
+            of the limit; or without a limit, guarantees that have no one sum.
+
+        >>> import tempfile
+        >>> from counton import PureDP, Stream
+        >>> from counton.strategies import Binary
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> state = folder.name + "/visits.db"
+        >>> for name in ("visits", "sales"):
+        ...     Stream.create(state, name, Binary(horizon=100), PureDP(1)).close()
+        >>> with Store(state) as store:
+        ...     store.totals
+        {'unit': ('add_remove', PureDP(epsilon=2))}
+        >>> folder.cleanup()
+        """
+        with self._database.transaction(write=False) as connection:
+            return books.totals(connection)
+
     def refuse_beyond(
         self,
         name: str,

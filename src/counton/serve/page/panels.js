@@ -77,15 +77,19 @@ export function showPromise(page, stream) {
   const told = [`${unit}: ${scoped}`, meaning[0]].filter(Boolean).map(sentence).join(" ");
   const place = page.querySelector("#protected");
   if (place.textContent !== told) place.textContent = told;
-  page.querySelector("#budget").hidden = !budget?.spent;
-  if (!budget?.spent) return;
-  const { spent, limit, left } = budget;
+  page.querySelector("#budget").hidden = !budget;
+  if (!budget) return;
+  const { limit, left } = budget;
+  const spent = budget.spent ?? (limit === null ? "no one sum" : "nothing yet");
   const words = page.querySelector("#budget-words");
   const meter = page.querySelector(".meter");
   const [used, most] = [spent, limit].map(epsilonOf);
   meter.hidden = !(most > 0 && used >= 0);
   if (limit === null) {
-    words.textContent = `${sentence(`spent so far: ${spent}`)} No limit was set.`;
+    const bound = budget.shared
+      ? "A ledger that it shares with other data adds up what all of them spend."
+      : "No limit was set.";
+    words.textContent = `${sentence(`spent so far, all series together: ${spent}`)} ${bound}`;
     return;
   }
   if (!meter.hidden) {
