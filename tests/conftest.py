@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import hashlib
 import itertools
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -88,6 +89,20 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     group_of = scheduler._split_scope
     scheduler._split_scope = lambda nodeid: group_of(nodeid).partition("::")[0]
     return scheduler
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Keep what was run and what was skipped, for `tools.not_run`, where it is asked for."""
+    kept = os.environ.get("COUNTON_RUN")
+    if not kept:
+        return
+    with open(kept, "a", encoding="utf-8") as file:
+        for report in terminalreporter.stats.get("skipped", ()):
+            reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else ""
+            file.write(f"skipped\t{report.nodeid}\t{reason.removeprefix('Skipped: ')}\n")
+        for outcome in ("passed", "failed"):
+            for report in terminalreporter.stats.get(outcome, ()):
+                file.write(f"ran\t{report.nodeid}\t\n")
 
 
 def pytest_collection_finish() -> None:

@@ -1,0 +1,51 @@
+"""What a run of all stages skipped: ``python -m tools.not_run RUN .ci/optional``.
+
+``RUN`` holds what `tests/conftest.py` kept of each stage. A test that one stage skips and another
+runs was run. What was not run is printed by its reason; a reason that is not among the optional
+ones, line by line a beginning of it, makes the exit code 1.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+
+def not_run(lines: Iterable[str]) -> Counter[str]:
+    """How many tests, or files of tests, no stage has run, by the reason.
+
+    >>> told = ["skipped\\ttests/a.py\\tno torch", "ran\\ttests/a.py::test_one\\t",
+    ...         "skipped\\ttests/b.py::test_two\\tno server", "skipped\\tstage\\tno Java"]
+    >>> not_run(told)
+    Counter({'no server': 1, 'no Java': 1})
+    """
+    skipped: dict[str, str] = {}
+    ran: set[str] = set()
+    for line in lines:
+        kind, name, reason = line.rstrip("\n").split("\t")
+        if kind == "skipped":
+            skipped[name] = reason
+        else:
+            ran |= {name, name.partition("::")[0]}
+    return Counter(reason for name, reason in skipped.items() if name not in ran)
+
+
+def main(run: str, optional: str) -> int:
+    """Print what was not run; 1 if it was not named as optional."""
+    with open(run, encoding="utf-8") as file:
+        found = not_run(file)
+    listed = Path(optional).read_text(encoding="utf-8").splitlines()
+    allowed = tuple(line for line in listed if line and not line.startswith("#"))
+    unnamed = [reason for reason in found if not reason.startswith(allowed)]
+    for reason, times in sorted(found.items()):
+        named = "optional" if reason not in unnamed else "NOT OPTIONAL"
+        print(f"not run, {named}: {times} for {reason or 'no reason given'}")  # noqa: T201
+    if unnamed:
+        print(f"{len(unnamed)} reasons are not in {optional}")  # noqa: T201
+    return 1 if unnamed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
