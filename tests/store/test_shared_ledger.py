@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -735,3 +736,24 @@ def test_what_each_rule_is_good_for(
     world = start.fork(tmp_path / "wrong")
     with pytest.raises(AssertionError, match=r"not counted|two data sets"):
         world.does_all(order)
+
+
+@pytest.mark.parametrize("why", ["locked", "no witness"])
+def test_a_ledger_that_cannot_be_written_leaves_no_new_state(
+    why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    team, state = tmp_path / "team.db", tmp_path / "web.db"
+    made(team)
+    monkeypatch.setattr(database, "LOCK_TIMEOUT_SECONDS", 0.1)
+    witness = tmp_path / "team.db.witness"
+    with closing(sqlite3.connect(team, isolation_level=None)) as other:
+        if why == "locked":
+            other.execute("BEGIN IMMEDIATE")
+        else:
+            witness.mkdir()
+        with pytest.raises(CountonError):
+            begin(state, team)
+    assert [path.name for path in tmp_path.glob("web*")] == []
+    if witness.is_dir():
+        witness.rmdir()
+    begin(state, team)

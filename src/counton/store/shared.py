@@ -118,12 +118,14 @@ class SharedLedger(Closing):
         Raises:
             BudgetExceeded: the limit does not allow it.
             InvalidInput: this kind of guarantee cannot be counted against the limit.
-            StateError: as of `refuse_forgotten`.
+            StateError: as of `refuse_forgotten`; or it, or its witness, cannot be written.
         """
         self.refuse_as_ledger()
-        self.refuse_forgotten([])
-        with self._database.transaction(write=False) as connection:
+        end = self.refuse_forgotten([])
+        with self._database.transaction(write=True) as connection:
+            books.lock(connection)  # or it cannot be written
             self._spend(connection, spend)
+        self._note(end)
 
     def enter(self, connection: Connection, database: Database) -> None:
         """Reserve an entry for each stream of a state that has none yet, and remember it there.
