@@ -8,7 +8,16 @@ from datetime import date, time, timedelta
 from numbers import Number
 from pathlib import PurePath
 from typing import Any
+from urllib.parse import unquote
 
+#: Names of what a database or a service is told in secret, in its address or in words.
+_PASSWORD = re.compile(r"(?:\w*[_-])?(?:pg|ssl)?(?:password|passwd|passphrase|passfile|pwd)", re.I)
+_TOKEN = re.compile(r"(?:\w*[_-])?(?:secret|token|api[_-]?key)", re.I)
+#: Who asks, and a password, also one in which / ? # @ are as they are; no port. A path has one
+#: slash of the two.
+_USER = re.compile(r"(:/{1,2}[^\s/?#:@]*):(?:(?!\d+(?:[/?#\s]|$)|[/?#])\S*|\d+/[^\s/?#]*)@")
+_PAIR = re.compile(r"(?<![\w%])([\w%.+-]+)(\s*=\s*)('(?:\\.|[^'\\])*'|[^\s&;#'\"]+)")
+_LEFT_OUT = "***"
 #: A field in a message: control characters, which no name and no shown value has, around both.
 _FIELD = re.compile("\x02([^\x02\x03\x1f]*)\x1f([^\x02\x03]*)\x03")
 
@@ -28,9 +37,40 @@ def field(name: str, value: object = None) -> str:
     >>> error.fields
     ('start', 'append')
     """
-    text = "" if value is None or not is_one(value) else str(value)
+    text = "" if value is None or not is_one(value) else hide_secrets(str(value))
     text = re.sub("[\x02\x03\x1f]", "?", text)
     return f"\x02{name}\x1f{text}\x03"
+
+
+def hide_secrets(text: str) -> str:
+    """A text whose addresses, of databases and services, show no password and no token.
+
+    >>> hide_secrets("postgresql://ann:x@db/visits?sslpassword=x"), hide_secrets("password = 'x y'")
+    ('postgresql://ann:***@db/visits?sslpassword=***', 'password = ***')
+    """
+
+    def shown(found: re.Match[str]) -> str:
+        name, before = unquote(found[1]), found.string[found.start() - 1 : found.start()]
+        if _PASSWORD.fullmatch(name) or (before in ("?", "&", ";") and _TOKEN.fullmatch(name)):
+            return f"{found[1]}{found[2]}{_LEFT_OUT}"
+        return found[0]
+
+    if ":/" in text:
+        text = _USER.sub(rf"\1:{_LEFT_OUT}@", text)
+    return _PAIR.sub(shown, text) if "=" in text else text
+
+
+def without_secrets(address: str) -> str:
+    """An address without its passwords and tokens, to be kept.
+
+    >>> without_secrets("postgresql://ann:x@db/visits?password=x&sslmode=require")
+    'postgresql://ann@db/visits?sslmode=require'
+    """
+    if "://" not in address:
+        return address
+    place, _, query = hide_secrets(address).replace(f":{_LEFT_OUT}@", "@").partition("?")
+    pairs = [pair for pair in query.split("&") if not pair.endswith(f"={_LEFT_OUT}")]
+    return "?".join(filter(None, (place, "&".join(pairs))))
 
 
 def is_one(value: object) -> bool:
@@ -70,7 +110,7 @@ class CountonError(Exception):
     """
 
     def __init__(self, message: str = "", **more: Any) -> None:
-        self._message = message
+        self._message = message = hide_secrets(message)
         super().__init__(_FIELD.sub(_in_python, message), **more)
 
     @property

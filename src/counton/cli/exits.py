@@ -16,6 +16,7 @@ from counton.errors import (
     NoiseAddressError,
     StreamConflict,
     WrongKey,
+    hide_secrets,
 )
 from counton.lazy import NEEDED, missing
 
@@ -80,7 +81,8 @@ def explain_errors(options: Callable[[], Mapping[str, str]] | None = None) -> It
 
 
 def _end(error: Exception, options: Mapping[str, str]) -> NoReturn:
-    words = "".join(c if c.isprintable() or c == "\n" else "?" for c in _words(error, options))
+    said = hide_secrets(_words(error, options))
+    words = "".join(c if c.isprintable() or c == "\n" else "?" for c in said)
     sys.stderr.write(f"counton: {words}\n")
     raise SystemExit(int(exit_code(error))) from error
 

@@ -20,7 +20,7 @@ from counton.cli.printing import (
     print_words,
     warn_of_no_witness,
 )
-from counton.errors import InvalidInput, field
+from counton.errors import InvalidInput, field, hide_secrets
 from counton.exact import figures
 from counton.jobs.job import guarantee_from
 from counton.privacy import Contribution, Guarantee, Ledger, Limit, guarantee_from_dict
@@ -63,7 +63,7 @@ def print_ledger(options: LedgerOptions) -> None:
             )
         spends, ledger, others = store.spends, store.ledger, store.shared_entries
         shared, totals = store.shared_ledger, store.totals
-    places = [options.state] * len(spends) + [one.place for one in others]
+    places = [*map(hide_secrets, [options.state] * len(spends) + [one.place for one in others])]
     begun = [True] * len(spends) + [one.begun for one in others]
     spends += tuple(one.spend for one in others)
     counted = (

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import inspect
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_type_hints
@@ -19,7 +20,7 @@ from typer.models import ArgumentInfo, OptionInfo
 
 from counton.cli.beside import BESIDE, HEADINGS, OTHER
 from counton.cli.exits import explain_errors
-from counton.errors import InvalidInput
+from counton.errors import InvalidInput, hide_secrets
 from counton.jobs.fields import options_of
 from counton.jobs.job import Job
 from counton.options import Option
@@ -31,8 +32,27 @@ JSON = "print one JSON object and nothing else"
 _ENDINGS = ".parquet, .csv, .json, .jsonl, .arrow or .xlsx"
 
 
+#: What a parser raises for options that are wrong: of click, or of typer's own copy of it.
+REFUSED: Any = typer.BadParameter.__base__
+
+
+@contextmanager
+def without_passwords() -> Iterator[None]:
+    """What a parser says of wrong words shows no password."""
+    try:
+        yield
+    except REFUSED as error:
+        error.message = hide_secrets(error.message)
+        raise
+
+
 class CommandWithHeadings(TyperCommand):
     """A command whose help shows options under headings, in the order of its parameters."""
+
+    def make_context(self, *words: Any, **more: Any) -> Any:
+        """What the words of a command say; what is said of wrong ones shows no password."""
+        with without_passwords():
+            return super().make_context(*words, **more)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments first, then options by heading."""
@@ -78,6 +98,11 @@ class Commands(TyperGroup):
                 command = f"counton {statistic}" if beside else f"counton statistic {statistic}"
                 ctx.fail(f"No such command {name!r}. Did you mean {command!r}?")
         return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Carry out a command; what is said of wrong words shows no password."""
+        with without_passwords():
+            return super().invoke(ctx)
 
 
 def whole_number(text: str) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -19,7 +19,7 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 
 from counton.columns import TextTable
-from counton.errors import CountonError, InvalidInput
+from counton.errors import CountonError, InvalidInput, hide_secrets
 from counton.exact import readable
 from counton.jobs.progress import Progress, silent
 
@@ -37,8 +37,20 @@ MOST_LOSS = 20
 
 
 def print_json(value: Any) -> None:
-    """One JSON value and nothing else."""
-    sys.stdout.write(json.dumps(value, indent=2) + "\n")
+    """One JSON value and nothing else; addresses show no password."""
+    sys.stdout.write(json.dumps(_shown(value), indent=2) + "\n")
+
+
+def _shown(value: Any, key: str = "") -> Any:
+    if isinstance(value, Mapping):
+        return {name: _shown(one, str(name)) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_shown(one, key) for one in value]
+    return hide_secrets(value) if key in _ADDRESSES and isinstance(value, str) else value
+
+
+#: Keys whose values may be addresses of databases.
+_ADDRESSES = ("state", "ledger", "shared_ledger", "place", "out")
 
 
 def print_line(console: Console, text: str, *, bold: bool = False) -> None:

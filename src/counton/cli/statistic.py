@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from counton.cli.options import (
+    REFUSED,
     Commands,
     CommandWithHeadings,
     OnceOptions,
@@ -27,9 +28,6 @@ from counton.statistics.known import keywords
 if TYPE_CHECKING:
     from counton.privacy import Guarantee
     from counton.statistics import Statistic
-
-#: What a parser raises for options that are wrong: of click, or of typer's own copy of it.
-_REFUSED: Any = typer.BadParameter.__base__
 
 
 @cache
@@ -170,7 +168,7 @@ def _parse_words(option: str, words: str, more: Sequence[str]) -> tuple[Statisti
     app.command(name=name, add_help_option=False)(takes(Job, own=of.options, **fixed)(command))
     try:
         app(rest, prog_name=name, standalone_mode=False)
-    except _REFUSED as error:
+    except REFUSED as error:
         said = error.format_message()
         raise InvalidInput(f"{field(option, words)} is not understood: {said}") from error
     return found[0]

@@ -28,7 +28,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from counton.errors import CountonError, InvalidInput, field
+from counton.errors import CountonError, InvalidInput, field, without_secrets
 from counton.jobs.fields import options_of
 from counton.jobs.job import Events, Job, guarantee_from
 from counton.jobs.own_strategies import is_file_of
@@ -334,7 +334,9 @@ def _seen_from(name: str, value: str, folder: Path) -> str:
 def save(job: Job, path: str | os.PathLike[str]) -> None:
     """Write a job into a file, beside the jobs that it has, in place of one of its name.
 
-    Comments and the order of what is there stay as they are.
+    Comments and the order of what is there stay as they are. Addresses of databases are written
+    without their passwords, which the environment may give (PGPASSWORD, PGPASSFILE); a new file is
+    its owner's alone.
 
     Raises:
         InvalidInput: the job has no form in a file (a frame, or a statistic given as such), or the
@@ -368,7 +370,8 @@ def save(job: Job, path: str | os.PathLike[str]) -> None:
     for key, value in stated.items():
         written.add(key, value)
     jobs[job.name] = written
-    replace_file(file, lambda new: Path(new).write_text(tomlkit.dumps(document), "utf-8"))
+    mode = file.stat().st_mode & 0o777 if file.exists() else 0o600
+    replace_file(file, lambda new: Path(new).write_text(tomlkit.dumps(document), "utf-8"), mode)
 
 
 def job_entries(job: Job, folder: Path | None = None) -> dict[str, Any]:
@@ -431,6 +434,8 @@ def job_entries(job: Job, folder: Path | None = None) -> dict[str, Any]:
 
 
 def _seen_in(name: str, value: str, folder: Path | None) -> str:
+    if name in _FILES:
+        value = without_secrets(value)
     if folder is None or name not in _FILES or "://" in value or value == "-":
         return value
     before, quarantine, path = value.rpartition("quarantine:")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from counton.errors import BudgetExceeded, CountonError, InvalidInput, field
+from counton.errors import BudgetExceeded, CountonError, InvalidInput, field, hide_secrets
 from counton.events.paths import event_paths
 from counton.jobs import statements
 from counton.jobs.accuracy import EACH_WINDOW, halfwidths_at, last_step, planned_terms
@@ -258,8 +258,8 @@ def planned_job(
         level=level,
         numbers=tuple(found),
         needs_size=needs_size,
-        state=os.fspath(job.state),
-        ledger=None if job.ledger is None else os.fspath(job.ledger),
+        state=hide_secrets(os.fspath(job.state)),
+        ledger=None if job.ledger is None else hide_secrets(os.fspath(job.ledger)),
         spend=spend,
         shown=shown,
     )

@@ -21,7 +21,7 @@ from counton.jobs.outputs import beside, pictures_of
 from counton.jobs.writing import files_of_sums
 from counton.results.files import TABLES
 from counton.store import Store
-from counton.store.database import database_url, state_file
+from counton.store.database import database_url, label_of, state_file
 from counton.store.keyfile import state_files
 from counton.store.shared import ledger_files
 
@@ -133,7 +133,7 @@ def _state(job: Job) -> str:
         file = state_file(job.state)
         if file is not None:
             return os.path.realpath(file)
-        return database_url(job.state).render_as_string(hide_password=True)
+        return label_of(database_url(job.state))
     return os.fspath(job.state)
 
 

@@ -12,7 +12,6 @@ from time import monotonic
 from typing import NamedTuple
 
 from counton.serve.service import Service
-from counton.store.inbox import FULL
 
 MEDIA = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -83,7 +82,7 @@ def _all(
         yield f"counton_waiting_{field}", "gauge", f"{field} that wait to be counted", numbers
     parts = {name: service.state_of(name).inbox.part_held(name) for name in loads}
     held = [Number({"stream": name}, part) for name, part in parts.items()]
-    says = f"part of what sums can hold that was taken; from {FULL} on nothing more is"
+    says = "part of what sums can hold that was taken; from 0.25 on nothing more is"
     yield "counton_sums_held_ratio", "gauge", says, held
     for field, says in (
         ("left_out_rows", "acknowledged rows that no run could count, kept in the state"),

@@ -17,7 +17,14 @@ from sqlalchemy import event
 from sqlalchemy.engine import URL, Connection, Engine, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoResultFound, SQLAlchemyError
 
-from counton.errors import CountonError, InvalidInput, StateError, StreamConflict, is_text
+from counton.errors import (
+    CountonError,
+    InvalidInput,
+    StateError,
+    StreamConflict,
+    hide_secrets,
+    is_text,
+)
 from counton.lazy import require
 from counton.store import schema, sqlite_file
 from counton.store.sqlite_file import NoState
@@ -106,7 +113,7 @@ class Database:
     @property
     def label(self) -> str:
         """The address without its password, for messages."""
-        return str(self.path) if self.path is not None else self.url.render_as_string(True)
+        return str(self.path) if self.path is not None else label_of(self.url)
 
     @cached_property
     def identity(self) -> str:
@@ -310,6 +317,11 @@ def database_url(state: str | os.PathLike[str]) -> URL:
         f"state has the database kind {backend!r}; streams are kept in SQLite or PostgreSQL: "
         f"write FILE, sqlite:///FILE or postgresql://USER@HOST/DATABASE"
     )
+
+
+def label_of(url: URL) -> str:
+    """The address of a database without its passwords, for messages."""
+    return hide_secrets(url.render_as_string(hide_password=True))
 
 
 def _in_memory(name: str) -> bool:

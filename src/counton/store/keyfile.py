@@ -29,7 +29,7 @@ from counton.errors import InvalidInput, StateError, WrongKey, field
 from counton.noise import Key
 from counton.noise.key import sync_folder
 from counton.noise.witness import PAST, join_in, note_in, parse_entries, reserve_in, witness_of
-from counton.store.database import Database, database_url, state_file
+from counton.store.database import Database, database_url, label_of, state_file
 
 #: A key, or where it is kept: a file, ``env:NAME``, ``command:...``, or None for ``STATE.key``.
 Kept = Key | str | os.PathLike[str] | None
@@ -54,7 +54,7 @@ def key_path(state: State) -> Path:
     >>> key_path("visits.db").name
     'visits.db.key'
     """
-    return beside(state_file(state), database_url(state).render_as_string(True))
+    return beside(state_file(state), label_of(database_url(state)))
 
 
 def state_files(state: State, key: Kept = None) -> list[Path]:
@@ -201,7 +201,7 @@ def witness_beside(state: State | Database, key: Kept) -> Witness:
         file, label = state.path, state.label
     else:
         file = state_file(state)
-        label = str(file) if file else database_url(state).render_as_string(True)
+        label = str(file) if file else label_of(database_url(state))
     paths = []
     if path is not None:
         paths.append(witness_of(path))

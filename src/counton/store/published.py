@@ -24,7 +24,7 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from counton.errors import InvalidInput, StateError, field
 from counton.lazy import require
 from counton.store import schema
-from counton.store.database import Database
+from counton.store.database import Database, label_of
 from counton.store.sqlite_file import is_state
 
 _NUMBER: Any = sa.Double().with_variant(
@@ -201,7 +201,7 @@ class Place:
                     f"first"
                 )
         else:
-            self.label = url.render_as_string(True)
+            self.label = label_of(url)
             require("psycopg")
         self._database, self._engine = None, sa.create_engine(url)
 
@@ -526,7 +526,7 @@ def _reading(source: str) -> Iterator[tuple[Connection, str]]:
     """One look at a database, which neither makes nor changes it; and its name."""
     url = _url(source)
     file = Path(str(url.database)) if url.get_backend_name() == "sqlite" else None
-    place = url.render_as_string(True) if file is None else str(file)
+    place = label_of(url) if file is None else str(file)
     if file is None:
         require("psycopg")
         engine = sa.create_engine(url, isolation_level="REPEATABLE READ")

@@ -29,7 +29,14 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
-from counton.errors import BudgetExceeded, InvalidInput, StateError, StreamConflict, field
+from counton.errors import (
+    BudgetExceeded,
+    InvalidInput,
+    StateError,
+    StreamConflict,
+    field,
+    without_secrets,
+)
 from counton.noise.witness import note_in, parse_entries, reserve_in
 from counton.privacy import Spend
 from counton.privacy.contribution import ANY_UNIT
@@ -709,4 +716,4 @@ def _without_password(place: Place) -> str:
     url = database_url(place)
     if url.get_backend_name() == "sqlite":
         return str(url.database)
-    return url._replace(password=None).render_as_string(hide_password=False)
+    return without_secrets(url.render_as_string(hide_password=False))

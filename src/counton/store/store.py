@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 from sqlalchemy.engine import Connection, Row
 
-from counton.errors import InvalidInput, StateError
+from counton.errors import InvalidInput, StateError, hide_secrets
 from counton.exact import Number, check_integer
 from counton.groups import GroupNames
 from counton.mechanisms import Releases, StreamTerms
@@ -449,7 +449,7 @@ class Store(Closing):
         """Where the ledger is whose limit this state shares; None where it counts by itself."""
         with self._database.transaction(write=False) as connection:
             tie = books.first_tie(connection)
-        return None if tie is None else str(tie.address)
+        return None if tie is None else hide_secrets(tie.address)
 
     @property
     def ledger(self) -> Ledger | None:

@@ -11,12 +11,13 @@ from pathlib import Path
 from counton.noise.key import sync_folder
 
 
-def replace_file(path: Path, write: Callable[[str], object]) -> None:
+def replace_file(path: Path, write: Callable[[str], object], mode: int | None = None) -> None:
     """Write beside a file, then take its name: readers see the old file or the whole new one.
 
     Args:
         path: of the file, which may exist; a link is followed.
         write: called with the name to write to; raises OSError where it cannot.
+        mode: of the file; None: as new files have it.
 
     Raises:
         OSError: it could not be written; the old file, if any, is as it was.
@@ -28,7 +29,7 @@ def replace_file(path: Path, write: Callable[[str], object]) -> None:
     '12'
     """
     try:
-        _replace_file(path, write)
+        _replace_file(path, write, mode)
     except OSError as error:
         raise OSError(
             f"{str(path)!r} could not be written ({error.strerror or error}): check its "
@@ -37,14 +38,14 @@ def replace_file(path: Path, write: Callable[[str], object]) -> None:
         ) from error
 
 
-def _replace_file(path: Path, write: Callable[[str], object]) -> None:
+def _replace_file(path: Path, write: Callable[[str], object], mode: int | None) -> None:
     folder, prefix = path.resolve().parent, f".counton-{path.name[:40]}."
     _remove_left(folder, prefix)
     handle, name = tempfile.mkstemp(prefix=prefix, suffix=path.suffix, dir=folder)
     try:
         _try_lock(handle)  # as long as this process lives: it is no file that was left
         write(name)
-        os.chmod(name, 0o666 & ~_umask())
+        os.chmod(name, 0o666 & ~_umask() if mode is None else mode)
         os.replace(name, path.resolve())
         sync_folder(folder)
     except BaseException:

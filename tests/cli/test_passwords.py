@@ -1,0 +1,161 @@
+"""Passwords in addresses: whatever a command is given and says, they are shown and kept nowhere."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+from typer.testing import CliRunner
+
+from counton.cli.app import app
+from counton.cli.statistic import command_of
+from counton.errors import InvalidInput, field, hide_secrets, without_secrets
+from counton.jobs import Job
+from counton.jobs.jobfile import save
+from counton.privacy import PureDP
+from counton.store import Store
+
+SECRET = "hunter-two"
+SERVER = "localhost:1"  # where nobody answers
+#: Addresses that hold it: in the right place, in another one, and as people mistake it.
+ADDRESSES = (
+    f"postgresql://ann:{SECRET}@{SERVER}/db",
+    f"postgresql://{SERVER}/db?user=ann&password={SECRET}&sslpassword={SECRET}",
+    f"postgres://ann:{SECRET}@{SERVER}/db",
+    f"https://ann:{SECRET}@{SERVER}/v1/streams/x?token={SECRET}",
+    f"host=localhost port=1 user=ann password={SECRET}",
+    f"mysql://ann:a/{SECRET}@{SERVER}/db",
+)
+COMMANDS: dict[str, Any] = dict(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+BESIDE = typer.Typer()  # whose options only their own help knows
+for _name in ("count", "sum", "contingency"):
+    command_of(BESIDE, _name, "")
+COMMANDS |= typer.main.get_command(BESIDE).commands  # type: ignore[attr-defined]
+#: Options with which a command goes far before it meets an address.
+MORE = {
+    "count": {
+        "--time": "time",
+        "--every": "1d",
+        "--from": "2026-03-01",
+        "--steps": "9",
+        "--epsilon": "1",
+        "--until": "2026-03-02",
+        "--unit": "visit",
+        "--state": "other.db",
+    },
+    "publish": {"--to": "public.db"},
+}
+
+
+def asked(command: Any, address: str, where: str) -> Iterator[str]:
+    """Words of a command with an address in one place, and what it needs besides."""
+    more = dict(MORE.get(command.name, {}))
+    for one in command.params:
+        if one.param_type_name == "argument":
+            if one.required or one.name == where:
+                yield address if one.name == where else "visits.csv"
+        elif one.name == where:
+            more[one.opts[-1]] = address
+        elif one.required:
+            more.setdefault(one.opts[-1], "other.db")
+    for option, value in more.items():
+        yield from (option, value)
+
+
+def places(command: Any) -> list[str]:
+    """Where a command takes a text or a path."""
+    return [
+        one.name
+        for one in command.params
+        if one.param_type_name == "argument" or not (one.is_flag or one.count)
+        if one.name not in ("folder", "unit", "name")  # words of one's own, which are published
+    ]
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_no_command_says_or_keeps_the_password_of_an_address(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("visits.csv").write_text("time,page\n2026-03-01T09:00:00Z,home\n")
+    command = COMMANDS[name]
+    for number, place in enumerate(places(command)):
+        often = place in ("state", "ledger", "to", "events", "file", "source", "release", "key")
+        for address in ADDRESSES if often else (ADDRESSES[number % len(ADDRESSES)],):
+            if "://" not in address and place != "events":
+                continue  # a file of this name
+            words = [name, *asked(command, address, place)]
+            done = CliRunner().invoke(app, words)
+            assert SECRET not in done.output, words
+            assert SECRET not in repr(done.exception), words
+    assert_nowhere(tmp_path)
+
+
+def assert_nowhere(folder: Path) -> None:
+    for file in folder.rglob("*"):
+        assert SECRET not in file.name
+        assert not file.is_file() or SECRET.encode() not in file.read_bytes(), file
+
+
+def test_a_state_and_a_saved_job_keep_addresses_without_passwords(
+    tmp_path: Path, postgres: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a ledger that is shared, and of a database that is published into."""
+    monkeypatch.chdir(tmp_path)
+    Path("visits.csv").write_text("time,page\n2026-03-01T09:00:00Z,home\n")
+    address = postgres.replace("//counton@", f"//counton:{SECRET}@")
+    address += f"&password={SECRET}&sslpassword={SECRET}"
+    assert address.count(SECRET) == 3
+    with Store(address, create=True) as store:
+        store.set_limit(PureDP(5))
+    saved = ["--ledger", address, "--save", "jobs.toml", "--json"]
+    first = [*asked(COMMANDS["count"], "visits.csv", "events"), *saved]
+    for words in (
+        ["count", *first],
+        ["ledger", "--state", "other.db"],
+        ["ledger", "--state", address],
+        ["ledger", "--state", address, "--json"],
+        ["show", "other.db", "--json"],
+        ["publish", "--state", "other.db", "--to", address],
+        ["answer", address, "--name", "events"],
+        ["run", "jobs.toml", "--json"],
+        ["methods", "--state", "other.db"],
+    ):
+        done = CliRunner().invoke(app, words)
+        assert SECRET not in done.output, words
+        assert done.exit_code == 0 or words[0] in ("answer", "run"), done.output
+    assert "counton@" in Path("jobs.toml").read_text()
+    assert Path("jobs.toml").stat().st_mode & 0o777 == 0o600
+    assert_nowhere(tmp_path)
+    with closing(sqlite3.connect("other.db")) as state:
+        (kept,) = state.execute("select address from counton_shared_ledgers").fetchone()
+    assert "counton@" in kept
+
+
+def test_a_job_file_keeps_its_mode(tmp_path: Path) -> None:
+    file = tmp_path / "jobs.toml"
+    job = Job("count", "visits.csv", "visits.db")
+    for mode in (0o600, 0o640, 0o644):
+        file.touch()
+        file.chmod(mode)
+        save(job, file)
+        assert file.stat().st_mode & 0o777 == mode
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_what_is_no_secret_stays(address: str) -> None:
+    assert SECRET not in hide_secrets(f"it said: {address!r}, and so on")
+    assert hide_secrets(address).count("***") == address.count(SECRET)
+    assert SECRET not in str(InvalidInput(f"{field('state', address)}, or {address}"))
+    for plain in ("postgresql://h:5432/db?user=a@b", "sqlite:///a=b.db", "http://h:80/v1/a@b"):
+        assert hide_secrets(plain) == without_secrets(plain) == plain
+
+
+def test_addresses_stay_usable_without_their_passwords() -> None:
+    assert without_secrets(ADDRESSES[0]) == f"postgresql://ann@{SERVER}/db"
+    assert without_secrets(ADDRESSES[1]) == f"postgresql://{SERVER}/db?user=ann"
