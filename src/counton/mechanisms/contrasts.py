@@ -180,7 +180,8 @@ def sum_formula(
     value = math.fsum(
         part.weight * (total(part.cell, part.stop) - total(part.cell, part.start)) for part in parts
     )
-    return Formula.of(CellSum(value, terms, tuple(parts)))
+    placed = (part._replace(cell=terms.stream_cell(part.cell)) for part in parts)
+    return Formula.of(CellSum(value, terms, tuple(placed)))
 
 
 def _alone(level: float, at_once: int) -> float:

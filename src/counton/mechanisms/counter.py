@@ -258,8 +258,8 @@ class Counter:
 
     def _begin(self, terms: StreamTerms, key: Key, done: StreamProgress) -> None:
         check_key(key)
-        self.terms = terms
         self.key_fingerprint = key.fingerprint
+        self.terms = terms.under(self.key_fingerprint)
         width = None if terms.counters is None else len(done.sums)
         self._lookahead = _Lookahead(terms.strategy, terms.noise_field(key, width))
         self._std_window, self._stds = range(0), np.empty(0)

@@ -544,9 +544,16 @@ class _Read:
 
 
 def _place(streams: Sequence[tuple[StreamTerms, object]], terms: StreamTerms) -> int:
-    """Which of some streams has these terms; how many they are, if none has."""
+    """Which of some streams has the noise of these terms; how many they are, if none has.
+
+    Of one stream are the parts of a report, whose cells are in other units. Where nobody knows
+    whose noise it is, as of a plan, there is one stream of the same terms.
+    """
     for place, (known, _) in enumerate(streams):
         if known is terms or known == terms:
+            return place
+        same = known.noise_id is not None and known.noise_id == terms.noise_id
+        if same and known.resolution == terms.resolution:
             return place
     return len(streams)
 

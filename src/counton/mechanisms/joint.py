@@ -38,7 +38,8 @@ def jointly(answers: Sequence[Answer]) -> list[Answer]:
     """The same answers, whose intervals hold all at once with the probability of each.
 
     Sums and differences of counts, sums and other sums of cells are taken by their joint law, which
-    is never wider than Bonferroni; what is a ratio, a mean or a quantile by Bonferroni.
+    is never wider than Bonferroni; what is a ratio, a mean or a quantile by Bonferroni, and so is
+    all if one answer is from a file that does not say whose noise it has, as older ones.
 
     Args:
         answers: of one level, to questions that were chosen without looking at the answers.
@@ -101,6 +102,8 @@ def joint_factor(formulas: Sequence[Formula], halves: NDArray[np.float64], level
         InvalidInput: a formula that is no sum of cells.
     """
     streams, grain = parts_of(formulas)
+    if any(one.terms.noise_id is None for one in streams):
+        return 1.0  # what has no identity may be the same noise, or not
     sizes = [len(one.cells) * int(one.ends.max(initial=0)) for one in streams]
     draws = min(_DRAWN, _MOST_DRAWN // max(sum(sizes), 1))
     some = halves > 0

@@ -6,9 +6,10 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,8 @@ class StreamTerms:
             are shown costs something more; None: all cells are there from the beginning.
         statistic: what the cells count, as JSON values, where that is a statistic of
             ``counton.statistics``.
+        noise_id: whose noise it is: of one key, one address. Streams that are described alike have
+            other noise under other keys. Public; None: nobody knows, as of a plan.
 
     >>> from counton import Counter, PureDP
     >>> from counton.strategies import Binary
@@ -77,12 +80,15 @@ class StreamTerms:
     strategy: StreamStrategy
     counters: Guarantee | None = None
     statistic: Mapping[str, Any] | None = None
+    noise_id: str | None = None
 
     def __post_init__(self) -> None:
         check_name(self.name)
 
     def may_share_noise(self, other: StreamTerms) -> bool:
         """Whether another release may be of the same stream: all of it, or a part of a report."""
+        if self.noise_id is not None and other.noise_id is not None:
+            return self.noise_id == other.noise_id
         mine = self.name, self.guarantee, self.strategy
         return mine == (other.name, other.guarantee, other.strategy)
 
@@ -164,12 +170,31 @@ class StreamTerms:
         """`to_dict` as JSON, which every checkpoint says again."""
         return json.dumps(self.to_dict(), sort_keys=True)
 
+    def under(self, fingerprint: str) -> StreamTerms:
+        """The same with `noise_id`, of the key with this fingerprint."""
+        text = f"identity of noise\n{fingerprint}\n{self._address}"
+        return replace(self, noise_id=sha256(text.encode()).hexdigest()[:32])
+
+    def stream_cell(self, cell: int) -> int:
+        """Which cell of the stream one of these is: another one in a part of a report."""
+        return cell
+
     def noise_field(self, key: Key, cells: int | None = None) -> NoiseField:
         """The noise that belongs to these terms under ``key``.
 
         Args:
             key: the secret.
             cells: of the first so many, where they come as needed; None: of all.
+        """
+        shape = self.shape if cells is None else (cells,)
+        subkey = check_key(key).derive(b"counter", self._address.encode())
+        return NoiseField(subkey, lambda level: self.strategy.node_law(self.law, level), shape)
+
+    @property
+    def _address(self) -> str:
+        """What the key of the noise is bound to: everything that identifies the release.
+
+        What the protected unit is called changes no noise.
         """
         # Parameters hold digests where a strategy has large arrays, which the state keeps whole.
         strategy = {"strategy": type(self.strategy).__name__, **self.strategy.parameters}
@@ -178,16 +203,6 @@ class StreamTerms:
             named |= {"counters": self.counters.to_dict()}
         if self.statistic is not None:
             named |= {"statistic": dict(self.statistic)}
-        shape = self.shape if cells is None else (cells,)
-        subkey = self._subkey(key, named)
-        return NoiseField(subkey, lambda level: self.strategy.node_law(self.law, level), shape)
-
-    def _subkey(self, key: Key, named: Mapping[str, Any]) -> bytes:
-        """The key of the noise: bound to everything that identifies the release.
-
-        What the protected unit is called changes no noise.
-        """
-        check_key(key)
         contribution = self.contribution.to_dict()
         contribution.pop("unit", None)
         address = {
@@ -197,8 +212,7 @@ class StreamTerms:
             "law": law_to_dict(self.law),
             **named,
         }
-        text = json.dumps(address, sort_keys=True, separators=(",", ":"))
-        return key.derive(b"counter", text.encode())
+        return json.dumps(address, sort_keys=True, separators=(",", ":"))
 
     @cached_property
     def cells(self) -> int:
@@ -223,7 +237,8 @@ class StreamTerms:
 
     def public(self) -> dict[str, Any]:
         """As `to_dict`, with the law in data units: for readers. `from_dict` takes it too."""
-        return {**self.to_dict(), "law": law_to_dict(self.law, self.law_unit)}
+        found = {**self.to_dict(), "law": law_to_dict(self.law, self.law_unit)}
+        return found if self.noise_id is None else found | {"noise_id": self.noise_id}
 
     @cached_property
     def released_unit(self) -> Fraction:
@@ -335,6 +350,7 @@ def _of_streams(saved: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "counters": None if counters is None else guarantee_from_dict(counters),
         "statistic": None if statistic is None else dict(statistic),
+        "noise_id": saved.get("noise_id"),
     }
 
 

@@ -442,9 +442,9 @@ class ReleasedCells(Release):
         else:
             exact = check_numbers(numbers, (len(self.groups),), self.terms)
         whole = self.published.values.dtype == np.int64
-        terms, definition = as_simulation(self.terms, self.definition)
         found = []
-        for values in simulated_releases(terms, exact, n):
+        for values in simulated_releases(self.terms, exact, n):
+            terms, definition = as_simulation(self.terms, self.definition)
             made = ReleasedCells.of(
                 definition, terms, np.rint(values).astype(np.int64) if whole else values, self.level
             )

@@ -314,9 +314,9 @@ class ReleasedReadings(Release):
             exact = np.diff(values, axis=0, prepend=np.zeros((1, *values.shape[1:])))
         else:
             exact = check_numbers(numbers, shape, self.terms)
-        terms, definition = as_simulation(self.terms, self.definition)
         found = []
-        for made in simulated_releases(terms, exact, n):
+        for made in simulated_releases(self.terms, exact, n):
+            terms, definition = as_simulation(self.terms, self.definition)
             values = np.rint(made).astype(np.int64) if self._whole else made
             source = FromCells(terms, statistic, values)
             steps = range(1, len(values) + 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from secrets import token_hex
 from typing import Any
 
 import numpy as np
@@ -21,11 +22,12 @@ _MOST = 10_000
 
 
 def as_simulation(terms: StreamTerms, definition: Description) -> tuple[StreamTerms, Description]:
-    """The terms and the description of a stream, as those of a simulation."""
+    """The terms and the description of a stream, as those of one simulation."""
     name = terms.name
     if not definition.simulated:
         name = f"{SIMULATED} {name}"
-    return replace(terms, name=name), replace(definition, simulated=True)
+    terms = replace(terms, name=name, noise_id=token_hex(16))  # noise of its own
+    return terms, replace(definition, simulated=True)
 
 
 def check_numbers(numbers: Any, shape: tuple[int, ...], terms: StreamTerms) -> NDArray[np.float64]:

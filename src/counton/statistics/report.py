@@ -659,7 +659,9 @@ class Report(TallyStatistic):
     def terms_of(self, name: str, terms: StreamTerms, groups: tuple[int, ...] = ()) -> PartTerms:
         """The terms of a measured statistic, of which those of the report are given."""
         one = self.measured_ones[name]
-        return PartTerms.of(terms, one, self.weight(name), (*groups, *one.cells))
+        place, apart = self.cell_ranges[name], math.prod(self.cells)
+        cells = range(place.start, place.stop)
+        return PartTerms.of(terms, one, self.weight(name), (*groups, *one.cells), cells, apart)
 
     def reading_of(self, name: str, reading: Reading) -> FollowedReading:
         """What a statistic reads that follows from the reading of another."""

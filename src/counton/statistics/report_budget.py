@@ -71,22 +71,41 @@ class PartTerms(StreamTerms):
     Attributes:
         one: what one unit of its exact sums is, in data units, over the weight of its cells.
         weight: by which its cells are multiplied.
+        place: of its cells among those of the report; of groups, of the first.
+        apart: how far those of two groups are apart.
     """
 
     one: Fraction
     weight: int = 1
+    place: range = range(0)
+    apart: int = 0
 
     @classmethod
     def of(
-        cls, terms: StreamTerms, statistic: TallyStatistic, weight: int, shape: tuple[int, ...]
+        cls,
+        terms: StreamTerms,
+        statistic: TallyStatistic,
+        weight: int,
+        shape: tuple[int, ...],
+        place: range = range(0),
+        apart: int = 0,
     ) -> PartTerms:
         """Those of a statistic."""
         kept = {item.name: getattr(terms, item.name) for item in fields(StreamTerms)}
         own = statistic.contribution(batched=True).resolution
         unit = (Fraction(1) if own is None else own) / weight
         return cls(
-            **{**kept, "shape": shape, "statistic": statistic.to_dict()}, one=unit, weight=weight
+            **{**kept, "shape": shape, "statistic": statistic.to_dict()},
+            one=unit,
+            weight=weight,
+            place=place,
+            apart=apart,
         )
+
+    def stream_cell(self, cell: int) -> int:
+        """See `StreamTerms.stream_cell`."""
+        group, own = divmod(cell, len(self.place))
+        return group * self.apart + self.place.start + own
 
     def of_exact(self, cells: NDArray[np.int64]) -> Any:
         """See `StreamTerms.of_exact`: of cells that are not multiplied."""

@@ -61,7 +61,10 @@ class Running(Machine):
     ) -> None:
         """Not for callers: use `Statistic.counter` or `resume`."""
         counter, key = (source, None) if isinstance(source, Counter) else (None, source[1])
-        terms = source.terms if isinstance(source, Counter) else source[0]
+        if isinstance(source, Counter):
+            terms = source.terms
+        else:
+            terms = source[0].under(source[1].fingerprint)
         super().__init__(statistic, exact, batched, terms, key, step)
         self._counter = counter
         if isinstance(source, Counter):

@@ -25,7 +25,8 @@ class OnDemand(Counter):
 
     def __init__(self, terms: StreamTerms, key: Key, step: int = 0) -> None:
         """Not for callers: a `Stream` makes it."""
-        self.terms, self.key_fingerprint = terms, check_key(key).fingerprint
+        self.key_fingerprint = check_key(key).fingerprint
+        self.terms = terms.under(self.key_fingerprint)
         self._done = Private(StreamProgress(step, _NOTHING, Waiting(_NOTHING)))
         self._turn = OneAtATime(f"statistic {terms.name!r}", elsewhere="open it in each process")
 

@@ -256,6 +256,7 @@ def _find(database: Database, name: str) -> tuple[int, StoredStream] | None:
         with reading(f"the terms of stream {name!r}"):
             terms = StreamTerms.from_dict(json.loads(row.terms))
             details = facts.read(connection, row.id, row.details)
+            terms = terms.under(row.key_fingerprint)
             return row.id, StoredStream(terms, details, row.key_fingerprint, row.step)
 
 
