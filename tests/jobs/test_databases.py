@@ -494,3 +494,12 @@ def test_a_password_is_in_no_message(tmp_path: Path) -> None:
         run(job("groups", tmp_path).having(events=url, query="select 1"))
     assert "horse" not in str(told.value)
     assert told.value.__cause__ is None
+
+
+def test_a_file_of_sqlite_is_not_opened_by_duckdb(tmp_path: Path) -> None:
+    """Closing it would drop the locks of a state that this process has open."""
+    file = tmp_path / "visits.db"
+    with closing(sqlite3.connect(file)) as made:
+        made.execute("CREATE TABLE visits (time)")
+    with pytest.raises(InvalidInput, match="is a SQLite database; ask it in a job"):
+        open_question(f"duckdb:///{file}", "select * from visits")

@@ -27,6 +27,7 @@ import polars as pl
 from counton.errors import InvalidInput, field
 from counton.events.bad_rows import change_error
 from counton.events.cells import by_place, cells_of, labels_of, pick_rows
+from counton.events.files import refuse_sqlite
 from counton.events.frames import EventFrame
 from counton.events.row_reading import RowReading
 from counton.events.sources import Source, refuse_floats
@@ -193,6 +194,8 @@ class DuckFile(DuckRelation):
 
         path = url.partition("://")[2].removeprefix("/")
         self.name = f"the question to duckdb:///{path}" if path else "the question to duckdb://"
+        if path:
+            refuse_sqlite(path)
         try:
             connection = duckdb.connect(
                 path or ":memory:",
