@@ -1,4 +1,4 @@
-"""What the first page of a SQLite file says, read by SQLite itself.
+"""The first page of a SQLite file, read by SQLite itself.
 
 A process that opens such a file by itself and closes it loses all locks that its connections have
 on that file (POSIX). Others then take it for unused, and delete a log that is in use. So only

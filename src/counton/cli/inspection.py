@@ -176,7 +176,7 @@ def _as_json(remaining: dict[str | None, Limit | None]) -> dict[str, Any] | None
 def _units_as_json(
     found: Mapping[str, tuple[Relation, Limit | None]], ledger: Ledger | None
 ) -> dict[str, Any]:
-    """By kind of unit: its relation, what is spent and, under a limit, what remains."""
+    """By kind of unit: its relation, its sum and, under a limit, the rest."""
     shown: dict[str, Any] = {}
     for unit, (relation, spent) in found.items():
         shown[unit] = {

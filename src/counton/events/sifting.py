@@ -188,7 +188,7 @@ def has_short_line(stream: IO[bytes], width: int) -> bool:
     A reader that fills such a line with nothing does not tell it from one that ends with nothing.
 
     Args:
-        stream: the whole file, in which no line has more fields than the header.
+        stream: the whole file, without a line that has more fields than the header.
         width: fields of the header.
 
     >>> has_short_line(io.BytesIO(b'a,b\\n"1,\\n2",\\n\\n3,4\\n'), 2)

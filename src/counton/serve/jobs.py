@@ -90,7 +90,7 @@ class ServedJob:
 
     @cached_property
     def bounds(self) -> SumBounds:
-        """What the sums of the stream can hold."""
+        """How large the sums of the stream may become."""
         return SumBounds.of(self.definition)
 
     def with_rows(self, parts: Sequence[Rows]) -> Job:

@@ -345,7 +345,7 @@ class SharedLedger(Closing):
 
     @property
     def has_witness(self) -> bool:
-        """Whether it is in a file, beside which its witness stands."""
+        """Whether it is in a file, with its witness beside it."""
         return self._witness is not None
 
     @property

@@ -468,7 +468,7 @@ class Store(Closing):
         """The sum that this state and others under its limit have spent, by unit.
 
         Returns:
-            For each unit the relation by which it is counted, and the total: against the limit, or
+            For each unit its relation, and the total: against the limit, or
             without one as `counton.privacy.ledger.totals` adds up. None: nothing yet at the age
             of the limit; or without a limit, guarantees that have no one sum.
 

@@ -88,7 +88,7 @@ class Writer:
             self.settle()
 
     def settle(self) -> None:
-        """Note the last release, if it is not: nothing of it is shown before.
+        """Note the last release, if it is not: it is shown after that alone.
 
         Its process may have been killed before its note, or may have had another witness.
 
