@@ -403,7 +403,12 @@ def test_a_limit_and_a_place_to_publish_hold_for_all_jobs(file: Path, place: Any
     for wrong, words in (
         ("[limit]\nepsilon = 2\n", "and state .* has pure differential privacy with epsilon = 1"),
         ("[limit]\n", "says no 'epsilon' and no 'rho'"),
-        ("[limit]\nunit = 3\n", "takes epsilon, delta, rho, and not 'unit'"),
+        (
+            '[limit]\nepsilon = 1\nunit = "reader"\n',
+            "= 1, about one reader, and state .* epsilon = 1;",
+        ),
+        ("[limit]\nepsilon = 1\nunit = 3\n", "unit is 3; it must be a word"),
+        ("[limit]\nwhom = 3\n", "takes epsilon, delta, rho, unit, and not 'whom'"),
         ("[publish]\n", "says no 'to'"),
         ("[publish]\nto = 3\n", "to is 3, of type int"),
     ):

@@ -218,6 +218,49 @@ def test_ledger_counts_units_apart(place: Any, events: str) -> None:
     assert "relation is 'swap'" in refused.err
 
 
+def test_a_limit_says_what_it_is_about(place: Any) -> None:
+    rows = place.write("r.csv", ["00:10,a,ann", "01:30,b,bob"], "time,group,reader")
+    limit = "ledger", *place.again, "--limit-epsilon", "100"
+    assert place(*limit, "--limit-unit", "reader").code == 0
+    people = "--user", "reader", "--most", "2"
+    done = place("count", rows, *place.new(epsilon="40"), *people)
+    assert "one reader added or removed" in " ".join(done.out.split())
+    for more in ((), ("--unit", "visit"), (*people, "--per", "1mo"), (*people, "--unit", "person")):
+        done = place("count", rows, *place.new(name="b", epsilon="40"), *more)
+        assert done.code == 2
+        assert "the limit of this ledger is about one reader" in done.err
+    said = place("ledger", *place.again).out
+    assert "about one reader: what protects less is refused" in " ".join(said.split())
+    assert json.loads(place("ledger", *place.again, "--json").out)["about"] == "reader"
+    refused = place("ledger", *place.again, "--limit-unit", "reader")
+    assert "--limit-unit reader needs a limit" in refused.err
+    refused = place(*limit, "--limit-unit", "reader's day")
+    assert refused.code == 0  # a reader protects more than what it is about then
+    assert "epsilon = 80" in " ".join(place("ledger", *place.again).out.split())
+    refused = place(*limit, "--limit-unit", "visitor")
+    assert "'events' protects one reader, and the limit of this ledger is about" in refused.err
+
+
+def test_without_one_every_release_says_which_totals_there_are(place: Any) -> None:
+    rows = place.write("r.csv", ["00:10,a,ann", "01:30,b,bob"], "time,group,reader")
+    assert place("ledger", *place.again, "--limit-epsilon", "100").code == 0
+    people = "--user", "reader", "--most", "2"
+    done = place("count", rows, *place.new(epsilon="70"), *people, "--unit", "reader")
+    assert "apart" not in done.out
+    totals = ["70 for one reader added"]
+    for name, epsilon, unit, more in (
+        ("b", "30", "person", (*people, "--unit", "person")),
+        ("c", "75", "reader's month", (*people, "--unit", "reader", "--per", "1mo")),
+        ("d", "40", "event", ("--unit", "event")),
+    ):
+        done = place("count", rows, *place.new(name=name, epsilon=epsilon), *more)
+        totals.append(f"{epsilon} for one {unit} added")
+        said = " ".join(done.out.split())
+        for total in totals:
+            assert f"epsilon = {total} or removed" in said
+        assert "they do not add up to one promise" in said
+
+
 def test_a_stream_without_a_unit_takes_the_one_that_is_there(place: Any, events: str) -> None:
     """Rows called by two names would have two totals, each under the limit."""
     assert place("count", events, *place.new(name="b", unit="departure")).code == 0

@@ -200,6 +200,17 @@ def test_what_one_unit_changes_stays_within_the_claim_in_many_logs(tmp_path: Pat
     assert max(used) == 100  # no bound is looser than it has to be
 
 
+def test_a_day_of_a_user_moves_more_than_the_user_and_no_more_than_twice(tmp_path: Path) -> None:
+    """Why what protects users counts twice in a ledger about their days: see `is_part`."""
+    rows = [at(f"{day}T02:0{n}", "ab"[day == 31], "ann") for day in (30, 31) for n in range(4)]
+    log = Log([rows], [START + timedelta(hours=34)], False, {"most": 4})
+    whole, terms = inputs(log, tmp_path / "all")
+    rest, _ = inputs(without(log, lambda row: row[0].day != 30), tmp_path / "rest")
+    claimed, found = shift_of(terms.strategy, terms.contribution, terms.shape), whole - rest
+    assert claimed.l1 < moved(terms.strategy, found)[0] <= 2 * claimed.l1
+    assert moved(terms.strategy, found)[1] <= 4 * claimed.l2_squared
+
+
 # ----------------------------------------------------------------------------- which rows count
 
 

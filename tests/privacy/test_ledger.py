@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
+import numpy as np
+import polars as pl
 import pytest
 
 from counton.errors import BudgetExceeded, InvalidInput
+from counton.jobs.people import period_of
 from counton.privacy import ZCDP, ApproxDP, ExpiringDP, Guarantee, Ledger, Limit, PureDP, Spend
 from counton.privacy.concentrated import epsilon_within, rho_within
-from counton.privacy.contribution import Relation
+from counton.privacy.contribution import Relation, is_part
 from counton.privacy.guarantees import when_replaced
 from counton.privacy.ledger import totals
 from counton.strategies import Expiring
@@ -256,6 +260,65 @@ def test_a_replacement_is_a_removal_and_an_addition() -> None:
     rho = Ledger(ZCDP(1), relation="replace")
     rho.spend("visits", ZCDP(0.25))
     assert rho.cost() == ZCDP(1)
+
+
+ORDER = ["reader", "reader's 12mo", "reader's quarter", "reader's month", "reader's day"]
+ORDER += ["reader's 900s", "reader's 60s"]
+
+
+def test_what_protects_more_is_a_partial_order() -> None:
+    for place, whole in enumerate(ORDER):
+        assert is_part(whole, whole)
+        for part in ORDER[place + 1 :]:
+            assert is_part(part, whole)
+            assert not is_part(whole, part)
+    for one, other in (
+        ("reader's week", "reader's month"),
+        ("reader's 2d", "reader's week"),
+        ("reader's hour", "reader's day"),  # in zones that are half an hour from others
+        ("reader's 2d", "reader's 3d"),
+        ("reader", "visitor"),
+        ("reader's day", "visitor"),
+        ("event", "reader"),
+        ("reader within one window", "reader's day"),
+    ):
+        assert not is_part(one, other)
+        assert not is_part(other, one)
+
+
+def test_periods_lie_within_those_whose_parts_they_are() -> None:
+    """By the numbers that rows' periods have, hour by hour over two years."""
+    hours = pl.DataFrame({"us": np.arange(17_000) * 3_600_000_000 + 1_600_000_000_000_000})
+    lengths = ["1h", "2h", "6h", "1d", "2d", "4d", "1w", "2w", "1mo", "2mo", "3mo", "12mo"]
+    for zone in ("UTC", "Europe/Berlin", "Asia/Kolkata"):
+        number = {
+            per: hours.select(period_of(pl.col("us"), per, zone))["us"].to_numpy()
+            for per in lengths
+        }
+        for short, long in itertools.permutations(lengths, 2):
+            if is_part(f"reader's {short}", f"reader's {long}"):
+                pairs = len(np.unique(np.stack([number[short], number[long]]), axis=1).T)
+                assert pairs == len(np.unique(number[short])), (zone, short, long)
+
+
+def test_a_whole_counts_twice_for_its_part() -> None:
+    """Of a reader's rows others may count in place of those of a month that goes."""
+    ledger = Ledger(PureDP(1), unit="reader's month")
+    ledger.spend("days", PureDP("0.2"), unit="Reader's month")
+    ledger.spend("readers", PureDP("0.3"), unit="reader")
+    assert ledger.cost() == PureDP("0.8")
+    assert list(ledger.units) == ["reader's month"]
+    with pytest.raises(BudgetExceeded, match=r"a part of one reader, .*give at most epsilon=0\.1$"):
+        ledger.spend("more", PureDP("0.2"), unit="reader")
+    with pytest.raises(InvalidInput, match="that is less"):
+        ledger.spend("less", PureDP("0.1"), unit="reader's day")
+    with pytest.raises(InvalidInput, match="that is something else"):
+        ledger.spend("other", PureDP("0.1"), unit="visitor")
+    again = Ledger.from_dict(json.loads(json.dumps(ledger.to_dict())))
+    assert again.to_dict() == ledger.to_dict()
+    assert again.cost() == PureDP("0.8")
+    again.spend("rest", PureDP("0.1"), unit="reader")
+    assert again.remaining() is None
 
 
 def test_what_protects_replaced_units_says_nothing_about_presence() -> None:

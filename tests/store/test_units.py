@@ -42,8 +42,8 @@ def count(state: Path, name: str, **more: Any) -> str:
     events = state.with_name("visits.csv")
     events.write_text("time,cookie\n2024-03-01T09:00,ann\n2024-03-02T10:00,bob\n")
     asked: dict[str, Any] = {"time": "time", "every": "1d", "start": "2024-03-01", "steps": 30}
-    asked |= {"until": "2024-03-03", "epsilon": "0.1", "name": name}
-    with run(Job("count", events, state, **asked, **more)) as outcome:
+    asked |= {"until": "2024-03-03", "epsilon": "0.1", "name": name, **more}
+    with run(Job("count", events, state, **asked)) as outcome:
         return outcome.definition.unit
 
 
@@ -84,6 +84,47 @@ def test_another_word_is_stated(file: Path) -> None:
     with pytest.raises(InvalidInput, match="'order' and 'parcel' and 'event' apart"):
         keep(file, "which", Average(0, 10, 1))
     assert keep(file, "edges", Edges(changes=1)).startswith("edge")
+
+
+#: What may not pass by a limit about readers, once 0.7 of it is spent for them: how the rows are
+#: protected, what for, and what that is called.
+LESS: list[tuple[dict[str, Any], str, str]] = [
+    ({"user": "cookie", "most": 2, "unit": "person"}, "0.3", "person"),
+    ({"user": "cookie", "most": 2, "per": "1mo"}, "0.7", "reader's month"),
+    ({}, "0.4", "event"),
+    ({"unit": "visit"}, "0.9", "visit"),
+]
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize(("how", "epsilon", "unit"), LESS, ids=[unit for *_, unit in LESS])
+def test_what_a_limit_is_about_is_not_passed_by_another_word(
+    how: dict[str, Any], epsilon: str, unit: str, shared: bool, file: Path
+) -> None:
+    book = file.with_name("city.db") if shared else file
+    with Store(book, create=True) as store:
+        store.set_limit(PureDP(1), unit="reader")
+    more: dict[str, Any] = {"ledger": book} if shared else {}
+    of_readers = {"user": "cookie", "most": 2, "epsilon": "0.7", **more}
+    assert count(file, "first", **of_readers) == "reader"  # nobody has to say so
+    words = f"'less' protects one {unit}, and the limit of this ledger is about one reader"
+    with pytest.raises(InvalidInput, match=words):
+        count(file, "less", **how, **more, epsilon=epsilon)
+    with Store(book) as store:
+        found = store.ledger
+        assert found is not None
+        assert len(found.spends) == 1
+        assert found.cost() == PureDP("0.7")
+    with Store(file) as store:
+        assert store.streams == ("first",)
+    assert count(file, "rest", **{**of_readers, "epsilon": "0.3"}) == "reader"
+
+
+def test_an_event_is_not_called_as_what_a_limit_is_about(file: Path) -> None:
+    with Store(file, create=True) as store:
+        store.set_limit(PureDP(1), unit="reader")
+    with pytest.raises(InvalidInput, match="'reader' is one user in the release 'limit of the led"):
+        count(file, "events", unit="Reader")
 
 
 def test_one_word_never_means_an_event_and_a_user(file: Path) -> None:

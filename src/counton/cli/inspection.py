@@ -25,7 +25,7 @@ from counton.exact import figures
 from counton.jobs.job import guarantee_from
 from counton.privacy import Contribution, Guarantee, Ledger, Limit, guarantee_from_dict
 from counton.privacy.contribution import Relation
-from counton.privacy.ledger import NEIGHBOURS
+from counton.privacy.ledger import APART, NEIGHBOURS
 from counton.strategies import strategy_from_dict
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def print_ledger(options: LedgerOptions) -> None:
 
     limit = guarantee_from(options.epsilon, options.delta, options.rho)
     if limit is None:
-        for name in ("age", "approximate_delta", "relation"):
+        for name in ("age", "approximate_delta", "relation", "unit"):
             value = getattr(options, name)
             if value is not None:
                 raise InvalidInput(
@@ -51,6 +51,7 @@ def print_ledger(options: LedgerOptions) -> None:
             age=options.age,
             relation=cast(Relation | None, options.relation),
             approximate_delta=options.approximate_delta,
+            unit=options.unit,
         )
     # A limit is set before anything is released, so the state may be new.
     with Store(options.state, create=limit is not None) as store:
@@ -60,6 +61,7 @@ def print_ledger(options: LedgerOptions) -> None:
                 age=options.age,
                 relation=cast(Relation | None, options.relation),
                 approximate_delta=options.approximate_delta,
+                unit=options.unit,
             )
         spends, ledger, others = store.spends, store.ledger, store.shared_entries
         shared, totals = store.shared_ledger, store.totals
@@ -87,6 +89,7 @@ def print_ledger(options: LedgerOptions) -> None:
                 ],
                 "shared_ledger": shared,
                 "limit": None if ledger is None else ledger.limit.to_dict(),
+                "about": None if ledger is None else ledger.unit,
                 "age": None if ledger is None else ledger.age,
                 "remaining": _as_json(remaining),
                 "units": _units_as_json(totals, ledger),
@@ -129,7 +132,9 @@ def print_ledger(options: LedgerOptions) -> None:
     if shared is not None:
         print_line(console, f"its streams count in the ledger {shared} too, and its limit holds")
     words = "none" if ledger is None else str(ledger.limit)
-    if ledger is not None and len(ledger.units) == 1:
+    if ledger is not None and ledger.unit is not None:
+        words += f", about one {ledger.unit}: what protects less is refused"
+    elif ledger is not None and len(ledger.units) == 1:
         ((unit, relation),) = ledger.units.items()
         words += f" for one {unit} {NEIGHBOURS[relation]}"
     if ledger is not None and ledger.age is not None:
@@ -144,7 +149,7 @@ def print_ledger(options: LedgerOptions) -> None:
             whom = f" for one {kind} {NEIGHBOURS[ledger.units[kind]]}"
         print_line(console, f"remaining{whom}: {'nothing' if rest is None else rest}")
     if len(remaining) > 1:
-        print_line(console, "units are counted apart: no total says anything about another unit")
+        print_line(console, APART)
 
 
 def _print_totals(console: Console, found: Mapping[str, tuple[Relation, Limit | None]]) -> None:
@@ -154,7 +159,7 @@ def _print_totals(console: Console, found: Mapping[str, tuple[Relation, Limit | 
         said = said if total is None else str(total)
         print_line(console, f"total for one {unit} {NEIGHBOURS[relation]}: {said}")
     if len(found) > 1:
-        print_line(console, "units are counted apart: no total says anything about another unit")
+        print_line(console, APART)
 
 
 def _counts_as(

@@ -40,7 +40,7 @@ def perform(options: RunOptions) -> None:
     loaded = load(options.file)
     refuse_shared({name: _recall(job) for name, job in loaded.items()})
     shared, jobs = for_all(options.file), select_jobs(loaded, only)
-    keep_within(jobs, shared.limit)
+    keep_within(jobs, shared.limit, shared.about)
     reports: dict[str, Any] = {}
     failed = ExitCode.OK
     errors, console = Console(stderr=True), Console()

@@ -457,6 +457,12 @@ class LedgerOptions(_OneState):
         "how neighbours differ in all units: add_remove or replace; default: as in the first",
         "--limit-relation",
     )
+    unit: str | None = option(
+        None,
+        'what the limit is about, as in reader or "reader\'s month": what protects less is '
+        "refused; default: whatever each release protects, in totals apart",
+        "--limit-unit",
+    )
     json: bool = _json()
 
 

@@ -21,11 +21,12 @@ from counton.cli.printing import (
     warn_of_weak,
     working,
 )
-from counton.cli.words import SetAside, operator_notes, progress_line, protection
+from counton.cli.words import SetAside, operator_notes, progress_line, protection, totals_apart
 from counton.jobs import Job, Outcome, run
 from counton.jobs.job import check_types
 from counton.jobs.recalling import recall
 from counton.jobs.writing import Outputs, WrittenOutputs
+from counton.privacy.ledger import totals_in_words
 from counton.results.screen import Screen
 
 #: The option that writes all rows.
@@ -109,7 +110,7 @@ def show(console: Console, outcome: Outcome, written: WrittenOutputs, outputs: O
     """Print words, the tables of the last step, and what was written."""
     print_line(console, progress_line(outcome), bold=True)
     screen = Screen() if written.released is None else written.released.screen()
-    print_words(console, [*protection(outcome), *screen.words])
+    print_words(console, [*protection(outcome), *totals_apart(outcome), *screen.words])
     if written.released is None:
         return
     print_line(console, screen.heading)
@@ -144,6 +145,7 @@ def as_json(outcome: Outcome, written: WrittenOutputs, outputs: Outputs) -> dict
         "unit": definition.unit,
         "contribution": definition.contribution.to_dict(),
         "guarantee": definition.guarantee.to_dict(),
+        "totals_apart": totals_in_words(outcome.stream.totals),
         "release": definition.release,
         "strategy": repr(definition.strategy),
         "delay": definition.strategy.delay,

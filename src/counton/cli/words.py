@@ -11,6 +11,7 @@ from counton.exact import figures
 from counton.jobs.job import EXPIRING
 from counton.privacy import Guarantee, PureDP
 from counton.privacy.guarantees import loss_of_many, plural
+from counton.privacy.ledger import totals_in_words
 from counton.statistics import TallyStatistic
 
 if TYPE_CHECKING:
@@ -189,6 +190,12 @@ def protection(outcome: Outcome) -> list[tuple[str, str]]:
     if not definition.statistic.additive:
         lines.insert(0, ("statistic", _statistic_in_words(definition)))
     return lines + _until(outcome)
+
+
+def totals_apart(outcome: Outcome) -> list[tuple[str, str]]:
+    """The total of each kind of unit, where there are several and no limit names one."""
+    lines = totals_in_words(outcome.stream.totals)
+    return list(zip(["spent", *[""] * len(lines)], lines, strict=False))
 
 
 def _surest(guarantee: Guarantee) -> list[tuple[str, str]]:

@@ -34,6 +34,7 @@ from counton.jobs.job import Events, Job, guarantee_from
 from counton.jobs.own_strategies import is_file_of
 from counton.jobs.statements import all_options, hint, own_options, statistic_class
 from counton.options import Kind, Option
+from counton.privacy.contribution import checked_unit
 from counton.statistics.known import keywords
 from counton.store.whole_file import replace_file
 
@@ -149,10 +150,12 @@ class ForAll(NamedTuple):
 
     Attributes:
         limit: what each of their states may spend; None: nothing is said.
+        about: what that limit is about, as "reader"; None: whatever each job protects.
         publish: the database into which their streams are published; None: into none.
     """
 
     limit: PureDP | ApproxDP | ZCDP | None
+    about: str | None
     publish: str | None
 
 
@@ -169,14 +172,15 @@ def for_all(path: str | os.PathLike[str]) -> ForAll:
     pure differential privacy with epsilon = 3
     """
     file, read = Path(path), read_file(path)
-    limit = _table(file, read, LIMIT, ("epsilon", "delta", "rho"), (int, float, str))
+    limit = _table(file, read, LIMIT, ("epsilon", "delta", "rho", "unit"), (int, float, str))
     to = _table(file, read, PUBLISH, ("to",), (str,)).get("to")
     if PUBLISH in read and to is None:
         raise InvalidInput(f"[{PUBLISH}] of {str(file)!r} says no 'to', the database; add it")
     stated = guarantee_from(*(limit.get(name) for name in ("epsilon", "delta", "rho")))
     if LIMIT in read and stated is None:
         raise InvalidInput(f"[{LIMIT}] of {str(file)!r} says no 'epsilon' and no 'rho'; add one")
-    return ForAll(stated, None if to is None else _seen_from("state", to, file.parent))
+    about = None if limit.get("unit") is None else checked_unit(limit["unit"])
+    return ForAll(stated, about, None if to is None else _seen_from("state", to, file.parent))
 
 
 def _table(
@@ -499,7 +503,10 @@ def schema() -> dict[str, Any]:
             LIMIT: {
                 "type": "object",
                 "description": "what each state may spend: epsilon, delta, or rho",
-                "properties": {name: {"type": "number"} for name in ("epsilon", "delta", "rho")},
+                "properties": {
+                    **{name: {"type": "number"} for name in ("epsilon", "delta", "rho")},
+                    "unit": {"type": "string"},
+                },
             },
             PUBLISH: {
                 "type": "object",

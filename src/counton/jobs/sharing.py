@@ -98,8 +98,15 @@ def refuse_shared(jobs: Mapping[str, Job]) -> None:
                     raise InvalidInput(f"job {use.job!r} and job {name!r}: {error}") from None
 
 
-def keep_within(jobs: Mapping[str, Job], limit: PureDP | ApproxDP | ZCDP | None) -> None:
+def keep_within(
+    jobs: Mapping[str, Job], limit: PureDP | ApproxDP | ZCDP | None, about: str | None = None
+) -> None:
     """Set what the states of jobs may spend, where none is set yet.
+
+    Args:
+        jobs: by name.
+        limit: of each state; None: nothing is said.
+        about: its subject; None: whatever each job protects.
 
     Raises:
         InvalidInput: a state has another limit, which is not changed by the way.
@@ -111,11 +118,15 @@ def keep_within(jobs: Mapping[str, Job], limit: PureDP | ApproxDP | ZCDP | None)
         with Store(job.state, create=True) as store:
             known = store.ledger
             if known is None:
-                store.set_limit(limit)
-            elif known.limit != limit:
+                store.set_limit(limit, unit=about)
+            elif (known.limit, known.unit) != (limit, about):
+                asked, has = (
+                    f"{one}{'' if unit is None else f', about one {unit}'}"
+                    for one, unit in ((limit, about), (known.limit, known.unit))
+                )
                 raise InvalidInput(
-                    f"the limit of the job file is {limit}, and state {os.fspath(job.state)!r} has "
-                    f"{known.limit}; correct the file, or set the other limit by itself (counton "
+                    f"the limit of the job file is {asked}, and state {os.fspath(job.state)!r} has "
+                    f"{has}; correct the file, or set the other limit by itself (counton "
                     f"ledger)"
                 )
 

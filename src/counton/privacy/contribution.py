@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,6 +28,21 @@ _ANYWHERE = ("add_remove", 1, 1)
 #: What a unit is called where nobody says.
 ANY_UNIT = "unit"
 _LONGEST_UNIT = 200
+#: What lengths of time are called.
+PERIODS: Final = {
+    "1h": "hour",
+    "1d": "day",
+    "1w": "week",
+    "1mo": "month",
+    "3mo": "quarter",
+    "12mo": "year",
+}
+#: What stands behind the word of a whole, where its part is meant.
+_PART = re.compile(r"('s (.+)| within one window)$")
+_LENGTHS = {name: length for length, name in PERIODS.items()}
+_SECONDS = {"s": 1, "m": 60, "h": 3600}
+#: Time zones are this many seconds apart, or a multiple of it: shorter periods end with days.
+_ZONES = 900
 
 #: Floats of the data are exact up to this many grid cells; beyond it, fractions are given.
 _EXACT_FLOATS = 2**45
@@ -70,6 +86,62 @@ def known_unit(unit: str, known: Iterable[str]) -> str:
 
 def _fold(unit: str) -> str:
     return unicodedata.normalize("NFKC", unit.casefold()).casefold()
+
+
+def whole_of(unit: str) -> str:
+    """The word of the whole that a unit is, or is a part of.
+
+    >>> whole_of("reader's month"), whole_of("reader")
+    ('reader', 'reader')
+    """
+    return _PART.sub("", unit)
+
+
+def is_part(unit: str, of: str) -> bool:
+    """Whether a unit lies within one of another kind, or is of the same kind.
+
+    A release that protects the whole protects its parts. The order is partial:
+
+    - a reader with all events, then a reader's period, the longer before the shorter, as long as
+      each of the shorter ones lies within one of the longer. A week may begin in one month and end
+      in the next, so neither is a part of the other;
+    - units of different words are no parts of each other: nobody has said whose rows are whose, and
+      the word for an event is another one than that for a user.
+
+    A promise to a whole counts twice for its part, where units are added or removed: a part
+    of a reader's rows goes while the rest stays, and of those others may count in its place, so
+    that the reader changes, as if removed and another added (`guarantees.when_replaced`).
+
+    >>> is_part("reader's month", "Reader"), is_part("reader", "reader's month")
+    (True, False)
+    >>> is_part("reader's day", "reader's week"), is_part("reader's week", "reader's month")
+    (True, False)
+    >>> is_part("visit", "reader")
+    False
+    """
+    if known_unit(unit, [of]) == of:
+        return True
+    one, other = _PART.search(unit), _PART.search(of)
+    if known_unit(whole_of(unit), [whole_of(of)]) != whole_of(of) or one is None:
+        return False
+    return other is None or _lies_within(one[2], other[2])
+
+
+def _lies_within(short: str | None, long: str | None) -> bool:
+    """Whether every period of one length lies in one of another, by their words."""
+    found = [
+        re.fullmatch(r"(\d+)(s|m|h|d|w|mo)", _LENGTHS.get(one or "", one or ""))
+        for one in (short, long)
+    ]
+    if found[0] is None or found[1] is None:
+        return False
+    (few, small), (many, large) = ((int(one[1]), one[2]) for one in found if one is not None)
+    if small in _SECONDS:
+        few *= _SECONDS[small]
+        return (many * _SECONDS[large] if large in _SECONDS else _ZONES) % few == 0
+    if small == large:
+        return many % few == 0
+    return (few, small) == (1, "d") and large in ("w", "mo")
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import numpy as np
 from counton.errors import BudgetExceeded, InvalidInput, field
 from counton.exact import Number, exact, text
 from counton.expiry import checked_age
-from counton.privacy.contribution import Relation, checked_unit, known_unit
+from counton.privacy.contribution import ANY_UNIT, Relation, checked_unit, is_part, known_unit
 from counton.privacy.filter import Filter, Limit
 from counton.privacy.guarantees import (
     ZCDP,
@@ -194,8 +194,11 @@ class Ledger:
     first entry. Call `spend` before a stream's first release: its guarantee counts as a whole.
 
     Totals are kept apart by what the protected unit is called, each under the limit: what is
-    promised to a visit says nothing about a visitor. Within one kind of unit the neighbouring
-    relation is that of its first entry. If units are replaced, what is promised to a unit added or
+    promised to a visit is not promised to a visitor, and the totals do not add up to one promise.
+    With ``unit`` the ledger is about that one: there is one total, and a release is refused that
+    does not protect it. One that protects a whole, and the unit as a part, counts as for a unit
+    that is replaced (`counton.privacy.contribution.is_part`). Within one kind of unit the
+    neighbouring relation is that of its first entry. If units are replaced, what is promised to a unit added or
     removed counts as for a removal and an addition: twice epsilon, four times rho. If they are
     added or removed, guarantees for replaced units are refused, since they promise nothing about
     whether a unit is there.
@@ -209,6 +212,8 @@ class Ledger:
         approximate_delta: for a limit of ApproxDP: the part of its delta that ApproxDP guarantees
             may spend; the rest turns zero-concentrated and many small pure guarantees into epsilon
             and delta. None: all of it if the first entry is ApproxDP, else a quarter.
+        unit: the subject of the limit, such as "reader" or "reader's month"; None: that of each
+            release.
 
     Raises:
         InvalidInput: the limit is not PureDP, ApproxDP or ZCDP; the age is negative; another
@@ -228,6 +233,7 @@ class Ledger:
         age: int | None = None,
         relation: Relation | None = None,
         approximate_delta: Number | None = None,
+        unit: str | None = None,
     ) -> None:
         if not isinstance(limit, (PureDP, ApproxDP, ZCDP)):
             raise InvalidInput(
@@ -239,6 +245,12 @@ class Ledger:
         self.limit = limit
         self.age = None if age is None else checked_age(age)
         self.relation = relation
+        self.unit = None if unit is None else checked_unit(unit, "unit of the ledger")
+        if self.unit == ANY_UNIT:
+            raise InvalidInput(
+                f"unit of the ledger is {self.unit!r}, which may be anything: give what the limit "
+                f"is about, such as 'reader'"
+            )
         self.approximate_delta = (
             None if approximate_delta is None else exact(approximate_delta, "approximate_delta")
         )
@@ -261,6 +273,8 @@ class Ledger:
         """
         lines = [f"limit: {self.limit}"]
         lines += [f"{entry.name}: {entry.guarantee}" for entry in self.spends]
+        if self.unit is not None:
+            lines[0] += f", about one {self.unit}"
         for unit in self.units:
             rest = self.remaining(unit=unit)
             lines.append(f"remaining for one {unit}: {'nothing' if rest is None else rest}")
@@ -342,10 +356,9 @@ class Ledger:
         of which pure differential privacy with epsilon = 0.5 is spent and pure differential privacy
         with epsilon = 0.5 is left: give at most epsilon=0.25
         """
-        entry = _check_spend(Spend(name, guarantee, unit, relation, follows))
-        unit = known_unit(entry.unit, self._accounts)
-        entry = entry._replace(unit=unit)
+        entry = self._in_known_words(_check_spend(Spend(name, guarantee, unit, relation, follows)))
         refuse_not_following(entry, self._spends)
+        unit = self.unit or entry.unit
         account = self._accounts.get(unit) or self._open_account([entry])
         counted = self._as_counted(entry, account.relation)
         after = account.after(entry, self._counting(account.relation))
@@ -360,7 +373,7 @@ class Ledger:
         None: as nothing yet.
         """
         return tuple(
-            (entry, self._as_counted(entry, self._accounts[entry.unit].relation))
+            (entry, self._as_counted(entry, self._accounts[self.unit or entry.unit].relation))
             for entry in self._spends
         )
 
@@ -384,7 +397,7 @@ class Ledger:
         if relation in (None, account.relation):
             return account.filter.cost
         _check_relation(relation)
-        entries = [entry for entry in self._spends if self._accounts[entry.unit] is account]
+        entries = [one for one in self._spends if self._account(one.unit) is account]
         assert relation is not None
         total = _Account(relation, Filter.from_dict(self.limit, account.filter.to_dict()))
         for entry in entries:
@@ -434,6 +447,7 @@ class Ledger:
         Renyi orders and shares of delta."""
         share = self.approximate_delta
         return {
+            **({} if self.unit is None else {"unit": self.unit}),
             "limit": self.limit.to_dict(),
             "age": self.age,
             "relation": self.relation,
@@ -456,10 +470,10 @@ class Ledger:
             limit = guarantee_from_dict(saved["limit"])
             age, relation, share = (saved[key] for key in ("age", "relation", "approximate_delta"))
             entries = [Spend.from_dict(one) for one in saved["spends"]]
-            fixed = dict(saved["units"])
+            fixed, about = dict(saved["units"]), saved.get("unit")
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InvalidInput(f"saved ledger does not fit: {error!r}") from error
-        ledger = cls(limit, age=age, relation=relation, approximate_delta=share)  # type: ignore[arg-type]
+        ledger = cls(limit, age=age, relation=relation, approximate_delta=share, unit=about)  # type: ignore[arg-type]
         for unit, one in fixed.items():
             if not isinstance(one, Mapping) or one.get("relation") not in get_args(Relation):
                 raise InvalidInput(f"saved ledger does not fit: {one!r} of unit {unit!r}")
@@ -482,12 +496,13 @@ class Ledger:
         """
         entries, words = [_check_spend(entry) for entry in entries], dict.fromkeys(self._accounts)
         for number, entry in enumerate(entries):  # each in the spelling of the first
-            words.setdefault(unit := known_unit(entry.unit, words))
-            entries[number] = entry._replace(unit=unit)
+            entries[number] = entry = self._in_known_words(entry, words)
+            words.setdefault(entry.unit)
         for entry in entries:
-            if entry.unit not in self._accounts:
-                same = [other for other in entries if other.unit == entry.unit]
-                self._accounts[entry.unit] = self._open_account(same)
+            unit = self.unit or entry.unit
+            if unit not in self._accounts:
+                same = [other for other in entries if unit in (self.unit, other.unit)]
+                self._accounts[unit] = self._open_account(same)
             self.spend(
                 entry.name,
                 entry.guarantee,
@@ -495,6 +510,27 @@ class Ledger:
                 relation=entry.relation,
                 follows=entry.follows,
             )
+
+    def _in_known_words(self, entry: Spend, words: Iterable[str] | None = None) -> Spend:
+        """An entry whose unit is spelled as it is known here.
+
+        Args:
+            entry: which.
+            words: for units; None: those of the totals.
+
+        Raises:
+            InvalidInput: it does not protect the ledger's unit.
+        """
+        known = [*([] if self.unit is None else [self.unit]), *(words or self._accounts)]
+        entry = entry._replace(unit=known_unit(entry.unit, known))
+        if self.unit is None or is_part(self.unit, entry.unit):
+            return entry
+        less = "less" if is_part(entry.unit, self.unit) else "something else"
+        raise InvalidInput(
+            f"release {entry.name!r} protects one {entry.unit}, and the limit of this ledger is "
+            f"about one {self.unit}: that is {less}, so that the release would be counted against "
+            f"nothing; protect one {self.unit}, or use another ledger"
+        )
 
     def _open_account(self, known: list[Spend]) -> _Account:
         """What a unit's first entry fixes; ``known`` are entries that do not depend on releases."""
@@ -512,7 +548,7 @@ class Ledger:
                 f"this ledger has separate totals for {' and '.join(map(repr, self._accounts))}; "
                 f"name one: {field('unit')}={next(iter(self._accounts))!r}"
             )
-        if unit is None:
+        if unit is None or self.unit is not None:
             return next(iter(self._accounts.values()), None)
         return self._accounts.get(known_unit(unit, self._accounts))
 
@@ -537,11 +573,15 @@ class Ledger:
                 f"covers: spend {'PureDP or ZCDP' if isinstance(self.limit, ZCDP) else 'PureDP'}, "
                 f"or give the ledger a limit of ApproxDP"
             )
-        if entry.relation == relation:
+        if entry.relation == relation and not self._is_of_whole(entry, relation):
             return guarantee
         if entry.relation == "replace":
             raise InvalidInput(_presence(entry.unit, f"release {entry.name!r}"))
         return when_replaced(guarantee)
+
+    def _is_of_whole(self, entry: Spend, relation: Relation) -> bool:
+        """Whether an entry protects a whole, and a part of it is added or removed here."""
+        return relation == "add_remove" and self.unit not in (None, entry.unit)
 
     def _counting(self, relation: Relation) -> Callable[[Spend], Limit | None]:
         return lambda entry: self._as_counted(entry, relation)
@@ -564,15 +604,18 @@ class Ledger:
         ways = []
         if isinstance(entry.guarantee, AgesWithData):
             ways.append(f"at age {self.age:,}")
-        if entry.relation != account.relation:
-            ways.append(f"for one {entry.unit} replaced")
+        unit = self.unit or entry.unit
+        if self._is_of_whole(entry, account.relation):
+            ways.append(f"for one {unit}, a part of one {entry.unit},")
+        elif entry.relation != account.relation:
+            ways.append(f"for one {unit} replaced")
         if ways:
             asked += f", which {' and '.join(ways)} counts as {counted}"
         left = account.filter.remaining(None if counted is None else type(counted))
         spent = account.filter.cost
         return (
             f"release {entry.name!r} asks for {asked}; the limit is {self.limit} for one "
-            f"{entry.unit} {NEIGHBOURS[account.relation]}, of which "
+            f"{unit} {NEIGHBOURS[account.relation]}, of which "
             f"{'nothing' if spent is None else spent} is spent and "
             f"{'nothing' if left is None else left} is left: "
             f"{self._remedy(entry, counted, account, left)}"
@@ -610,7 +653,8 @@ class Ledger:
 
         As large as is known, but for the last digits; None: none is known.
         """
-        asked, same = entry.guarantee, entry.relation == account.relation
+        asked, by = entry.guarantee, account.relation
+        same = entry.relation == by and not self._is_of_whole(entry, by)
         rest = left if same else promised_when_replaced(left)
         wanted: Guarantee = rest
         if isinstance(asked, AgesWithData):
@@ -689,6 +733,33 @@ def totals(spends: Iterable[Spend]) -> dict[str, tuple[Relation, Limit | None]]:
     for entry in map(_check_spend, spends):
         units.setdefault(known_unit(entry.unit, units), []).append(entry)
     return {unit: _total(entries) for unit, entries in units.items()}
+
+
+#: What there is to know of several totals.
+APART: Final = "units are counted apart: no total says anything about another unit"
+
+
+def totals_in_words(found: Mapping[str, tuple[Relation, Limit | None]]) -> list[str]:
+    """Lines that stand beside a release where there are several totals; else none.
+
+    Args:
+        found: as of `totals`.
+
+    >>> known = [Spend("visits", PureDP(1), "reader"), Spend("clicks", PureDP(2), "click")]
+    >>> for line in totals_in_words(totals(known)):
+    ...     print(line)
+    pure differential privacy with epsilon = 1 for one reader added or removed
+    pure differential privacy with epsilon = 2 for one click added or removed
+    units are counted apart: no total says anything about another unit; they do not add up to one
+    promise
+    """
+    if len(found) < 2:
+        return []
+    lines = [
+        f"{'no one sum' if total is None else total} for one {unit} {NEIGHBOURS[relation]}"
+        for unit, (relation, total) in found.items()
+    ]
+    return [*lines, f"{APART}; they do not add up to one promise"]
 
 
 def _total(entries: list[Spend]) -> tuple[Relation, Limit | None]:

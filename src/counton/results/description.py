@@ -21,6 +21,7 @@ from counton.laws import BoundedChange, Law, law_from_dict, law_to_dict
 from counton.mechanisms import StreamTerms
 from counton.mechanisms.discovery import Discovery
 from counton.privacy import Contribution, Guarantee
+from counton.privacy.contribution import PERIODS
 from counton.privacy.guarantees import people_in_words, plural
 from counton.statistics import Statistic
 from counton.statistics.known import keywords, statistic_named
@@ -30,16 +31,6 @@ from counton.windows import Once, Windows
 
 if TYPE_CHECKING:
     from counton.strategies.base import ReleaseForm
-
-#: What lengths of time are called.
-PERIODS = {
-    "1h": "hour",
-    "1d": "day",
-    "1w": "week",
-    "1mo": "month",
-    "3mo": "quarter",
-    "12mo": "year",
-}
 
 
 class People(NamedTuple):

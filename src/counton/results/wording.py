@@ -8,8 +8,9 @@ import polars as pl
 
 from counton.columns import BETWEEN, list_in_words
 from counton.mechanisms import StreamTerms
+from counton.privacy.contribution import PERIODS
 from counton.privacy.guarantees import AgesWithData, difference, plural
-from counton.results.description import PERIODS, Description
+from counton.results.description import Description
 from counton.strategies import StreamStrategy
 
 #: What is known of every stream of events besides its numbers.

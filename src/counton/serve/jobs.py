@@ -178,7 +178,7 @@ def prepare(path: str | Path, only: Sequence[str] = ()) -> ServedJobs:
             f"[publish] to {shared.publish!r} is for counton run; a service answers readers "
             f"itself: leave it out, or run counton publish beside it"
         )
-    keep_within({name: each.job for name, each in found.items()}, shared.limit)
+    keep_within({name: each.job for name, each in found.items()}, shared.limit, shared.about)
     return ServedJobs(found, failed)
 
 

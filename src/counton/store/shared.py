@@ -21,8 +21,8 @@ import hashlib
 import json
 import os
 import secrets
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,8 +38,8 @@ from counton.errors import (
     without_secrets,
 )
 from counton.noise.witness import note_in, parse_entries, reserve_in
-from counton.privacy import Spend
-from counton.privacy.contribution import ANY_UNIT
+from counton.privacy import Limit, Spend
+from counton.privacy.contribution import ANY_UNIT, Relation
 from counton.store import ledger as books
 from counton.store import units
 from counton.store.database import Closing, Database, database_url, reading, state_file
@@ -656,6 +656,19 @@ def ledger_files(place: Place) -> list[Path]:
     file = state_file(place)
     parts = ("", "-wal", "-shm", "-journal", ".witness")
     return [] if file is None else [Path(f"{file}{part}") for part in parts]
+
+
+def totals_of(database: Database) -> Mapping[str, tuple[Relation, Limit | None]]:
+    """The total of each kind of unit, by all who share the ledger of a state.
+
+    Raises:
+        StateError, InvalidInput: as of `ledger_of`.
+    """
+    found = ledger_of(database, None)
+    with nullcontext() if found is None else found:
+        book = database if found is None else found._database
+        with book.transaction(write=False) as connection:
+            return books.totals(connection)
 
 
 def known_units(database: Database | None, given: Place | None) -> list[units.SpentUnit]:

@@ -512,6 +512,7 @@ class Store(Closing):
         age: int | None = None,
         relation: Relation | None = None,
         approximate_delta: Number | None = None,
+        unit: str | None = None,
     ) -> None:
         """Set the most that all releases of the database may spend together; None: no limit.
 
@@ -525,6 +526,9 @@ class Store(Closing):
             relation: by which all units are counted; None for that of each unit's first entry.
             approximate_delta: the part of a limit's delta for ApproxDP guarantees; see
                 `counton.privacy.Ledger`.
+            unit: the subject of the limit, such as "reader" or "reader's month": releases that
+                protect less are refused from then on. None: that of each release, in
+                totals apart.
 
         Raises:
             BudgetExceeded: the streams there are have spent more; the limit stays as it was.
@@ -533,7 +537,11 @@ class Store(Closing):
         proposed = None
         if limit is not None:
             proposed = Ledger(
-                limit, age=age, relation=relation, approximate_delta=approximate_delta
+                limit,
+                age=age,
+                relation=relation,
+                approximate_delta=approximate_delta,
+                unit=unit,
             )
         with self._database.transaction(write=True) as connection:
             books.lock(connection)

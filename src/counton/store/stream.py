@@ -16,7 +16,8 @@ from counton.exact import check_integer, quote
 from counton.mechanisms import Counter, Releases, StepRelease, StreamTerms
 from counton.mechanisms.counter import OneAtATime
 from counton.mechanisms.releases import Window, window_of
-from counton.privacy import Contribution, Guarantee
+from counton.privacy import Contribution, Guarantee, Limit
+from counton.privacy.contribution import Relation
 from counton.privacy.value_grid import extremes
 from counton.private import Private, open_private
 from counton.store import creation, journal, keyfile, records, shared
@@ -279,6 +280,14 @@ class Stream(Closing):
     def details(self) -> dict[str, Any]:
         """Public facts given to `create`."""
         return dict(self._details)
+
+    @property
+    def totals(self) -> Mapping[str, tuple[Relation, Limit | None]]:
+        """The total of each kind of unit, as of `counton.privacy.ledger.totals`.
+
+        In the ledger that its state shares with others, or in its own.
+        """
+        return shared.totals_of(self.database)
 
     def describe(self) -> str:
         """What is protected and how, in words."""

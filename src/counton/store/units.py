@@ -8,7 +8,6 @@ stated. One word never stands for an event and for a user.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -17,12 +16,9 @@ from sqlalchemy.engine import Connection
 
 from counton.errors import InvalidInput, field
 from counton.mechanisms import StreamTerms
-from counton.privacy.contribution import ANY_UNIT, known_unit
+from counton.privacy.contribution import ANY_UNIT, known_unit, whole_of
 from counton.store import schema
 from counton.store.database import reading
-
-#: What stands behind the word for a user, where what is protected is a part of what a user does.
-_PART = re.compile(r"('s .*| within one window)$")
 
 
 class SpentUnit(NamedTuple):
@@ -64,8 +60,8 @@ def unit_word(
     known = list(known)
     alike = [one for one in known if kind is None or one.kind in (kind, None)]
     whole = default if stated is None else stated
-    suffix = whole[len(_base(whole)) :]
-    words = list(dict.fromkeys(_base(one.unit) for one in alike))
+    suffix = whole[len(whole_of(whole)) :]
+    words = list(dict.fromkeys(whole_of(one.unit) for one in alike))
     if stated is None and len(words) > 1:
         named = [word for word in words if word != ANY_UNIT]
         raise InvalidInput(
@@ -73,9 +69,9 @@ def unit_word(
             f"unit; say what is protected: {field('unit', named[0])}"
         )
     if stated is None:
-        word = words[0] if words else _base(default)
+        word = words[0] if words else whole_of(default)
     else:
-        word = known_unit(_base(stated), [_base(one.unit) for one in known])
+        word = known_unit(whole_of(stated), [whole_of(one.unit) for one in known])
     if ANY_UNIT in words and word not in words:
         first = next(one.name for one in alike if one.unit == ANY_UNIT)
         raise InvalidInput(
@@ -84,17 +80,13 @@ def unit_word(
             f"limit: call it {ANY_UNIT!r} here too, or use another state"
         )
     for one in known:
-        if kind is not None and one.kind not in (kind, None) and _base(one.unit) == word:
+        if kind is not None and one.kind not in (kind, None) and whole_of(one.unit) == word:
             raise InvalidInput(
                 f"{word!r} is one {one.kind} in the release {one.name!r} of this state and would "
                 f"be one {kind} here, so that the ledger would add up what does not add up; name "
                 f"one {kind} otherwise: {field('unit', kind)}"
             )
     return word + suffix
-
-
-def _base(unit: str) -> str:
-    return _PART.sub("", unit)
 
 
 def kind_of(terms: Mapping[str, Any], details: Mapping[str, Any]) -> str | None:
@@ -110,8 +102,12 @@ def kind_of(terms: Mapping[str, Any], details: Mapping[str, Any]) -> str | None:
     return "event" if details["user"] is None else "user"
 
 
+#: Words of units that are no users.
+_NO_USERS = ("event", "edge", "letter")
+
+
 def known_in(connection: Connection) -> list[SpentUnit]:
-    """All units of a state, in the order in which they were spent for."""
+    """All units of a state: the subject of its limit, then in the order they were spent for."""
     streams = schema.streams.c
     kinds: dict[str, str | None] = {}
     with reading("what the streams protect"):
@@ -119,4 +115,13 @@ def known_in(connection: Connection) -> list[SpentUnit]:
             kinds[row.name] = kind_of(json.loads(row.terms), json.loads(row.details))
     spent = schema.ledger.c
     rows = connection.execute(sa.select(spent.name, spent.unit).order_by(spent.id))
-    return [SpentUnit(name, unit, kinds.get(name)) for name, unit in rows]
+    found = [SpentUnit(name, unit, kinds.get(name)) for name, unit in rows]
+    limit = connection.execute(sa.select(schema.database.c.budget_limit)).scalar_one()
+    with reading("the ledger's limit"):
+        about = None if limit is None else json.loads(limit).get("unit")
+    if about is None:
+        return found
+    return [
+        SpentUnit("limit of the ledger", about, about if about in _NO_USERS else "user"),
+        *found,
+    ]
