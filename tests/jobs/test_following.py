@@ -12,8 +12,9 @@ import pytest
 from cells import cells_of
 
 from counton import PureDP
-from counton.errors import BudgetExceeded, InvalidInput
+from counton.errors import BudgetExceeded, CountonError, InvalidInput
 from counton.jobs import Job, run
+from counton.jobs.fields import options_of
 from counton.store import Store, Stream
 from counton.strategies import Binary
 
@@ -225,3 +226,183 @@ def test_a_program_follows_what_is_over_alone(tmp_path: Path) -> None:
         assert store.ledger is not None
         assert store.ledger.remaining() == PureDP("0.3")
         assert store.summary()["ledger"][1]["follows"] == "a"
+
+
+#: Of each option of a job another value, with which a later run may come; None: it says which rows
+#: are meant, or which stream, and is said by every run.
+OTHERWISE: dict[str, Any] = {
+    **dict.fromkeys(("events", "query", "state", "name", "continues", "until", "append")),
+    **dict.fromkeys(("confirmed", "bad_rows_most", "integers", "nonnegative"), 3),
+    "key": "other.key",
+    "ledger": "other.db",
+    "time": "paid",
+    "every": "2h",
+    "steps": 4,
+    "around": 9,
+    "start": "2013-10-26",
+    "watermark": "1h",
+    "timezone": "UTC",
+    "by": "user",
+    "domain": "u,o",
+    "other": "rest",
+    "spare": 1,
+    "also": "x",
+    "unknown": "drop",
+    "epsilon": 9,
+    "delta": "1e-6",
+    "rho": 1,
+    "within": 3,
+    "least": "rho",
+    "size": 9,
+    "expire": True,
+    "growth": 2,
+    "delay": 1,
+    "unit": "visit",
+    "release": "both",
+    "strategy": "binary",
+    "metric": "max",
+    "simple": True,
+    "user": "user",
+    "most": 2,
+    "per": "1d",
+    "retain": "1d",
+    "distinct": True,
+    "first": True,
+    "rename": "time=paid",
+    "id": "id",
+    "file_format": "csv",
+    "time_format": "%Y-%m-%dT%M:%H",
+    "clock_change": "latest",
+    "bad_rows": "quarantine:bad.csv",
+    "missing": "skip",
+    "late": "drop",
+    "out": "out.csv",
+    "above": 9,
+    "surely_above": 9,
+    "plot": "out.png",
+    "sums": "1d",
+    "title": "t",
+    "axis": "a",
+    "source": "s",
+    "width": 3,
+    "over": "1d",
+    "shares": "0.5",
+    "ask": "total",
+    "cut": 3,
+    "known": {"u": 1},
+    "level": 0.8,
+}
+BERLIN: dict[str, Any] = {
+    "epsilon": LOUD,
+    "time": "time",
+    "every": "1h",
+    "start": "2013-10-27",
+    "steps": 3,
+    "timezone": "Europe/Berlin",
+    "clock_change": "earliest",
+    "append": True,
+    "confirmed": True,
+}
+#: Before the clocks' second time around, at 01:00Z, as these runs begin to read it; and after it as
+#: they may go on: a time that comes twice, one with hour and minute for each other, and another.
+TWICE_READ = [
+    row("2013-10-27T02:20"),
+    row("2013-10-27T01:04"),
+    row("2013-10-27T01:11", paid="2013-10-27T03:20"),
+]
+PATIENT = [row(f"2013-10-27T0{hour}:0{hour}", id=f"p{hour}") for hour in (0, 1, 3, 4)]
+
+
+def berlin(
+    folder: Path, unit: Sequence[Row], more: dict[str, Any], *, when: str
+) -> tuple[list[Any], bool]:
+    """As `streams`, in three runs of which the later ones read rows as ``more`` says.
+
+    Args:
+        when: from the first stream's last run on, in that alone, or from the next one's last on.
+    """
+    folder.mkdir()
+    events, state = folder / "events.csv", folder / "state.db"
+    rows = [("o", *one) for one in PATIENT] + [("u", *one) for one in unit]
+    events.write_text(
+        "user,time,paid,id\n"
+        + "".join(f"{user},{at},{paid},{id}\n" for user, at, paid, id, _ in rows)
+    )
+    nothing = folder / "nothing.csv"
+    nothing.write_text("user,time,paid,id\n")
+    again: dict[str, Any] = {name: BERLIN[name] for name in ("append", "confirmed")}
+    other = {**again, **({} if when == "next" else more)}
+    next_one = {**again, "clock_change": "earliest", **(more if when == "both" else {})}
+    next_one.pop("rename", None)  # a stream that begins takes the name that there is
+    asked = [
+        Job("count", events, state, **BERLIN, until="2013-10-27T00:00+00:00"),
+        Job("count", nothing, state, **{**other, "until": "2013-10-27T01:00+00:00"}),
+        Job(
+            "count", nothing, state, name="next", continues="events",
+            **{**next_one, "until": "2013-10-27T02:00+00:00"},
+        ),
+        Job(
+            "count", events, state, name="next",
+            **{**again, **({} if when == "first" else more), "until": "2013-10-27T04:00+00:00"},
+        ),
+    ]  # fmt: skip
+    released = []
+    for job in asked:
+        with run(job) as outcome:
+            released.append(cells_of(outcome).own.estimates.tolist())
+            definition = outcome.definition
+    assert definition.continues is not None
+    return [released[1], released[3]], definition.continues.apart
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"time_format": "%Y-%m-%dT%M:%H"},
+        {"clock_change": "latest"},
+        {"rename": "time=paid"},
+    ],
+)
+def test_where_times_were_ever_read_otherwise_both_count(
+    more: dict[str, Any], tmp_path: Path
+) -> None:
+    assert berlin(tmp_path / "none", [], {}, when="both")[1]
+    without, said = berlin(tmp_path / "without", [], more, when="both")
+    assert not said
+    moved = []
+    for number, unit in enumerate(TWICE_READ):
+        with_it, _ = berlin(tmp_path / f"{number}", [unit], more, when="both")
+        moved.append(sum(a != b for a, b in zip(with_it, without, strict=True)))
+    assert max(moved) == 2  # so that to count one of them would be wrong
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("when", ["both", "first", "next"])
+def test_whatever_a_later_run_says_the_ledger_counts_each_stream_that_a_unit_is_in(
+    when: str, tmp_path: Path
+) -> None:
+    """Every option of a job is tried; it is refused, or both are counted, or one alone moves."""
+    assert set(OTHERWISE) == set(options_of(Job))
+    tried = dict[str, str]()
+    for name, value in {**OTHERWISE, "nothing": None}.items():
+        if value is None and name != "nothing":
+            continue
+        given = {} if name == "nothing" else {name: value}
+        if isinstance(value, str) and value.endswith((".db", ".key", ".csv", ".png")):
+            start, colon, file = value.rpartition(":")
+            given = {name: f"{start}{colon}{tmp_path / file}"}
+        folder = tmp_path / f"{name} "
+        try:
+            without, said = berlin(folder, [], given, when=when)
+        except CountonError:
+            tried[name] = "refused"
+            continue
+        tried[name] = "one counts" if said else "both count"
+        for number, unit in enumerate(TWICE_READ if said else ()):
+            with_it, _ = berlin(tmp_path / f"{name} {number}", [unit], given, when=when)
+            moved = sum(a != b for a, b in zip(with_it, without, strict=True))
+            assert moved == 1, (name, unit)
+    assert tried["nothing"] == "one counts"
+    reading = {tried[name] for name in ("time_format", "clock_change", "rename")}
+    assert reading == {"refused" if when == "next" else "both count"}
+    assert len([name for name, end in tried.items() if end != "refused"]) > 9

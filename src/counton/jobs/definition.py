@@ -59,6 +59,7 @@ class Definition(Description):
         ended: the step at which it ended; None: it goes on.
         parts, stated: columns of a statistic, and what was said of it.
         remembered: policies and outputs of the last job.
+        reread: a later job read the times of rows otherwise than one before.
         choice, simple: by what the strategy was chosen, besides ``metric``.
 
     >>> from counton.jobs import Job
@@ -85,6 +86,7 @@ class Definition(Description):
     parts: OwnColumns = attribute(default_factory=OwnColumns)
     stated: Mapping[str, Any] = attribute(default_factory=dict)
     remembered: Mapping[str, Any] = attribute(default_factory=dict, repr=False)
+    reread: bool = False
 
     @property
     def adds(self) -> TallyStatistic | None:
@@ -186,6 +188,7 @@ class Definition(Description):
             "parts": {name: list(columns) for name, columns in self.parts._asdict().items()},
             "stated": dict(self.stated),
             "remembered": dict(self.remembered),
+            **({"reread": True} if self.reread else {}),
             **({} if self.discovery is None else {"discovery": self.discovery._asdict()}),
         }
 
@@ -250,4 +253,5 @@ class Definition(Description):
             parts=OwnColumns(**{name: tuple(part) for name, part in details["parts"].items()}),
             stated=details["stated"],
             remembered=details.get("remembered", {}),
+            reread=details.get("reread", False),
         )

@@ -148,12 +148,10 @@ def _of_known_stream(job: Job, store: Store, saved: StoredStream) -> SettledJob:
     check(definition, asked)
     rows = _join_columns_of(None if source is None else source.for_known_stream(), definition)
     _check_fit(job, definition)
-    kept = _kept_of(job, definition)
-    if definition.continues is not None:
-        from counton.jobs.succession import refuse_other_times
+    definition = replace(definition, remembered=_kept_of(job, definition))
+    from counton.jobs.succession import as_read
 
-        refuse_other_times(definition, kept)
-    definition = replace(definition, remembered=kept)
+    definition = as_read(definition, Definition.reopen(saved.terms, saved.details))
     return SettledJob(job, asked, definition, rows, policies, store, saved)
 
 

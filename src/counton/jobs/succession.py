@@ -10,13 +10,14 @@ in which of the two streams it counts, a unit whose rows count at one such time,
 period that the cut does not part, counts in one stream alone. The two then lose no more than the
 larger of their guarantees (docs/trust.md, "A stream that follows another"), and `apart` says so.
 Everything else adds up: a stream that ended early, which a copy of its state may have gone on with;
-people over all periods; ids, which may come again at another time; times that are read otherwise.
+people over all periods; ids, which may come again at another time; times that are read otherwise,
+or ever were in the stream before: `time_format`, `clock_change` and the column's name are said by
+each run.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -239,7 +240,9 @@ def apart(definition: Definition, before: Definition, step: int) -> bool:
     over = step == before.windows.steps == before.strategy.horizon
     if not over or microseconds(definition.windows.start) != end:
         return False
-    if read_as(definition) != read_as(before) or before.discovery or definition.discovery:
+    if read_as(definition) != read_as(before) or before.reread:
+        return False
+    if before.discovery or definition.discovery:
         return False
     if any(one.contribution.relation != "add_remove" for one in both):
         return False
@@ -263,36 +266,41 @@ def _begins_period(end: int, definition: Definition, before: Definition) -> bool
     return bool(number[0] != number[1])
 
 
-def read_as(definition: Definition) -> tuple[object, ...]:
-    """What says at which time a row counts."""
+def read_as(definition: Definition) -> dict[str, object]:
+    """What says at which time a row counts, by the names of options."""
     told = definition.remembered
-    return (
-        definition.columns.time,
-        definition.windows.timezone,
-        told.get("time_format"),
-        told.get("clock_change"),
-    )
+    return {
+        "rename": definition.columns.time,
+        "timezone": definition.windows.timezone,
+        "time_format": told.get("time_format"),
+        "clock_change": told.get("clock_change"),
+    }
 
 
-def refuse_other_times(definition: Definition, kept: Mapping[str, Any]) -> None:
-    """Refuse to read times otherwise in a stream of whose units none may be in the one before.
+def as_read(definition: Definition, before: Definition) -> Definition:
+    """A known stream's definition, with whether its times were ever read otherwise.
 
     Args:
-        definition: as it was.
-        kept: what is to be remembered of the run.
+        definition: with what is to be remembered of the run.
+        before: as it is kept.
 
     Raises:
-        InvalidInput: rows of the stream before would count again, at another time.
+        InvalidInput: it follows another, in none of whose units any of its own may be, so that rows
+            of that one would count again, at another time.
     """
-    if definition.continues is None or not definition.continues.apart:
-        return
-    for name in ("time_format", "clock_change"):
-        if kept.get(name) != definition.remembered.get(name):
-            raise InvalidInput(
-                f"{field(name, kept.get(name))} reads times otherwise than when this stream began "
-                f"where {definition.continues.name!r} ends, so that a row could count in both, and "
-                f"the ledger counts one of them: leave it as it was, or begin a stream of its own"
-            )
+    if definition.cut is None:
+        return definition
+    now, then = read_as(definition), read_as(before)
+    other = [name for name, value in now.items() if value != then[name]]
+    if not other:
+        return definition
+    if definition.continues is not None and definition.continues.apart:
+        raise InvalidInput(
+            f"{field(other[0], now[other[0]])} reads times otherwise than when this stream began "
+            f"where {definition.continues.name!r} ends, so that a row could count in both, and "
+            f"the ledger counts one of them: leave it as it was, or begin a stream of its own"
+        )
+    return replace(definition, reread=True)
 
 
 def as_continuation(definition: Definition, name: str, before: Definition, step: int) -> Definition:
