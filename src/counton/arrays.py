@@ -6,6 +6,7 @@ import base64
 import math
 import zlib
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,19 @@ from counton.errors import InvalidInput
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+
+
+def read_only(array: Any) -> Any:
+    """The same array, and nobody writes into it by what is given back; numbers as they are.
+
+    >>> read_only(np.arange(3)).flags.writeable
+    False
+    """
+    if not isinstance(array, np.ndarray):
+        return array
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def integers_to_text(array: Integers) -> str:

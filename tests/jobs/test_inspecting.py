@@ -369,10 +369,11 @@ def test_a_unit_is_called_as_the_state_calls_it(tmp_path: Path) -> None:
 # ----------------------------------------------------------------------------------- what it says
 
 
-def test_cells_are_exact_to_16_and_then_powers_of_two() -> None:
+def test_cells_are_exact_to_16_and_then_end_at_bounds_that_people_choose() -> None:
     edges = numbers_of_events(1024)
     assert edges[:17] == [*map(float, range(1, 18))]
-    assert edges[17:] == [33.0, 65.0, 129.0, 257.0, 513.0, 1025.0, 1026.0]
+    ends = [20, 25, 30, 40, 50, 60, 80, 100, 120, 160, 200, 250, 300, 400, 500, 600, 800, 1000]
+    assert edges[17:] == [*(end + 1.0 for end in ends), 1025.0, 1026.0]
     assert numbers_of_events(3) == [1.0, 2.0, 3.0, 4.0, 5.0]
     assert numbers_of_events(16)[-2:] == [17.0, 18.0]
 
@@ -393,6 +394,29 @@ def test_without_noise_the_answer_is_the_quantile(sizes: list[int], tmp_path: Pa
         edges = np.array(numbers_of_events(1024))
         assert one.most == edges[np.searchsorted(edges, truth, "right")] - 1
         assert one.lower <= truth <= one.upper
+
+
+def test_a_sweep_leaves_what_was_released_as_it_was(tmp_path: Path) -> None:
+    found = looked(visits([1] * 30 + [18] * 9 + [20] * 60), tmp_path, at_most=20)
+    fresh = replace(found)
+    swept = found.sweep()
+    assert found.sweep() == swept == fresh.sweep()
+    assert [one.most for one in answers(found)] == [20]
+    reading = found.released.reading
+    assert isinstance(reading, QuantilesReading)
+    for array in (reading.statistic.edges, reading.monotone, reading.release.value):
+        with pytest.raises(ValueError, match="read-only"):
+            array[-1] = 0
+
+
+def test_one_answer_is_advised_from_cells_that_can_tell(tmp_path: Path) -> None:
+    found = looked(visits([1] * 60 + [20] * 35 + [900] * 5), tmp_path, share=[0.5, 0.99, 0.95])
+    assert found.suggestion == {"most": 1000}  # of the largest share, not the first
+    assert "to take that of 99% over: most=1000" in found.describe()
+    fewer = looked(visits([1] * 60 + [20] * 35 + [900] * 5), tmp_path, share=[0.5, 0.95, 0.99],
+                   at_most=100, name="fewer")  # fmt: skip
+    assert fewer.suggestion == {"most": 20}  # 99% have more than is told apart
+    assert looked(visits([1]), tmp_path, epsilon="0.1", name="few").suggestion == {}
 
 
 def test_without_noise_a_sweep_says_what_is_kept(tmp_path: Path) -> None:

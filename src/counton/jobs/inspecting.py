@@ -79,7 +79,8 @@ def inspect(
     ledger. The same call again reads the journal and costs nothing more.
 
     *Events.* Each user counts once, in the cell of how many events there are of that user: each
-    number up to 16, then powers of two up to ``at_most``, and all larger ones.
+    number up to 16, then 17 to 20, to 25, 30, 40, 50, 60, 80, 100 and so on up to ``at_most``, and
+    all larger ones.
 
     *Values.* Of each user at most ``most`` values count, those that stand evenly among all of that
     user. The cells are powers of two from 2^-10 to 2^40, 0 and the same below it, unless they are
@@ -91,7 +92,8 @@ def inspect(
         state: as of `release`.
         guarantee: what the answer promises.
         epsilon, delta, rho: its numbers instead.
-        share: of the users (or values): how many events so large a share has at most; or several.
+        share: of the users (or values): how many events so large a share has at most; or several,
+            of which the largest that the cells can tell of is suggested.
         at_most: the largest number of events that is told from larger ones.
         bounds: column of the values, whose bounds are asked for instead.
         most: of values, how many of each user count.

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from counton.arrays import read_only
 from counton.errors import InvalidInput
 from counton.exact import check_integer, quantity, quote
 from counton.mechanisms.terms import StreamTerms
@@ -123,6 +124,9 @@ class StepRelease(_Terms):
     # What was promised, never the counter: published numbers must not lead to exact sums.
     _terms: StreamTerms = field(repr=False)
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "value", read_only(self.value))
+
     def interval(self, level: float = 0.95) -> tuple[Any, Any]:
         """Ends of the interval that holds the true value with probability ``level`` at least.
 
@@ -164,6 +168,9 @@ class Releases(_Terms):
     steps: range
     values: NDArray[Any]
     _terms: StreamTerms = field(repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", read_only(self.values))
 
     def std(self, steps: Any = None) -> Any:
         """Standard deviation of the noise in data units, as `Counter.std` says it.

@@ -25,8 +25,9 @@ from counton.results.readings import ReleasedReadings
 from counton.statistics import Count, Quantiles, TallyStatistic
 from counton.statistics.quantiles import QuantilesReading
 
-#: Numbers of events are told apart one by one up to here, and by powers of two beyond.
+#: Numbers of events are told apart one by one up to here, and beyond by these times powers of ten.
 EXACTLY = 16
+_BEYOND = (10, 12, 16, 20, 25, 30, 40, 50, 60, 80)
 #: Bounds that a sweep tries unless others are stated, times powers of ten.
 _TRIED = (1, 2, 5)
 #: Values are told apart by powers of two between these, on both sides of 0.
@@ -34,8 +35,11 @@ _LEAST, _LARGEST = -6, 34
 
 
 def numbers_of_events(at_most: int) -> list[float]:
-    """Edges of cells for numbers of events: each number up to 16, then powers of two; the last cell
-    is of all larger ones.
+    """Edges of cells for numbers of events: each number up to 16, then up to 20, 25, 30, 40, 50,
+    60, 80, 100, 120, 160, 200 and so on; the last cell is of all larger ones.
+
+    So 20, 50, 100, 200 can be judged as bounds. By powers of two there would be 23 cells for 36 up
+    to 1,024, and less noise by 6% (Gaussian) to 12% (Laplace).
 
     Args:
         at_most: the largest number that is told from larger ones.
@@ -44,14 +48,13 @@ def numbers_of_events(at_most: int) -> list[float]:
         InvalidInput: a number below 1, or above 2^40.
 
     >>> numbers_of_events(40)[14:]
-    [15.0, 16.0, 17.0, 33.0, 41.0, 42.0]
+    [15.0, 16.0, 17.0, 21.0, 26.0, 31.0, 41.0, 42.0]
     """
     last = check_integer("at_most", at_most, 1, 2**40)
     edges = [*range(1, min(last, EXACTLY) + 1)]
-    power = EXACTLY
-    while power < last:
-        edges.append(power + 1)
-        power *= 2
+    if last > EXACTLY:
+        beyond = (factor * 10**power for power in range(13) for factor in _BEYOND)
+        edges += [EXACTLY + 1, *(end + 1 for end in beyond if EXACTLY < end < last)]
     return [float(edge) for edge in (*edges, last + 1, last + 2)]
 
 
@@ -206,7 +209,8 @@ class Inspection:
 
     @property
     def _edges(self) -> NDArray[np.float64]:
-        return self._reading.statistic.edges
+        found: NDArray[np.float64] = self._reading.statistic.edges
+        return found
 
     @property
     def at_most(self) -> int:
@@ -246,9 +250,25 @@ class Inspection:
         return ValueBounds(share, lower, upper, *of_lower, *of_upper)
 
     @property
+    def advised(self) -> Most | ValueBounds | None:
+        """The one answer to take over: of the largest share of which the cells can tell.
+
+        None: they can tell of none, since an interval has no upper end or reaches over all cells.
+        """
+        told = [one for one in self.answers if one.options and not self._is_open(one)]
+        return max(told, key=lambda one: one.share, default=None)
+
+    @property
     def suggestion(self) -> dict[str, Any]:
-        """What a job states that takes the answer for the first share over, by its fields."""
-        return self.answers[0].options
+        """What a job states that takes the advised answer over, by its fields."""
+        return {} if self.advised is None else self.advised.options
+
+    def _is_open(self, one: Most | ValueBounds) -> bool:
+        """Whether an interval says nothing of one side."""
+        if isinstance(one, Most):
+            return one.upper is None
+        ends = float(self._edges[0]), float(self._edges[-1])
+        return (one.lower_from, one.upper_to) == ends
 
     def sweep(
         self,
@@ -297,7 +317,7 @@ class Inspection:
         half the probability left over; the share that is kept grows with the first and falls with
         the second. In a cell of several numbers of events they lie between those of its ends.
         """
-        least = self._edges[:-1]
+        least = self._edges[:-1].copy()
         largest = self._edges[1:] - 1
         largest[-1] = least[-1] = self.at_most  # of more events the first so many are all
         level = check_level(1 - (1 - self.level) / 2)
@@ -342,23 +362,25 @@ class Inspection:
     def describe(self) -> str:
         """The answers in words, with what is protected and promised.
 
-        For each share a line; then the options that take the first one over.
+        For each share a line; then the options that take the advised one over.
         """
         lines = [*self.words(), "", self.released.describe()]
         if self.suggestion:
             given = " and ".join(f"{name}={value}" for name, value in self.suggestion.items())
-            lines.insert(len(self.answers), f"to take it over: {given}")
+            lines.insert(len(self.answers), f"{self.advice}: {given}")
         return "\n".join(lines)
+
+    @property
+    def advice(self) -> str:
+        """What stands before the options that take the advised answer over."""
+        if len(self.answers) == 1 or self.advised is None:
+            return "to take it over"
+        return f"to take that of {100 * self.advised.share:g}% over"
 
     def notes(self) -> list[str]:
         """What is to be known before an answer is taken over."""
         found, ends = [], (float(self._edges[0]), float(self._edges[-1]))
-        open_ended = [
-            one
-            for one in self.answers
-            if (one.upper is None if isinstance(one, Most) else one.lower_from == ends[0]
-                and one.upper_to == ends[1])
-        ]  # fmt: skip
+        open_ended = [one for one in self.answers if self._is_open(one)]
         if open_ended and self.of_values:
             found.append(
                 "an interval that reaches over the whole grid says nothing: there are too few "

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from counton.arrays import read_only
 from counton.errors import InvalidInput
 from counton.windows import Windows
 
@@ -37,6 +38,10 @@ class Series:
     half: NDArray[np.float64]
     there: NDArray[np.bool_] | None = None
     start: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("values", "std", "half", "there"):
+            object.__setattr__(self, name, read_only(getattr(self, name)))
 
     @property
     def estimates(self) -> Numbers:

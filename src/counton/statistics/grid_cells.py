@@ -21,7 +21,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.arrays import Floats, Integers
+from counton.arrays import Floats, Integers, read_only
 from counton.columns import refuse_added
 from counton.errors import InvalidInput, field
 from counton.exact import quote
@@ -349,7 +349,9 @@ class GridReading(Reading):
     def sums(self) -> Integers:
         """Running sums of the cells along every axis, zeros in front, in units of 2^-16 or more."""
         rows = np.asarray(self.release.value, np.float64).reshape(self.statistic.cells)
-        return rounded_sums(np.array(self.statistic.grid.estimate(rows)), self._bits)
+        sums = rounded_sums(np.array(self.statistic.grid.estimate(rows)), self._bits)
+        found: Integers = read_only(sums)
+        return found
 
     def since(self, earlier: Reading) -> Self:
         """See `Reading.since`: the difference of what was published."""

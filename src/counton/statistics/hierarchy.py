@@ -23,7 +23,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.arrays import Floats, Integers
+from counton.arrays import Floats, Integers, read_only
 from counton.columns import MISSING, OUTSIDE, TextTable, refuse_added
 from counton.errors import InvalidInput, field
 from counton.exact import quantity, quote
@@ -531,7 +531,7 @@ class HierarchyReading(Reading):
     def nodes(self) -> tuple[Integers, ...]:
         """For each level every node, in units of 2^-16 or more."""
         cells = np.asarray(self.release.value, np.float64)
-        return tuple(self.statistic.measuring.share_to_nodes(cells, self._bits))
+        return tuple(map(read_only, self.statistic.measuring.share_to_nodes(cells, self._bits)))
 
     @property
     def estimates(self) -> tuple[Floats, ...]:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.arrays import Floats, Integers
+from counton.arrays import Floats, Integers, read_only
 from counton.columns import TextTable, readable
 from counton.errors import InvalidInput
 from counton.exact import check_integer, exact, quote
@@ -168,7 +168,7 @@ class Quantiles(TableStatistic):
                 f"edges are {quote(edges)}; they must ascend, and be at least two and at most "
                 f"65,537 finite numbers"
             )
-        self.edges = ends
+        self.edges: Floats = read_only(ends)
         self._protect(neighbours, unit)
         self._line = None
         self._names: tuple[str, ...] = _COMPARED
@@ -384,7 +384,8 @@ class QuantilesReading(Reading):
         """Estimates of how many values lie below each edge."""
         rows = np.asarray(self.release.value, dtype=np.float64)
         counts = self.statistic.line.estimate(rows)
-        return np.concatenate([[0.0], np.cumsum(counts)])
+        found: Floats = read_only(np.concatenate([[0.0], np.cumsum(counts)]))
+        return found
 
     def _halves(self, variances: Floats, level: float) -> Floats:
         """Half-widths of queries, from their variances for rows of variance 1."""
@@ -509,7 +510,8 @@ class QuantilesReading(Reading):
         """Estimates of how many values lie below each edge, never fewer below a later one."""
         up, below = np.maximum.accumulate(self._below), self._below
         both = (up + np.minimum.accumulate(below[::-1])[::-1]) / 2
-        return np.asarray(np.maximum(both, 0.0), np.float64)
+        found: Floats = read_only(np.maximum(both, 0.0))
+        return found
 
     def cell_at(self, share: float) -> int | None:
         """The number of the cell, from 0, in which the quantile is estimated to lie.
