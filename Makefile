@@ -240,8 +240,9 @@ quick: $(READY) ## the tests without figures, pages, kills and servers: minutes;
 FUZZ ?= 300
 
 .PHONY: fuzz
-fuzz: $(READY) ## one unit's rows through whole jobs, very many times; two servers in every order
+fuzz: $(READY) ## one unit's rows through whole jobs; 10,000 changed files; two servers in every order
 	COUNTON_FUZZ=$(FUZZ) $(PYTEST) tests/jobs/test_neighbours.py tests/jobs/test_every_source.py
+	COUNTON_FUZZ=40 $(PYTEST) tests/results/test_changed_files.py
 	COUNTON_ORDERS=6 $(PYTEST) tests/store/test_servers_away.py
 
 .PHONY: lint

@@ -15,6 +15,7 @@ from fractions import Fraction
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from counton.errors import InvalidInput
+from counton.exact import exact
 
 #: The kinds of noise.
 Family = Literal["laplace", "gaussian"]
@@ -147,12 +148,12 @@ def law_from_dict(saved: dict[str, str]) -> Law:
     """
     kind = saved.get("law")
     try:
-        unit = Fraction(saved.get("grid", 1))
+        unit = exact(saved.get("grid", 1), "grid")
         if kind == "discrete Laplace":
-            return DiscreteLaplace(Fraction(saved["scale"]) / unit)
+            return DiscreteLaplace(exact(saved["scale"], "scale") / unit)
         if kind == "discrete Gaussian":
-            return DiscreteGaussian(Fraction(saved["sigma_squared"]) / unit**2)
-    except (KeyError, ValueError, ZeroDivisionError) as error:
+            return DiscreteGaussian(exact(saved["sigma_squared"], "sigma_squared") / unit**2)
+    except (KeyError, ZeroDivisionError) as error:
         raise InvalidInput(f"law {saved!r} cannot be read: {error!r}") from error
     raise InvalidInput(f"law is {kind!r}; it must be 'discrete Laplace' or 'discrete Gaussian'")
 
@@ -286,6 +287,8 @@ class Alternating:
             amount = getattr(self, name)
             if type(amount) is not int or not 1 <= amount <= LARGEST_SPREAD:
                 raise InvalidInput(f"{name} is {amount!r}; it must be an integer from 1 to 2^40")
+        if type(self.together) is not bool:
+            raise InvalidInput(f"together is {self.together!r}; it must be true or false")
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,6 +312,8 @@ class BoundedChange:
 
     def __post_init__(self) -> None:
         whole = type(self.l1) is int and type(self.l2_squared) is int
+        if type(self.once) is not bool:
+            raise InvalidInput(f"once is {self.once!r}; it must be true or false")
         if not whole or not 1 <= self.l1 <= self.l2_squared <= self.l1**2 <= LARGEST_SPREAD**2:
             raise InvalidInput(
                 f"norms are l1 = {self.l1!r} and l2_squared = {self.l2_squared!r}; they must be "

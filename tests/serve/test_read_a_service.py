@@ -15,8 +15,9 @@ from inside import Inside, inside, visit
 
 from counton import read
 from counton.cli.__main__ import main
-from counton.errors import CountonError
+from counton.errors import CountonError, InvalidInput
 from counton.jobs.exports import export
+from counton.results import files
 from counton.results.cells import ReleasedCells
 
 
@@ -200,3 +201,61 @@ def test_a_server_that_is_not_there_is_told() -> None:
         read("http://127.0.0.1:9/v1/streams/visits")
     with pytest.raises(CountonError, match="is no stream of a service"):
         read("http://127.0.0.1:9/")
+
+
+@contextmanager
+def without_end(block: bytes) -> Iterator[tuple[str, list[int]]]:
+    """A server whose answer does not end, and how much of it was sent."""
+    sent = [0]
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            with suppress(OSError):
+                while True:
+                    sent[0] += self.wfile.write(block)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/v1/streams/visits", sent
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def test_an_answer_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "MOST_TEXT", 2**20)
+    with without_end(b"[" * 2**16) as (url, sent):
+        with pytest.raises(InvalidInput, match=rf"{url}.* more than 1,048,576 bytes"):
+            read(url)
+        assert sent[0] < 2**26  # what the system holds of it
+    monkeypatch.setattr(files, "_LONGEST", -1)
+    with (
+        without_end(b"[") as (url, _),
+        pytest.raises(InvalidInput, match=rf"{url}.* has not ended its answer"),
+    ):
+        read(url)
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (b"[" * 10**6, "more than 64 levels"),
+        (b'{"rows": [' + b"9" * 5000 + b"]}", "answers with no release"),
+        (b'{"rows": 3, "description": []}', "answers with no release"),
+        (b'{"rows": [], "description": {"format": 2}}', "cannot be read"),
+        (b'{"rows": [], "description": "\x1b"}', "answers with no release"),
+    ],
+)
+def test_an_answer_that_is_no_release_is_refused(body: bytes, says: str) -> None:
+    with answering(lambda *_: (200, {}, body)) as base:
+        url = f"{base}/v1/streams/visits"
+        with pytest.raises(InvalidInput, match=rf"{url}.* {says}"):
+            read(url)

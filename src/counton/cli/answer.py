@@ -20,8 +20,8 @@ from counton.jobs.reading import read
 from counton.mechanisms.contrasts import Answer
 from counton.mechanisms.joint import jointly
 from counton.results.choosing import groups_named, steps_between, steps_within
-from counton.results.facts import promise_of
-from counton.results.files import ADDRESSES, TABLES, is_database
+from counton.results.facts import TABLES, promise_of
+from counton.results.files import ADDRESSES, is_database
 from counton.results.release import Release
 
 #: Questions with one number for an answer.

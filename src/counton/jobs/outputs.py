@@ -20,7 +20,7 @@ from counton.errors import CountonError, InvalidInput
 from counton.events.formats import is_file
 from counton.jobs.parts import check_text
 from counton.lazy import require
-from counton.results.files import TABLES
+from counton.results.facts import TABLES
 from counton.store.keyfile import state_files
 from counton.store.whole_file import replace_file
 

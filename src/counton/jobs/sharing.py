@@ -19,7 +19,7 @@ from counton.events.policies import Policies
 from counton.jobs.job import Job
 from counton.jobs.outputs import beside, pictures_of
 from counton.jobs.writing import files_of_sums
-from counton.results.files import TABLES
+from counton.results.facts import TABLES
 from counton.store import Store
 from counton.store.database import database_url, label_of, state_file
 from counton.store.keyfile import state_files

@@ -892,12 +892,13 @@ class ReleasedCells(Release):
             from counton.results.wording import with_parts
 
             table = with_parts(table, self.definition)
+        kept = np.ones((steps, len(groups)), np.bool_)
         if self.there is not None:
-            table = table.filter(pl.Series(self.there[shown.start - 1 : shown.stop - 1].ravel()))
-        if self.since is None:
-            return table
-        since = np.tile(np.array([self.since[group] for group in groups], np.int64), steps)
-        return table.filter(pl.col("step") >= pl.Series(since, dtype=pl.Int64))
+            kept &= self.there[shown.start - 1 : shown.stop - 1]
+        if self.since is not None:
+            since = np.array([self.since[group] for group in groups], np.int64)
+            kept &= np.asarray(shown)[:, None] >= since
+        return table if kept.all() else table.filter(pl.Series(kept.ravel(), dtype=pl.Boolean))
 
 
 def carried_facts(

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, field
+from counton.exact import quote
 from counton.groups import GroupNames
 from counton.laws import BoundedChange, Law, law_from_dict, law_to_dict
 from counton.mechanisms import StreamTerms
@@ -31,6 +32,16 @@ from counton.windows import Once, Windows
 
 if TYPE_CHECKING:
     from counton.strategies.base import ReleaseForm
+
+#: Parts of a description that are words: which ones there are; (): any text, or none.
+_WORDS: Mapping[str, tuple[str, ...]] = {
+    "what": (),
+    "by": (),
+    "value": (),
+    "unit": (),
+    "release": ("totals", "windows", "both"),
+    "metric": (),
+}
 
 
 class People(NamedTuple):
@@ -268,7 +279,18 @@ class Description:
 
     @classmethod
     def of(cls, terms: StreamTerms, public: Mapping[str, Any]) -> Description:
-        """Inverse of `public`."""
+        """Inverse of `public`.
+
+        Raises:
+            InvalidInput: a part that is a text, or one of some words, is none.
+            LookupError, TypeError, ValueError: parts are missing, or no such parts.
+        """
+        for name, words in _WORDS.items():
+            said = public[name]
+            if not (said in words if words else said is None or isinstance(said, str)):
+                raise InvalidInput(
+                    f"{name} of the description is {quote(said)}: give the file as it was written"
+                )
         windows, groups = public["windows"], public["groups"]
         people, found = public["people"], public["discovery"]
         return Description(

@@ -13,6 +13,18 @@ from counton.statistics.running import noise_at
 
 #: Version of the description in a file.
 FORMAT = 2
+#: What a table is written as, by the ending of its name.
+TABLES = {
+    ".csv": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "json",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".xlsx": "xlsx",
+}
 #: Who writes descriptions.
 AUTHOR = f"counton {version('counton')}"
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import glob
 import http.client
-import json
 import math
 import os
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast
@@ -23,13 +24,21 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counton.errors import InvalidInput, StateError, field
+from counton.bounds import parse_json
+from counton.errors import (
+    CountonError,
+    InvalidInput,
+    MissingExtra,
+    StateError,
+    field,
+    without_secrets,
+)
 from counton.exact import quote
 from counton.mechanisms.intervals import check_level
 from counton.mechanisms.terms import StreamTerms
 from counton.results.cells import ReleasedCells
 from counton.results.description import CarriedTotals, Description
-from counton.results.facts import FORMAT
+from counton.results.facts import FORMAT, TABLES
 from counton.results.packing import MOST_CELLS, unpack
 from counton.results.readings import (
     NUMBERS,
@@ -41,6 +50,17 @@ from counton.results.readings import (
 )
 from counton.results.release import Release
 from counton.results.shown import View
+from counton.results.sizes import (
+    MOST_NUMBERS,
+    MOST_TEXT,
+    check_arrow,
+    check_bytes,
+    check_csv,
+    check_json_table,
+    check_parquet,
+    check_shape,
+    too_large,
+)
 from counton.sqlite_header import sqlite_header
 from counton.statistics import Statistic
 
@@ -48,24 +68,25 @@ if TYPE_CHECKING:
     from counton.results.answers import Answers
     from counton.results.ranking import ReleasedRanking
 
-#: What a table is written as, by the ending of its name.
-TABLES = {
-    ".csv": "csv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "json",
-    ".arrow": "arrow",
-    ".feather": "arrow",
-    ".xlsx": "xlsx",
-}
 #: Columns of a table in which nothing is shown yet, where a format keeps none without rows.
 _NOTHING = {"step": pl.Int64, "group": pl.String, "estimate": pl.Int64, "window_estimate": pl.Int64}
 #: How the address of a service begins.
 ADDRESSES = ("http://", "https://")
-#: Seconds that a service has for each part of its answer.
-_TIME_OUT = 60
+#: Seconds that a service has for each part of its answer, and for all of it.
+_TIME_OUT, _LONGEST = 60, 600
+#: What is thrown by readers of tables, and where what a file says of itself does not fit.
+_ESCAPES = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    OSError,
+    TypeError,
+    ValueError,
+    http.client.HTTPException,
+    pl.exceptions.PolarsError,
+    pl.exceptions.PanicException,  # no Exception
+)
 #: Versions of the description that are read: of the first, laws are in units of their own.
 _READ = (1, FORMAT)
 #: How the address of a database begins.
@@ -133,23 +154,36 @@ def read(
     Raises:
         InvalidInput, StateError: as there.
     """
+    level = None if level is None else check_level(level)
     if any(one.__module__.startswith("pyspark.sql.") for one in type(source).__mro__):
         from counton.results.spark_frames import rows_of
 
-        rows, facts = rows_of(cast("Any", source))
-        files = [_with_names(_file("the Spark frame", rows, facts), name)]
+        with _naming("the Spark frame"):
+            rows, facts = rows_of(cast("Any", source))
+            files = [_with_names(_file("the Spark frame", rows, facts), name)]
     else:
         files = [_one(place, name, token, databases) for place in _places(source)]
     newest = max(files, key=_File.last)
-    described = newest.described
     for one in files:
         _refuse_others(one, newest)
+    with _naming(newest.label):
+        found = _release_of(files, newest.described, level)
+        found.only(found.steps[-1:]).table()  # what cannot be told is no release
+        found.describe()
+    return found
+
+
+def _release_of(
+    files: Sequence[_File], described: Mapping[str, Any], level: float | None
+) -> Release:
+    """The release in files of one stream."""
     if "above" in described:  # of each file the groups that it shows
         named = dict.fromkeys(name for one in files for name in one.described["groups"])
         described = {**described, "groups": list(named)}
     terms = StreamTerms.from_dict(described["terms"])
     definition = Description.of(terms, described)
     level = check_level(described["level"] if level is None else level)
+    _check_steps(files, described, terms)
     if definition.ranks:
         return _ranking(files, described, definition, terms, level)
     if definition.statistic.additive:
@@ -157,17 +191,57 @@ def read(
     return _readings(files, described, definition, terms, level)
 
 
+@contextmanager
+def _naming(label: str, *, hidden: bool = False) -> Iterator[None]:
+    """Name the file in whatever goes wrong in the block, which reads it.
+
+    Args:
+        label: its name.
+        hidden: whether errors of ours have it already, without its secrets.
+    """
+    try:
+        yield
+    except MissingExtra:
+        raise
+    except CountonError as error:
+        if hidden or label in str(error):
+            raise
+        kind = StateError if isinstance(error, StateError) else InvalidInput
+        raise kind(f"{label!r} cannot be read: {error.template}") from error
+    except _ESCAPES as error:
+        why = str(error).split("\n")[0][:300] or "it was changed"
+        raise InvalidInput(
+            f"{label!r} cannot be read as a table of what was released ({why}): give it as it was "
+            f"written"
+        ) from error
+
+
+def _check_steps(files: Sequence[_File], described: Mapping[str, Any], terms: StreamTerms) -> None:
+    """Refuse steps that the stream cannot have, and more than are held in memory."""
+    last = max(map(_File.last, files)) or int(described.get("steps", 0))
+    horizon = terms.strategy.horizon
+    if horizon is not None and last > horizon:
+        raise InvalidInput(
+            f"it has a row of step {last:,}, and the stream ends with step {horizon:,}: correct it"
+        )
+    if (numbers := last * max(1, len(described["groups"] or ()))) > MOST_NUMBERS:
+        raise too_large(f"{numbers:,} numbers up to step {last:,}", f"{MOST_NUMBERS:,}")
+
+
 def _one(place: str, name: str | None, token: str | None, databases: Databases | None) -> _File:
     """One place, and the stream of it that is asked for."""
     if place.startswith(ADDRESSES):
-        found = _fetch(place, token)
-    elif is_database(place):
+        with _naming(place):
+            return _with_names(_fetch(place, token), name)
+    if is_database(place):
         if databases is None:
             raise InvalidInput(f"{place!r} is a database; read it with counton.read")
-        found = _from_database(databases(place, name))
-    else:
-        found = _open_file(Path(place))
-    return _with_names(found, name)
+        with _naming(without_secrets(place), hidden=True):
+            kept = databases(place, name)
+        with _naming(kept.place):
+            return _with_names(_from_database(kept), name)
+    with _naming(place):
+        return _with_names(_open_file(Path(place)), name)
 
 
 def _with_names(found: _File, name: str | None) -> _File:
@@ -263,31 +337,15 @@ def _open_file(path: Path) -> _File:
         raise InvalidInput(
             f"{str(path)!r} is no table that can be read back; give {', '.join(TABLES)}"
         )
-    texts = {"group": pl.String(), "name": pl.String()}
-    try:
-        facts = None if kind == "xlsx" else _facts(path, kind)
-        if kind == "xlsx":
-            from counton.results.workbooks import read_workbook
+    facts = None if kind == "xlsx" else _facts(path, kind)
+    if kind == "xlsx":
+        from counton.results.workbooks import read_workbook
 
-            rows, facts = read_workbook(str(path), NUMBERS)
-        elif kind == "parquet":
-            rows = pl.read_parquet(path)
-        elif kind == "arrow":
-            rows = pl.read_ipc(path)
-        elif kind == "csv":
-            names = pl.scan_csv(path, infer_schema=False).collect_schema().names()
-            texts |= {name: pl.String() for name in names if name not in (*NUMBERS, "step")}
-            rows = pl.read_csv(path, schema_overrides=texts, infer_schema_length=None)
-        elif kind == "json":
-            rows = pl.read_json(path, infer_schema_length=None)
-        elif path.stat().st_size:
-            rows = pl.read_ndjson(path, infer_schema_length=None)
-        else:
-            rows = pl.DataFrame()
-        if not rows.width and facts is not None:  # nothing is shown yet
-            rows = pl.DataFrame(schema=_NOTHING)
-    except (pl.exceptions.PolarsError, OSError, ValueError) as error:
-        raise InvalidInput(f"{str(path)!r} cannot be read as a table: {error}") from error
+        rows, facts = read_workbook(path, NUMBERS)
+    else:
+        rows = _rows(path, kind)
+    if not rows.width and facts is not None:  # nothing is shown yet
+        rows = pl.DataFrame(schema=_NOTHING)
     if facts is None or facts.get("description") is None:
         where = f"{path.name}.json beside it"
         where = {"parquet": "its metadata", "xlsx": "its sheet 'about'"}.get(kind, where)
@@ -296,6 +354,27 @@ def _open_file(path: Path) -> _File:
             f"or write the table again with this version, by export"
         )
     return _file(str(path), rows, facts)
+
+
+def _rows(path: Path, kind: str) -> pl.DataFrame:
+    """Rows of a table that is no workbook, if they are not too many."""
+    if kind == "parquet":
+        check_parquet(path)
+        return pl.read_parquet(path)
+    if kind == "csv":
+        check_csv(path)
+        names = pl.scan_csv(path, infer_schema=False).collect_schema().names()
+        texts = {name: pl.String() for name in names if name not in (*NUMBERS, "step")}
+        return pl.read_csv(path, schema_overrides=texts, infer_schema_length=None)
+    check_bytes(path)
+    data = path.read_bytes()
+    if kind == "arrow":
+        check_arrow(data)
+        return pl.read_ipc(data)
+    check_json_table(data)
+    if kind == "json":
+        return pl.read_json(data, infer_schema_length=None)
+    return pl.read_ndjson(data, infer_schema_length=None) if data else pl.DataFrame()
 
 
 def _file(label: str, rows: pl.DataFrame, facts: Mapping[str, Any]) -> _File:
@@ -310,6 +389,7 @@ def _file(label: str, rows: pl.DataFrame, facts: Mapping[str, Any]) -> _File:
         rows = rows.with_columns(step=pl.lit(1, pl.Int64))
     if "step" not in rows.columns:
         raise InvalidInput(f"{label!r} has lost its column 'step': keep it")
+    check_shape(rows.height, rows.width)
     rows = rows.with_columns(pl.col("step").cast(pl.Int64))
     least: Any = rows["step"].min()
     if rows["step"].null_count() or (least is not None and least < 1):
@@ -356,7 +436,7 @@ def _fetch(address: str, token: str | None) -> _File:
     try:
         asked = urllib.request.Request(f"{address.rstrip('/')}/release", headers=headers)
         with urllib.request.build_opener(_NoRedirect).open(asked, timeout=_TIME_OUT) as answer:
-            facts = json.load(answer)
+            facts = parse_json(_body(answer))
         rows = pl.DataFrame(
             facts["rows"],
             schema_overrides={"group": pl.String} if "group" in (facts["rows"] or [{}])[0] else {},
@@ -365,7 +445,10 @@ def _fetch(address: str, token: str | None) -> _File:
         if facts["description"] is None:
             raise LookupError("description")
     except urllib.error.HTTPError as error:
-        raise _refusal(address, error) from None
+        with error:
+            raise _refusal(address, error) from None
+    except InvalidInput:
+        raise
     except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", error)
         raise InvalidInput(f"{address!r} does not answer ({reason}): is it served?") from error
@@ -375,6 +458,21 @@ def _fetch(address: str, token: str | None) -> _File:
             f"counton"
         ) from None
     return _file(address, rows if rows.width else pl.DataFrame(schema=_NOTHING), facts)
+
+
+def _body(answer: http.client.HTTPResponse) -> bytes:
+    """The answer of a service, which has to end."""
+    end, found = time.monotonic() + _LONGEST, bytearray()
+    while part := answer.read1(2**20):
+        found += part
+        if len(found) > MOST_TEXT:
+            raise too_large(f"more than {MOST_TEXT:,} bytes", f"{MOST_TEXT:,}")
+        if time.monotonic() > end:
+            raise InvalidInput(
+                f"it has not ended its answer after {_LONGEST} seconds: try again when it answers "
+                f"faster, or read a file of the stream"
+            )
+    return bytes(found)
 
 
 def _refusal(address: str, error: urllib.error.HTTPError) -> InvalidInput | StateError:
@@ -394,8 +492,8 @@ def _refusal(address: str, error: urllib.error.HTTPError) -> InvalidInput | Stat
     if error.code == 503:
         return StateError(f"{address!r} cannot be read now: its state is not ready; try later")
     try:
-        detail = json.load(error)["detail"]
-    except (ValueError, LookupError, TypeError, OSError):
+        detail = str(parse_json(error.read1(2**16))["detail"])[:500]
+    except (ValueError, LookupError, TypeError, OSError, http.client.HTTPException):
         detail = error.reason
     return InvalidInput(f"{address!r} refuses with {error.code}: {detail}")
 
@@ -403,11 +501,12 @@ def _refusal(address: str, error: urllib.error.HTTPError) -> InvalidInput | Stat
 def _facts(path: Path, kind: str | None) -> dict[str, Any] | None:
     if kind == "parquet":
         text = pl.read_parquet_metadata(path).get("counton")
-        return None if text is None else dict(json.loads(text))
+        return None if text is None else dict(parse_json(text))
     beside = path.with_name(f"{path.name}.json")
     if not beside.is_file():
         return None
-    return dict(json.loads(beside.read_text(encoding="utf-8")))
+    check_bytes(beside, MOST_TEXT)
+    return dict(parse_json(beside.read_bytes()))
 
 
 def _refuse_others(one: _File, newest: _File) -> None:
@@ -460,6 +559,8 @@ def _cells(
         at = rows["step"].to_numpy() - 1
         of = named.replace_strict(place, return_dtype=pl.Int64).to_numpy() if place else at
         given = rows[name].cast(pl.Int64 if whole else pl.Float64).to_numpy()
+        if not np.isfinite(given).all():
+            raise InvalidInput(f"{one.label!r} has an {name} that is no number: correct it")
         again = there[at, of]
         if (values[at, of][again] != given[again]).any():
             raise InvalidInput(
@@ -535,7 +636,12 @@ def _parts(
             f"{files[0].label!r} holds readings of {terms.name!r} alone, since it has more than "
             f"{MOST_CELLS:,} cells, which a description does not hold: read its rows as they stand"
         )
-    return [unpack(part, (-1,)) for part in cells.get("parts", (cells,))]
+    found: list[NDArray[np.int64] | NDArray[np.float64]] = []
+    left = MOST_CELLS
+    for part in cells.get("parts", (cells,)):
+        found.append(unpack(part, (-1,), left))
+        left -= found[-1].size
+    return found
 
 
 def _steps_there(files: Sequence[_File], steps: range) -> range:

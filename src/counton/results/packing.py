@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-#: ReleasedCells cells of a statistic that a description holds, at most.
+from counton.bounds import inflate
+
+#: Released cells of a statistic that a description holds, at most.
 MOST_CELLS = 2**22
 
 
@@ -29,9 +31,18 @@ def pack(values: NDArray[Any]) -> dict[str, Any]:
     return {"type": kind, "steps": len(values), "data": data}
 
 
-def unpack(packed: Mapping[str, Any], shape: tuple[int, ...]) -> NDArray[Any]:
-    """Inverse of `pack`: shape ``(steps, *shape)``."""
-    moved = np.frombuffer(zlib.decompress(base64.b64decode(packed["data"])), "<i8")
+def unpack(
+    packed: Mapping[str, Any], shape: tuple[int, ...], most: int = MOST_CELLS
+) -> NDArray[Any]:
+    """Inverse of `pack`: shape ``(steps, *shape)``.
+
+    Raises:
+        InvalidInput: more than ``most`` cells.
+        ValueError: no such cells, or one that is no number.
+    """
+    moved = np.frombuffer(inflate(base64.b64decode(packed["data"]), 8 * most), "<i8")
     flat = np.cumsum(moved.reshape(int(packed["steps"]), -1), axis=0).astype("<i8")
     values = flat if packed["type"] == "i8" else flat.view("<f8")
+    if not np.isfinite(values).all():
+        raise ValueError("a cell is no number")
     return np.asarray(values.reshape(len(values), *shape))

@@ -10,9 +10,11 @@ import json
 import math
 import re
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
-from itertools import islice
+from itertools import islice, zip_longest
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -20,15 +22,31 @@ from xml.etree import ElementTree as ET
 import polars as pl
 import polars.selectors as cs
 
+from counton.bounds import parse_json
 from counton.columns import errors_of
 from counton.exact import decimals
 from counton.lazy import require
+from counton.results.sizes import MOST_BYTES, check_bytes, check_shape, too_large
 
 #: Rows of a sheet, one of which is the header.
 _ROWS = 1_048_576
 #: Characters that a cell can hold.
 _TEXT = 32_767
 _MOST_DECIMALS = 12
+#: Bytes of a workbook that is read, and columns of its sheet "about".
+_MOST_PACKED, _MOST_ABOUT = 2**27, 2**12
+#: Cells and characters of a workbook that is read.
+_ROOM = (2**24, 2**28)
+#: What its readers throw at a file that is none, or was changed.
+_NO_WORKBOOK = (
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    ET.ParseError,
+    LookupError,
+    NotImplementedError,
+    RuntimeError,  # encrypted
+)
 #: A spreadsheet shows 15 digits; what has more is written as text.
 _SHOWN = 10**15
 
@@ -82,38 +100,44 @@ _MAIN = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 _LINK = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
 
 
-def read_workbook(name: str, numbers: Sequence[str]) -> tuple[pl.DataFrame, dict[str, Any]]:
+def read_workbook(path: Path, numbers: Sequence[str]) -> tuple[pl.DataFrame, dict[str, Any]]:
     """The rows of a workbook that `write_workbook` wrote, and what it promises.
 
+    Its parts are read as they come, and no tree is made of them.
+
     Args:
-        name: of the file, which a spreadsheet may have saved again.
+        path: of the file, which a spreadsheet may have saved again.
         numbers: columns that are numbers, also where a long one is a text.
 
     Raises:
+        InvalidInput: it is too large.
         ValueError: it is no such workbook.
     """
+    check_bytes(path, _MOST_PACKED)
     try:
-        with zipfile.ZipFile(name) as archive:
+        with zipfile.ZipFile(path) as archive:
             sheets = _sheets(archive)
-    except (zipfile.BadZipFile, ET.ParseError, LookupError) as error:
+    except _NO_WORKBOOK as error:
         raise ValueError(f"it is no workbook of counton ({error})") from error
+    about = [sheets.get("about", {}).get(column, []) for column in range(_MOST_ABOUT)]
     facts = {
-        str(row[0]): "".join(str(row[column]) for column in sorted(row)[1:])
-        for row in sheets.get("about", ())
+        str(name): "".join(str(cell) for cell in said if cell is not None)
+        for name, *said in zip_longest(*about)
     }
     found: dict[str, Any] = {"written_by": facts.get("written_by")}
     if "description" in facts:
-        found["description"] = json.loads(facts["description"])
+        found["description"] = parse_json(facts["description"])
     columns: dict[str, list[Any]] = {}
-    for sheet, rows in sheets.items():
-        if not re.fullmatch(r"table( \d+)?", sheet) or not rows:
+    for sheet, cells in sheets.items():
+        if not re.fullmatch(r"table( \d+)?", sheet):
             continue
-        header = {
-            at: re.sub(r"^(window_\w+|counted_until) \(.*", r"\1", str(words))
-            for at, words in rows[0].items()
-        }
-        for at, words in header.items():
-            columns.setdefault(words, []).extend(row.get(at) for row in rows[1:])
+        rows = max((len(column) for column in cells.values()), default=0)
+        for values in cells.values():
+            if values and values[0] is not None:
+                values += [None] * (rows - len(values))
+                name = re.sub(r"^(window_\w+|counted_until) \(.*", r"\1", str(values[0]))
+                columns.setdefault(name, []).extend(values[1:])
+    check_shape(max((len(one) for one in columns.values()), default=0), len(columns))
     series = (_series(column, values, column in numbers) for column, values in columns.items())
     return pl.DataFrame(list(series)), found
 
@@ -136,48 +160,174 @@ def _number(text: str) -> float:
     return int(text) if re.fullmatch(r"-?\d+", text) else float(text)
 
 
-def _sheets(archive: zipfile.ZipFile) -> dict[str, list[dict[int, Any]]]:
-    """Rows by the names of sheets: cells by the number of their column."""
+class _Part:
+    """A part of a workbook as it is read, from the beginning to the end.
 
-    def part(path: str) -> ET.Element:
-        return ET.fromstring(archive.read(path))  # expat refuses bombs
+    Args:
+        room: how many cells, and characters, may be held still; it is made smaller.
+    """
 
-    texts: list[str] = []
+    #: Tags whose text is wanted.
+    texts: tuple[str, ...] = (f"{_MAIN}t",)
+
+    def __init__(self, room: list[int]) -> None:
+        self._room = room
+        self._text: list[str] | None = None
+
+    def doctype(self, *_: Any) -> None:
+        """Nobody writes one in a workbook but who wants entities."""
+        raise ValueError("it declares entities, which no workbook has")
+
+    def start(self, tag: str, said: dict[str, str]) -> None:
+        """A tag begins."""
+        if tag in self.texts:
+            self._text = []
+
+    def data(self, text: str) -> None:
+        """Text of a tag."""
+        if self._text is not None:
+            self._take(1, len(text))
+            self._text.append(text)
+
+    def end(self, tag: str) -> None:
+        """A tag ends."""
+        if self._text is not None and tag in self.texts:
+            self.take_text(tag, "".join(self._text))
+            self._text = None
+
+    def take_text(self, tag: str, text: str) -> None:
+        """The text of a tag."""
+
+    def close(self) -> None:
+        """The part ends."""
+
+    def _take(self, place: int, many: int) -> None:
+        self._room[place] -= many
+        if self._room[place] < 0:
+            what = ("cells", "characters")[place]
+            raise too_large(f"more than {_ROOM[place]:,} {what}", f"{_ROOM[place]:,}")
+
+
+class _TextPool(_Part):
+    """Texts that cells point to."""
+
+    def __init__(self, room: list[int]) -> None:
+        super().__init__(room)
+        self.found: list[str] = []
+
+    def start(self, tag: str, said: dict[str, str]) -> None:
+        """See `_Part`."""
+        super().start(tag, said)
+        if tag == f"{_MAIN}si":
+            self._take(0, 1)
+            self.found.append("")
+
+    def take_text(self, tag: str, text: str) -> None:
+        """See `_Part`."""
+        if self.found:
+            self.found[-1] += text
+
+
+class _TagList(_Part):
+    """Attributes of the tags of one name."""
+
+    def __init__(self, tag: str, room: list[int]) -> None:
+        super().__init__(room)
+        self._tag = tag
+        self.found: list[dict[str, str]] = []
+
+    def start(self, tag: str, said: dict[str, str]) -> None:
+        """See `_Part`."""
+        if tag.endswith(self._tag):
+            self._take(0, 1)
+            self.found.append(said)
+
+
+class _Sheet(_Part):
+    """Cells of a sheet by column, each as long as its last cell says; None where there is none."""
+
+    texts = (f"{_MAIN}t", f"{_MAIN}v")
+
+    def __init__(self, texts: Sequence[str], room: list[int]) -> None:
+        super().__init__(room)
+        self._shared = texts
+        self.found: dict[int, list[Any]] = {}
+        self._rows = 0
+        self._kind = "n"
+        self._column = 0
+        self._value: str | None = None
+
+    def start(self, tag: str, said: dict[str, str]) -> None:
+        """See `_Part`."""
+        super().start(tag, said)
+        if tag == f"{_MAIN}row":
+            self._rows += 1
+        elif tag == f"{_MAIN}c":
+            self._kind, self._column = said.get("t", "n"), _column(said["r"])
+            self._value = None
+
+    def take_text(self, tag: str, text: str) -> None:
+        """See `_Part`."""
+        self._value = text if self._value is None else self._value + text
+
+    def end(self, tag: str) -> None:
+        """See `_Part`."""
+        super().end(tag)
+        if tag != f"{_MAIN}c" or self._value is None:
+            return
+        values = self.found.setdefault(self._column, [])
+        empty = self._rows - 1 - len(values)
+        self._take(0, empty + 1)
+        values += [None] * empty
+        values.append(self._read(self._value))
+
+    def _read(self, value: str) -> Any:
+        if self._kind == "s":
+            text = self._shared[int(value)]
+            self._take(1, len(text))
+            return text
+        if self._kind in ("inlineStr", "str"):
+            return value
+        if self._kind == "b":
+            return bool(int(value))
+        return int(value) if re.fullmatch(r"-?\d+", value) else float(value)
+
+
+def _sheets(archive: zipfile.ZipFile) -> dict[str, dict[int, list[Any]]]:
+    """Cells by column, by the names of sheets."""
+    room, size = list(_ROOM), 0
+
+    def fill(path: str, part: _Part) -> None:
+        nonlocal size
+        size += archive.getinfo(path).file_size  # no more is decompressed
+        if size > MOST_BYTES:
+            raise too_large(f"{size:,} bytes without compression", f"{MOST_BYTES:,}")
+        parser = ET.XMLParser(target=part)
+        with archive.open(path) as file:
+            while block := file.read(2**16):
+                parser.feed(block)
+        parser.close()
+
+    texts = _TextPool(room)
     if "xl/sharedStrings.xml" in archive.namelist():
-        texts = [_text(one) for one in part("xl/sharedStrings.xml").iter(f"{_MAIN}si")]
-    links = part("xl/_rels/workbook.xml.rels")
-    places = {one.attrib["Id"]: one.attrib["Target"].removeprefix("/xl/") for one in links}
-    return {
-        one.attrib["name"]: [
-            {_column(cell): _value(cell, texts) for cell in row.iter(f"{_MAIN}c")}
-            for row in part(f"xl/{places[one.attrib[_LINK]]}").iter(f"{_MAIN}row")
-        ]
-        for one in part("xl/workbook.xml").iter(f"{_MAIN}sheet")
-    }
+        fill("xl/sharedStrings.xml", texts)
+    links, named = _TagList("Relationship", room), _TagList(f"{_MAIN}sheet", room)
+    fill("xl/_rels/workbook.xml.rels", links)
+    fill("xl/workbook.xml", named)
+    places = {one["Id"]: one["Target"].removeprefix("/xl/") for one in links.found}
+    found = {}
+    for one in named.found:
+        sheet = _Sheet(texts.found, room)
+        fill(f"xl/{places[one[_LINK]]}", sheet)
+        found[one["name"]] = sheet.found
+    return found
 
 
-def _text(of: ET.Element) -> str:
-    return "".join(one.text or "" for one in of.iter(f"{_MAIN}t"))
-
-
-def _column(cell: ET.Element) -> int:
+def _column(place: str) -> int:
     number = 0
-    for letter in re.sub(r"\d", "", cell.attrib["r"]):
+    for letter in re.sub(r"\d", "", place)[:4]:
         number = 26 * number + ord(letter) - ord("A") + 1
     return number - 1
-
-
-def _value(cell: ET.Element, texts: Sequence[str]) -> Any:
-    kind, value = cell.attrib.get("t", "n"), cell.findtext(f"{_MAIN}v")
-    if kind == "inlineStr":
-        return _text(cell)
-    if value is None:
-        return None
-    if kind in ("s", "str"):
-        return texts[int(value)] if kind == "s" else value
-    if kind == "b":
-        return bool(int(value))
-    return int(value) if re.fullmatch(r"-?\d+", value) else float(value)
 
 
 def _texts(table: pl.DataFrame) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import struct
 import zlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -14,6 +13,7 @@ import zstandard
 
 from counton.errors import InvalidInput
 from counton.events.sources import UNREADABLE
+from counton.results.arrow_sizes import size_of_stream
 from counton.serve.jobs import InboxRows
 
 JSON_LINES = ("application/x-ndjson", "application/jsonl", "application/x-jsonlines")
@@ -232,9 +232,9 @@ def _row_of(line: bytes, columns: Sequence[str]) -> dict[str, str | None] | tupl
 
 
 def _arrow(body: bytes, columns: Sequence[str], most: int, name: str) -> InboxRows:
-    if _arrow_rows(body, name) > most:
-        raise TooLarge
     try:
+        if size_of_stream(body).rows > most:
+            raise TooLarge
         frame = pl.read_ipc_stream(io.BytesIO(body))
     except (*UNREADABLE, ValueError) as error:
         raise _no_arrow(name) from error
@@ -255,123 +255,3 @@ def _no_arrow(name: str) -> InvalidInput:
         f"send texts, numbers, times, true or false in Arrow's IPC stream format, without "
         f"compression inside (use Content-Encoding)"
     )
-
-
-def _arrow_rows(body: bytes, name: str) -> int:
-    """How many rows an Arrow stream says it has, before anything of it is decoded.
-
-    Raises:
-        InvalidInput: it is none, or its buffers are compressed, so that its size is not bounded by
-            that of the body.
-    """
-    at, rows = 0, 0
-    try:
-        while at + 4 <= len(body):
-            (size,) = struct.unpack_from("<i", body, at)
-            at += 4
-            if size == -1:  # continuation
-                (size,) = struct.unpack_from("<i", body, at)
-                at += 4
-            if size == 0:
-                return rows
-            if size < 0 or at + size > len(body):
-                raise _no_arrow(name)
-            message = memoryview(body)[at : at + size]
-            at += size
-            kind, header, length = _message(message)
-            if length < 0 or at + length > len(body):
-                raise _no_arrow(name)
-            at += length
-            if kind in (_DICTIONARY, _RECORDS):
-                batch = header if kind == _RECORDS else _table(message, header, 1)
-                if batch is None:
-                    raise _no_arrow(name)
-                if _slot(message, batch, 3):
-                    raise _no_arrow(name)  # compressed
-                place = _slot(message, batch, 0)
-                count = struct.unpack_from("<q", message, batch + place)[0] if place else 0
-                if count < 0 or not _is_bounded(message, batch, count, length):
-                    raise _no_arrow(name)
-                rows += count
-    except (struct.error, IndexError) as error:
-        raise _no_arrow(name) from error
-    return rows
-
-
-def _is_bounded(message: memoryview, batch: int, rows: int, length: int) -> bool:
-    """Whether no part of a batch of records says that it is larger than what there is.
-
-    A reader takes the memory for a part before it reads it, and ends the process if there is none.
-    """
-    buffers = _pairs(message, batch, 2)
-    if not all(0 <= at <= length and 0 <= size <= length - at for at, size in buffers):
-        return False
-    nodes = _pairs(message, batch, 1)
-    most = max(rows, 8 * length)  # of lists, in bits: more items than rows
-    if not all(0 <= many <= most and 0 <= none <= many for many, none in nodes):
-        return False
-    at, many = _vector(message, batch, 4, 8)  # how many buffers texts have
-    counts = struct.unpack_from(f"<{many}q", message, at)
-    return all(0 <= count <= len(buffers) for count in counts)
-
-
-def _pairs(message: memoryview, table: int, field: int) -> list[tuple[int, int]]:
-    at, many = _vector(message, table, field, 16)
-    found = struct.unpack_from(f"<{2 * many}q", message, at)
-    return list(zip(found[::2], found[1::2], strict=True))
-
-
-def _vector(message: memoryview, table: int, field: int, size: int) -> tuple[int, int]:
-    """Where the items of a vector of a table begin, and how many there are."""
-    place = _slot(message, table, field)
-    if not place:
-        return 0, 0
-    (forward,) = struct.unpack_from("<I", message, table + place)
-    begin = table + place + forward
-    (many,) = struct.unpack_from("<I", message, begin)
-    if begin + 4 + many * size > len(message):
-        raise struct.error
-    return begin + 4, many
-
-
-#: Kinds of messages in Arrow's format.
-_DICTIONARY, _RECORDS = 2, 3
-
-
-def _message(message: memoryview) -> tuple[int, int, int]:
-    """Kind, place of the header, and length of the body of a message (a flatbuffer)."""
-    (root,) = struct.unpack_from("<I", message, 0)
-    place = _slot(message, root, 1)
-    kind = message[root + place] if place else 0
-    place = _slot(message, root, 3)
-    length = struct.unpack_from("<q", message, root + place)[0] if place else 0
-    header = _table(message, root, 2)
-    if header is None:
-        raise struct.error
-    return kind, header, length
-
-
-def _slot(message: memoryview, table: int, field: int) -> int:
-    """Where a field lies in a table, from its beginning; 0: it is not there."""
-    (back,) = struct.unpack_from("<i", message, table)
-    places = table - back
-    if places < 0:
-        raise struct.error
-    (size,) = struct.unpack_from("<H", message, places)
-    entry = 4 + 2 * field
-    if entry + 2 > size:
-        return 0
-    found: int = struct.unpack_from("<H", message, places + entry)[0]
-    return found
-
-
-def _table(message: memoryview, table: int, field: int) -> int | None:
-    """Where a table lies that is a field of another."""
-    place = _slot(message, table, field)
-    if not place:
-        return None
-    (forward,) = struct.unpack_from("<I", message, table + place)
-    found: int = table + place + forward
-    if found + 4 > len(message):
-        raise struct.error
-    return found

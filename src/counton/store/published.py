@@ -21,6 +21,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL, Connection, Row, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
+from counton.bounds import parse_json
 from counton.errors import InvalidInput, StateError, field
 from counton.lazy import require
 from counton.store import schema
@@ -31,6 +32,11 @@ _NUMBER: Any = sa.Double().with_variant(
     sa.Numeric(asdecimal=False), "sqlite"
 )  # whole ones stay whole
 _TIME = sa.TIMESTAMP(timezone=True)
+
+#: Characters of one text and rows of one stream that are read; instructions that SQLite takes at
+#: once, and how many times.
+_MOST_TEXT, _MOST_ROWS = 2**28, 2**24
+_WORK, _MOST_WORK = 10_000, 400_000
 
 metadata = sa.MetaData()
 streams = sa.Table(
@@ -342,7 +348,7 @@ def _describe(
 
 def _parse_description(text: str) -> Any:
     try:
-        return json.loads(text)["description"]
+        return parse_json(text)["description"]
     except (ValueError, LookupError, TypeError):
         return None
 
@@ -451,13 +457,18 @@ def read_rows(source: str, name: str | None = None) -> PublishedRows:
             text = connection.execute(
                 sa.select(descriptions.c.description).where(descriptions.c.stream_id == row.id)
             ).scalar()
+        if text is not None and len(text) > _MOST_TEXT:
+            raise StateError(
+                f"{place} has a description of {len(text):,} characters; at most {_MOST_TEXT:,} "
+                f"are read: publish the stream anew"
+            )
         if text is None or _parse_description(text) is None:
             raise StateError(
                 f"{place} has no description of stream {chosen!r}, so its numbers alone cannot be "
                 f"asked: an older version published it, or it was removed; publish again with "
                 f"this one (counton publish)"
             )
-        facts = json.loads(text)
+        facts = parse_json(text)
         stretches = connection.execute(
             sa.select(cells.c.first_step, cells.c.last_step, cells.c.cells)
             .where(cells.c.stream_id == row.id)
@@ -469,18 +480,24 @@ def read_rows(source: str, name: str | None = None) -> PublishedRows:
         found = connection.execute(
             sa.text(
                 f"SELECT {listed} FROM counton_releases "  # noqa: S608  # names of ours
-                f"WHERE stream = :stream ORDER BY {order}"
+                f"WHERE stream = :stream ORDER BY {order} LIMIT {_MOST_ROWS + 1}"
             ),
             {"stream": chosen},
         )
         names = list(found.keys())
-        columns = [list(column) for column in zip(*found.all(), strict=True)]
+        rows = found.all()
+        if len(rows) > _MOST_ROWS:
+            raise StateError(
+                f"{place} has more than {_MOST_ROWS:,} rows of stream {chosen!r}, which is the "
+                f"most that is read at once: ask the database itself, or read files of parts"
+            )
+        columns = [list(column) for column in zip(*rows, strict=True)]
     return PublishedRows(
         place,
         facts,
         row.step,
         dict(zip(names, columns or [[] for _ in names], strict=True)),
-        [(first, last, json.loads(packed)) for first, last, packed in stretches],
+        [(first, last, parse_json(packed)) for first, last, packed in stretches],
     )
 
 
@@ -521,6 +538,15 @@ def _nothing(connection: Connection, place: str, table: str) -> str:
     )
 
 
+def _connection_of(address: str) -> sqlite3.Connection:
+    """A connection whose questions end, whatever views a file has."""
+    connection = sqlite3.connect(address, uri=True, isolation_level=None)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_TEXT)
+    left = iter(range(_MOST_WORK))
+    connection.set_progress_handler(lambda: next(left, None) is None, _WORK)
+    return connection
+
+
 @contextmanager
 def _reading(source: str) -> Iterator[tuple[Connection, str]]:
     """One look at a database, which neither makes nor changes it; and its name."""
@@ -539,10 +565,7 @@ def _reading(source: str) -> Iterator[tuple[Connection, str]]:
                 f"a file of their own (counton publish), or ask the state (counton answer)"
             )
         address = f"{file.as_uri()}?mode=ro"
-        engine = sa.create_engine(
-            "sqlite://",
-            creator=lambda: sqlite3.connect(address, uri=True, isolation_level=None),
-        )
+        engine = sa.create_engine("sqlite://", creator=lambda: _connection_of(address))
     try:
         with engine.connect() as connection:
             if file is not None:

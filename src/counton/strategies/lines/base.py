@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.arrays import Floats, Integers
-from counton.errors import InvalidInput, SumOverflow
-from counton.exact import check_integer
+from counton.errors import InvalidInput, SumOverflow, is_text
+from counton.exact import check_integer, quote
 from counton.strategies.base import NodeNoise, TableStrategy
 
 if TYPE_CHECKING:
@@ -183,3 +183,14 @@ def on_lattice(weights: NDArray[Any], bits: int) -> tuple[int, ...]:
     """Real weights as integers, the largest at 2^bits; positive weights stay at least 1."""
     scaled = np.rint(weights / weights.max() * 2.0**bits).astype(np.int64)
     return tuple(int(v) for v in np.where(weights > 0, np.maximum(scaled, 1), 0))
+
+
+def check_name(given: object) -> str:
+    """The name of a strategy, if it is a text.
+
+    Raises:
+        InvalidInput: it is none.
+    """
+    if isinstance(given, str) and is_text(given):
+        return given
+    raise InvalidInput(f"name is {quote(given)}; give a text")

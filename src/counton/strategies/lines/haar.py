@@ -22,7 +22,13 @@ from numpy.typing import NDArray
 from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput
 from counton.strategies.base import Norm
-from counton.strategies.lines.base import LATTICE_BITS, LineStrategy, check_cells, on_lattice
+from counton.strategies.lines.base import (
+    LATTICE_BITS,
+    LineStrategy,
+    check_cells,
+    check_name,
+    on_lattice,
+)
 from counton.strategies.lines.tree_law import TreeLaw, binary_radices
 from counton.strategies.lines.workloads import AllRanges, Queries, Workload
 
@@ -53,7 +59,7 @@ class Haar(LineStrategy):
                 f"integers of at least 1: one for the total and one a level"
             )
         self.weights = tuple(int(weight) for weight in weights)
-        self.name = name
+        self.name = check_name(name)
         self.measurements = self.cells
         self.unit_columns = max(self.weights) == 1
 

@@ -24,9 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.arrays import Floats, Integers, integers_from_text, integers_to_text
-from counton.errors import InvalidInput, is_text
+from counton.errors import InvalidInput
 from counton.exact import check_integer, check_integers, check_sequence, quote, shorten
 from counton.strategies.base import Norm, check_norm
+from counton.strategies.lines.base import check_name
 from counton.strategies.lines.least_squares import NormalEquations, OwnCells
 
 #: Most cells of a line of hats, and finest lattice: columns then stay far from the end of int64.
@@ -90,7 +91,7 @@ class Hats(OwnCells):
     ) -> None:
         self.cells = check_integer("cells", cells, 1, LARGEST_LINE)
         self.norm, self.bits = check_norm(norm), check_integer("bits", bits, 1, MOST_BITS)
-        self.name = _name(name)
+        self.name = check_name(name)
         check_sequence("spacing", spacings, MOST_LEVELS)
         check_sequence("amplitude", amplitudes, MOST_LEVELS)
         if len(spacings) != len(amplitudes):
@@ -384,12 +385,6 @@ class Hats(OwnCells):
         rows = max(1, _CHUNK * 16 // self.cells)
         parts = (weights[at : at + rows] for at in range(0, len(weights), rows))
         return math.fsum(float((part * self._solver.solve(part)).sum()) for part in parts)
-
-
-def _name(given: object) -> str:
-    if isinstance(given, str) and is_text(given):
-        return given
-    raise InvalidInput(f"name is {quote(given)}; give a text")
 
 
 def _spacing(cells: int, given: object) -> int | tuple[int, ...]:

@@ -22,7 +22,13 @@ from numpy.typing import NDArray
 from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput
 from counton.strategies.base import Norm
-from counton.strategies.lines.base import LATTICE_BITS, LineStrategy, check_cells, on_lattice
+from counton.strategies.lines.base import (
+    LATTICE_BITS,
+    LineStrategy,
+    check_cells,
+    check_name,
+    on_lattice,
+)
 from counton.strategies.lines.tree_law import TreeLaw, binary_radices
 from counton.strategies.lines.workloads import AllRanges, Workload
 
@@ -76,7 +82,7 @@ class Nodes(LineStrategy):
                 f"weights are {self.weights}; there must be {len(self.radices) + 1} integers, the "
                 f"first at least 1 and none below 0"
             )
-        self.name = name
+        self.name = check_name(name)
         self.unit_columns = max(self.weights) == 1
         self.measurements = sum(len(rows) for rows in self.rows() if rows)
 
