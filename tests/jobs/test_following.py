@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 from cells import cells_of
 
-from counton import PureDP
+from counton import Contribution, PureDP
 from counton.errors import BudgetExceeded, CountonError, InvalidInput
 from counton.jobs import Job, run
 from counton.jobs.fields import options_of
@@ -204,6 +204,22 @@ def test_times_are_read_as_they_were_when_it_began(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="reads times otherwise than when this stream began"):
         run(replace(again, clock_change="latest"))
     run(again).close()
+
+
+def test_units_of_several_steps_follow_nothing(tmp_path: Path) -> None:
+    """They could be in both streams, whichever of the two says that they are in several."""
+    one, several = Contribution.add_remove(), Contribution.add_remove(steps=2)
+    for number, (first, second) in enumerate(((one, several), (several, one), (several, several))):
+        state = tmp_path / f"{number}.db"
+        with Stream.create(state, "a", Binary(1), PureDP(1), contribution=first) as stream:
+            stream.release(1)
+        with pytest.raises(InvalidInput, match="may change several steps"):
+            Stream.create(state, "b", Binary(1), PureDP(1), contribution=second, follows="a")
+        with Store(state) as store:
+            assert [spend.name for spend in store.spends] == ["a"]
+        Stream.create(state, "b", Binary(1), PureDP(1), contribution=second).close()
+        with Store(state) as store:
+            assert [spend.follows for spend in store.spends] == [None, None]
 
 
 def test_a_program_follows_what_is_over_alone(tmp_path: Path) -> None:

@@ -191,6 +191,19 @@ def test_of_windows_alone_the_largest_groups_are_those_of_the_whole_period(tmp_p
     curves, _ = found.window_curves()
     assert list(curves.largest(1).groups) == ["often"]
     assert list(found.largest(2).groups) == ["often", "lately"]
+    largest = found.largest(2)
+    for chosen in (largest, largest.only(groups=["often"]), largest.largest(1), largest.at(0.5)):
+        for refused in (
+            chosen.whole,
+            chosen.band,
+            lambda chosen=chosen: chosen.simulate(n=1),
+            lambda chosen=chosen: chosen.changes("2:2", "1:1"),
+            lambda chosen=chosen: chosen.share("often", steps="1:1"),
+        ):
+            with pytest.raises(InvalidInput, match=r"not chosen by their size.*the largest were"):
+                refused()
+    for given in (found, found.largest(3), found.only(groups=["often", "lately"])):
+        assert given.band().height == len(given.groups) * 3
 
 
 def test_shares_lie_between_0_and_1_with_both_ends(tmp_path: Path) -> None:

@@ -52,6 +52,7 @@ class ReleasedCells(Release):
         there: of a file from which rows were left out, which are there, by step and group; None:
             all. The estimates of a series that lacks some are refused.
         own_windows: windows' own numbers beside totals, where a file has them.
+        by_size: the groups are the largest of others.
 
     >>> from counton import Counter, Key, PureDP
     >>> from counton.jobs import Job
@@ -81,6 +82,7 @@ class ReleasedCells(Release):
     there: NDArray[np.bool_] | None = None
     own_windows: Numbers | None = None
     notes: tuple[str, ...] = ()
+    by_size: bool = False
 
     @classmethod
     def of(
@@ -201,7 +203,7 @@ class ReleasedCells(Release):
         if self.totals is None:
             sizes = np.asarray(self.main.values[self.first - 1 :], np.float64).sum(axis=0)
         places = np.argsort(-sizes, kind="stable")[:count]
-        return self.only(groups=[self.groups[place] for place in places])
+        return replace(self.only(groups=[self.groups[place] for place in places]), by_size=True)
 
     @cached_property
     def totals(self) -> Series | None:
@@ -306,10 +308,11 @@ class ReleasedCells(Release):
 
     def _refuse_chosen(self, what: str) -> None:
         """Refuse what holds for groups that were chosen beforehand, or for all of them."""
-        if self.definition.above is not None:
+        why = self.definition.above or ("the largest were chosen" if self.by_size else None)
+        if why is not None:
             raise InvalidInput(
-                f"{what} is of groups that were not chosen by their size, and here "
-                f"{self.definition.above}: take a table of all groups, or of some by name"
+                f"{what} is of groups that were not chosen by their size, and here {why}: take a "
+                f"table of all groups, or of some by name"
             )
 
     @cached_property

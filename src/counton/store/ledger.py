@@ -7,6 +7,7 @@ them together.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import PurePath
 from textwrap import shorten
@@ -192,6 +193,7 @@ def enter(
     guarantee: Guarantee,
     contribution: Contribution,
     follows: str | None = None,
+    details: Mapping[str, Any] | None = None,
 ) -> None:
     """Record what a new stream or table spends.
 
@@ -201,15 +203,18 @@ def enter(
         guarantee: what it promises.
         contribution: for which unit.
         follows: a stream of this state whose units count in that one alone; see `Spend`.
+        details: public facts that are kept with the stream.
 
     Raises:
         BudgetExceeded: the limit does not allow it.
         InvalidInput: this kind of guarantee cannot be counted against the limit; or the stream
-            cannot follow, or that one has not released its last step.
+            cannot follow, since a unit may be in steps of both, or that one has not released its
+            last step.
     """
     entry = Spend(name, guarantee, contribution.unit, contribution.relation, follows)
     if follows is not None:
         refuse_not_following(entry, entries(connection))
+        _refuse_several_steps(name, contribution, details or {})
         _refuse_unfinished(connection, follows)
     present = _spend(connection, entry)
     if present is not None:
@@ -238,15 +243,36 @@ def _spend(connection: Connection, entry: Spend) -> Ledger | None:
     return present
 
 
+def _refuse_several_steps(
+    name: str, contribution: Contribution, details: Mapping[str, Any]
+) -> None:
+    """Refuse units that are in several steps, and so perhaps in steps of two streams.
+
+    Those of a period of a person are in several; where periods begin is looked at by whoever
+    states them (`counton.jobs.succession.apart`).
+    """
+    if contribution.in_one_step or (details.get("people") or {}).get("per") is not None:
+        return
+    raise InvalidInput(
+        f"one {contribution.unit} of stream {name!r} may change several steps, so that it may "
+        f"count in a stream and in the one that follows it: leave {field('follows', True)} out, "
+        f"and their guarantees add up"
+    )
+
+
 def _refuse_unfinished(connection: Connection, name: str) -> None:
-    """Refuse to follow a stream that may release more: of a copy of its state, or of this one."""
+    """Refuse to follow a stream that may release more: of a copy of its state, or of this one.
+
+    Nor may a unit of it have been in several steps.
+    """
     table = schema.streams.c
-    row = connection.execute(sa.select(table.step, table.terms).where(table.name == name)).first()
-    horizon = None
+    asked = sa.select(table.step, table.terms, table.details).where(table.name == name)
+    row, horizon = connection.execute(asked).first(), None
     with suppress(StateError):  # of a strategy that is somebody's own
-        horizon = (
-            None if row is None else StreamTerms.from_dict(json.loads(row.terms)).strategy.horizon
-        )
+        if row is not None:
+            terms = StreamTerms.from_dict(json.loads(row.terms))
+            horizon = terms.strategy.horizon
+            _refuse_several_steps(name, terms.contribution, json.loads(row.details))
     if row is None or row.step != horizon:
         raise InvalidInput(
             f"stream {name!r} has not released the last of its steps, so that it may go on, and "

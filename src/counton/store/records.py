@@ -100,7 +100,7 @@ def enter(
     known = [*known_to(connection), *(() if shared is None else shared.known_units())]
     contribution = replace(terms.contribution, unit=unit_of(known, terms, details.text))
     counter.terms = replace(terms, contribution=contribution)
-    ledger.enter(connection, name, terms.guarantee, contribution, follows)
+    ledger.enter(connection, name, terms.guarantee, contribution, follows, details.values())
     connection.execute(
         schema.streams.insert().values(
             name=name,
