@@ -107,3 +107,16 @@ def test_roots_round_up_and_are_exact_where_rational(square: Fraction) -> None:
 def test_floats_on_both_sides(value: Fraction) -> None:
     assert Fraction(float_below(value)) <= value <= Fraction(float_above(value))
     assert float_above(value) <= math.nextafter(float_below(value), math.inf)
+
+
+@pytest.mark.parametrize(
+    ("value", "remedy"),
+    [
+        ("1,5", r"write it with a point, as in 1\.5"),
+        ("much", r"as in 0\.5, 1e-6 or 1/3"),
+        (True, "give an int, a float"),
+    ],
+)
+def test_a_remedy_for_who_writes_and_for_who_programs(value: str | bool, remedy: str) -> None:
+    with pytest.raises(InvalidInput, match=rf"epsilon is .*: .*{remedy}"):
+        exact(value, "epsilon")

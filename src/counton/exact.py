@@ -85,8 +85,7 @@ def exact(value: Number, name: str) -> Fraction:
     """
     wrong = InvalidInput(
         f"{name} is {repr(shorten(value)) if is_one(value) else _by_type(value)}; it must be a "
-        f"finite number from 1e-300 to 1e300: give an int, a float, a Fraction, a Decimal or "
-        f"decimal text"
+        f"finite number from 1e-300 to 1e300: {_how_written(value)}"
     )
     if isinstance(value, bool):
         raise wrong
@@ -106,6 +105,14 @@ def exact(value: Number, name: str) -> Fraction:
         return Fraction(decimal)
     except (ValueError, InvalidOperation, ZeroDivisionError) as error:
         raise wrong from error
+
+
+def _how_written(value: object) -> str:
+    if not isinstance(value, str):
+        return "give an int, a float, a Fraction, a Decimal or decimal text"
+    if value.count(",") == 1 and value.strip().replace(",", "").isdigit():
+        return f"write it with a point, as in {shorten(value.strip()).replace(',', '.')}"
+    return "write decimal text or a fraction, as in 0.5, 1e-6 or 1/3"
 
 
 def _moderate(value: Fraction, wrong: InvalidInput) -> Fraction:

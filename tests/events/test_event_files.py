@@ -521,6 +521,7 @@ def test_two_columns_of_one_name_are_refused(write: Write) -> None:
         ("csv", "noon,a,1,2,,\n", r"row 4 of .* \(it has 6 fields, 3 more than the header\)"),
         ("csv.gz", "noon,a,1,2\n", r"row 4 of .* \(it has 4 fields, 1 more than the header\)"),
         ("csv", "2013-01-01T00:00Z\n", r"row 4 of .* \(it has 1 field, 2 fewer than the header"),
+        ("csv", "01.09.2026 09:17,a,1\n", r"row 4 of .*\(time_format='%d\.%m\.%Y %H:%M'\)"),
         ("csv", "\n", "row 4 of .* has no time"),
         ("csv", '"noon,a\n', r"row 4 of .* \(it is no CSV"),
         ("csv", b"2013-01-01T00:00Z,caf\xe9,1\n", r"row 4 of .* \(it has bytes that are not UTF-8"),

@@ -20,7 +20,7 @@ from counton.events.problems import Problem
 from counton.events.row_reading import RowReading
 from counton.events.sources import Rows, Source
 from counton.events.spread import FetchedRows, Spread
-from counton.events.windows import as_text
+from counton.events.windows import as_text, format_like
 from counton.groups import GroupNames
 from counton.private import open_private
 from counton.windows import NO_MOMENT
@@ -173,6 +173,8 @@ def _explain(source: Source, reading: RowReading, rows_of_all: int | None = None
     given = "" if text is None else f" ({_short(text)})"
     others = f" ({number:,} rows have such a problem)" if number > 1 else ""
     remedy = problem.remedy(reading.windows.timezone)
+    if problem == Problem.UNREADABLE_TIME and (form := format_like(str(text))) is not None:
+        remedy = remedy.replace(field("time_format"), field("time_format", f"'{form}'"))
     return InvalidInput(
         f"{part.place_of(row)} has {problem.words} in column {name!r}{given}{others}; {remedy}"
     )

@@ -106,6 +106,18 @@ def moments(
     return column.map_batches(read, return_dtype=pl.Int64, is_elementwise=True)
 
 
+def format_like(text: str) -> str | None:
+    """The format of a time as much of Europe writes it; None of others.
+
+    >>> format_like("1.9.2026 09:17"), format_like("09/01/2026"), format_like("31.12.2026")
+    ('%d.%m.%Y %H:%M', None, '%d.%m.%Y')
+    """
+    found = re.fullmatch(r"\d{1,2}\.\d{1,2}\.\d{4}( \d{1,2}:\d\d(:\d\d)?)?", text)
+    if found is None:
+        return None
+    return "%d.%m.%Y" + " %H:%M" * (found[1] is not None) + ":%S" * (found[2] is not None)
+
+
 def _physical_us(column: pl.Expr, dtype: pl.DataType) -> pl.Expr:
     """Microseconds of dates and times as they are stored; null where they are in no year."""
     unit = dtype.time_unit if isinstance(dtype, pl.Datetime) else "d"
