@@ -2,6 +2,7 @@
 
 import hashlib
 import itertools
+from collections.abc import Iterator
 
 import pytest
 
@@ -22,3 +23,11 @@ def same_keys_every_time(request: pytest.FixtureRequest, monkeypatch: pytest.Mon
         return hashlib.shake_256(said).digest(size)
 
     monkeypatch.setattr("counton.noise.key.secrets.token_bytes", token_bytes)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def second_witnesses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """None of a state is in the home of whoever runs the examples."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("homes")))
+        yield

@@ -50,6 +50,24 @@ def same_keys_every_time(request: pytest.FixtureRequest, monkeypatch: pytest.Mon
 
 
 @pytest.fixture(scope="session", autouse=True)
+def second_witnesses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """None of a state is in the home of whoever runs the tests."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("homes")))
+        yield
+
+
+@pytest.fixture(autouse=True)
+def second_witnesses_of_its_own(
+    second_witnesses: None,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """A test knows nothing of what others released."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("home")))
+
+
+@pytest.fixture(scope="session", autouse=True)
 def statements_are_compiled_once() -> Iterator[None]:
     """And not for each file anew, of which there are thousands here and one in a program."""
     engines: Any = sa.create_engine

@@ -44,6 +44,7 @@ NEW: dict[str, Any] = {
 def one_key(monkeypatch: pytest.MonkeyPatch) -> None:
     """All states of a test have the same key, so that their noise can be compared."""
     monkeypatch.setattr("counton.noise.key.secrets.token_bytes", lambda size: bytes(range(size)))
+    monkeypatch.setenv("XDG_STATE_HOME", "/dev/null")  # and one identity
 
 
 def journal(state: Path) -> list[Any]:

@@ -33,6 +33,7 @@ NAMES = [
 def one_key(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keys, salts and secrets that are the same for each new stream."""
     monkeypatch.setattr("counton.noise.key.secrets.token_bytes", lambda size: bytes(range(size)))
+    monkeypatch.setenv("XDG_STATE_HOME", "/dev/null")  # and one identity
     monkeypatch.setattr("counton.noise.key.secrets.token_hex", lambda size: "5a" * size)
 
 

@@ -182,6 +182,7 @@ def table(request: Job) -> pl.DataFrame:
 def one_key(monkeypatch: pytest.MonkeyPatch) -> None:
     """All states of a test have the same key."""
     monkeypatch.setattr("counton.noise.key.secrets.token_bytes", lambda size: bytes(range(size)))
+    monkeypatch.setenv("XDG_STATE_HOME", "/dev/null")  # and one identity
     monkeypatch.setattr("counton.noise.key.secrets.token_hex", lambda size: "5a" * size)
 
 

@@ -47,6 +47,7 @@ WAYS: list[dict[str, Any]] = [
 @pytest.fixture(autouse=True)
 def few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("counton.noise.key.secrets.token_bytes", lambda size: bytes(range(size)))
+    monkeypatch.setenv("XDG_STATE_HOME", "/dev/null")  # and one identity
     monkeypatch.setattr("counton.noise.key.secrets.token_hex", lambda size: "5a" * size)
     monkeypatch.setattr("counton.events.cells.ROWS_AT_A_TIME", 7)
     monkeypatch.setattr("counton.jobs.first_rows._TOGETHER", 4)

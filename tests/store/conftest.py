@@ -19,3 +19,9 @@ def state(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def file(tmp_path: Path) -> Path:
     """A path for a SQLite state."""
     return tmp_path / "state.db"
+
+
+@pytest.fixture
+def one_witness(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody has a home, so that the witness beside the key is the only one."""
+    monkeypatch.setenv("XDG_STATE_HOME", "/dev/null")

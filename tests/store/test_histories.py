@@ -26,6 +26,7 @@ from counton.store.keyfile import Witness
 from counton.store.watching import Watch
 from counton.strategies import Binary
 
+pytestmark = pytest.mark.usefixtures("one_witness")
 MANY = int(os.environ.get("HISTORIES", "3"))
 MOVES = 30
 
@@ -280,7 +281,7 @@ class History:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("counton.store.keyfile.note_in", full)
+            patch.setattr("counton.noise.witness.note_in", full)
             self.release(place)
 
     def killed(self, place: int) -> None:

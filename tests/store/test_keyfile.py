@@ -45,6 +45,7 @@ class TestWitness:
         with Stream.open(file, "a") as stream:
             assert stream.release(6).step == 6
 
+    @pytest.mark.usefixtures("one_witness")
     def test_a_copy_that_was_continued_elsewhere_is_refused(self, file: Path) -> None:
         with create(file) as stream:
             stream.release_many([1, 2, 3])
@@ -122,11 +123,11 @@ class TestWitness:
         witness = Witness([tmp_path / "witness"], "visits.db")
         for stream, step in (("a", 2), ("b", 9), ("a", 3), ("a", 1)):
             witness.note("key", stream, step, f"digest {step}")
-        witness.check("key", "a", 3, lambda step: f"digest {step}")
-        witness.check("key", "b", 12, lambda step: f"digest {step}")
+        witness.check("key", "a", 3, lambda step: f"digest {step}", 0)
+        witness.check("key", "b", 12, lambda step: f"digest {step}", 0)
         with pytest.raises(StateError, match="step 9 is released"):
-            witness.check("key", "b", 8, lambda step: f"digest {step}")
-        witness.check("another key", "b", 8, lambda step: "")
+            witness.check("key", "b", 8, lambda step: f"digest {step}", 0)
+        witness.check("another key", "b", 8, lambda step: "", 0)
 
     def test_it_is_private_and_holds_no_secret(self, file: Path) -> None:
         with create(file) as stream:
@@ -148,9 +149,9 @@ class TestWitness:
         create(file.with_name("another.db"), key=key).close()
 
     def test_a_server_without_a_key_file_has_none(self) -> None:
-        assert witness_beside("postgresql://ann@db/visits", Key.generate()).paths == ()
-        named = witness_beside("postgresql://ann@db/visits", "my.key")
-        assert named.paths == (Path("my.key.witness").resolve(),)
+        assert witness_beside("postgresql://ann@db/visits", Key.generate()).places == ()
+        (named,) = witness_beside("postgresql://ann@db/visits", "my.key").places
+        assert str(named) == str(Path("my.key.witness").resolve())
 
 
 class TestPrepared:

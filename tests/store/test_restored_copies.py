@@ -250,6 +250,7 @@ def test_each_release_has_a_key_of_its_own(file: Path) -> None:
     assert all(one.right for one in verify(file))
 
 
+@pytest.mark.usefixtures("one_witness")
 def test_verify_knows_a_stream_that_was_begun_anew(file: Path) -> None:
     """While the witness was away."""
     witness = Path(f"{file}.key.witness")

@@ -405,6 +405,7 @@ def test_nobody_is_shown_what_the_ledger_does_not_know(
         night(state, ledger, 3, 12)
 
 
+@pytest.mark.usefixtures("one_witness")
 @pytest.mark.parametrize("lost", [True, False])
 def test_state_and_ledger_put_back_from_one_night(tmp_path: Path, lost: bool) -> None:
     """What the ledger's witness knows is enough, whatever became of the state's."""
@@ -722,6 +723,7 @@ WRONG: dict[str, tuple[list[tuple[type, str, Any]], str]] = {
 }
 
 
+@pytest.mark.usefixtures("one_witness")
 @pytest.mark.parametrize("law", WRONG)
 def test_what_each_rule_is_good_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, law: str

@@ -91,6 +91,7 @@ def refuse_writing(monkeypatch: pytest.MonkeyPatch, *paths: Path) -> None:
     monkeypatch.setattr(os, "open", opened)
 
 
+@pytest.mark.usefixtures("one_witness")
 @pytest.mark.parametrize("named", [False, True])
 @pytest.mark.parametrize("stands", [False, True])
 def test_nothing_is_released_that_cannot_be_noted(
@@ -150,7 +151,7 @@ def test_a_note_that_fails_after_the_commit(file: Path, monkeypatch: pytest.Monk
     """Nobody is shown the release before it is noted."""
     create(file)
     with monkeypatch.context() as patch:
-        patch.setattr("counton.store.keyfile.note_in", full)
+        patch.setattr("counton.noise.witness.note_in", full)
         with pytest.raises(StateError, match="is kept in the state, and is not shown yet"):
             go_on(file, None)
         with pytest.raises(StateError, match="is kept in the state, and is not shown yet"):
@@ -165,6 +166,7 @@ def full(*_: Any) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
+@pytest.mark.usefixtures("one_witness")
 def test_verify_names_a_witness_that_is_behind_or_missing(file: Path) -> None:
     create(file)
     path = Path(f"{key_path(file)}.witness")

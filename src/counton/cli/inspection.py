@@ -414,7 +414,7 @@ def print_verification(options: VerifyOptions) -> None:
     if options.adopt:
         _adopt(options, keys)
     found = verify(options.state, options.name, key=keys)
-    warn_of_no_witness(Console(stderr=True), (options.state, keys))
+    warn_of_no_witness(Console(stderr=True), (options.state, keys, None))
     wrong = any(one.problems for one in found)
     skipped = any(one.skipped for one in found)
     if options.json:

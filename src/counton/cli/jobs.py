@@ -44,7 +44,7 @@ def perform(options: RunOptions) -> None:
     reports: dict[str, Any] = {}
     failed = ExitCode.OK
     errors, console = Console(stderr=True), Console()
-    warn_of_no_witness(errors, *((job.state, [job.key]) for job in jobs.values()))
+    warn_of_no_witness(errors, *((job.state, [job.key], job.witness) for job in jobs.values()))
     for number, (name, job) in enumerate(jobs.items()):
         if not options.json:
             print_line(console, f"{chr(10) if number else ''}job {name}", bold=True)

@@ -96,7 +96,7 @@ def _print_private(options: InspectOptions, planned: dict[str, Any]) -> None:
         )
     if planned:  # refused here, it spends nothing
         planned_halfwidths([1], planned["steps"], planned["guarantee"], planned["of"])
-    warn_of_no_witness(errors, (options.state, [options.key]))
+    warn_of_no_witness(errors, (options.state, [options.key], None))
     with working(errors) as progress:
         found = inspect(options.events, progress=progress, **asked)
     definition = found.released.definition

@@ -59,19 +59,19 @@ def print_line(console: Console, text: str, *, bold: bool = False) -> None:
     console.print(text, style=style, highlight=False, markup=False, soft_wrap=True)
 
 
-def warn_of_no_witness(errors: Console, *states: tuple[Any, Sequence[Any]]) -> None:
+def warn_of_no_witness(errors: Console, *states: tuple[Any, Sequence[Any], Any]) -> None:
     """Say once where no old copy of a state would be noticed.
 
     Args:
         errors: where it is said.
-        states: each with where its keys are kept.
+        states: each with where its keys are kept, and where its second witness, if that is said.
     """
     from counton.store.keyfile import without_witness
 
     told: dict[str, None] = {}
-    for state, keys in states:
+    for state, keys, witness in states:
         with suppress(CountonError):  # said of what cannot be used
-            told |= dict.fromkeys(filter(None, [without_witness(state, *keys)]))
+            told |= dict.fromkeys(filter(None, [without_witness(state, *keys, witness=witness)]))
     for said in told:
         print_line(errors, said)
 

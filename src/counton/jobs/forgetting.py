@@ -261,9 +261,9 @@ def _forget_periods(state: str | os.PathLike[str], name: str, last: int, key: Ke
     with Store(state) as store:
         known = store.secret(name, key)
     secret = marks.Secret.fresh() if known is None else known
-    with Stream.open(state, name, key=key) as stream:
+    with Stream.open(state, name, key=key, forgetting=True) as stream:
         parts = [part for part in _users_of(stream) if part.period <= last]
-        stream.observe({}, remembered=_closing(secret, last))
+        stream.observe({}, remembered=_closing(secret, last)._replace(forgets=True))
     return Private(sum(len(part.digests) for part in parts))
 
 
@@ -329,7 +329,7 @@ def _forget_person(
     secret = marks.Secret.fresh() if known is None else known
     text = person.encode()
     (digest,) = secret.digests(text, np.array([len(text)]), USER)
-    with Stream.open(state, name, key=key) as stream:
+    with Stream.open(state, name, key=key, forgetting=True) as stream:
         parts = _users_of(stream)
         theirs = [part for part in parts if (part.digests == digest).any()]
         if any(part.period > last for part in theirs):
@@ -345,6 +345,7 @@ def _forget_person(
             secret,
             [*(part for part in rest if len(part.digests)), bucket],
             [("user", period) for period in sorted(periods)],
+            forgets=True,
         )
         stream.observe({}, remembered=change)
     return Private(gone)

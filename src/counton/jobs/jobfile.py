@@ -51,7 +51,18 @@ REPORT = "report"
 #: The tables of what holds for all jobs: what their states may spend, and where they publish.
 LIMIT, PUBLISH = "limit", "publish"
 #: Fields that name files; of a domain only where there is such a file.
-_FILES = ("events", "out", "plot", "key", "domain", "state", "ledger", "bad_rows", "strategy")
+_FILES = (
+    "events",
+    "out",
+    "plot",
+    "key",
+    "domain",
+    "state",
+    "ledger",
+    "witness",
+    "bad_rows",
+    "strategy",
+)
 #: Fields whose values are numbers or texts that say one.
 _TYPES: dict[Kind, tuple[type, ...]] = {
     "text": (str, int, float, datetime, date, list),

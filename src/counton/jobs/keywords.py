@@ -100,6 +100,7 @@ class JobFields(TypedDict, total=False):
     name: str
     key: Kept
     ledger: str | os.PathLike[str] | None
+    witness: str | os.PathLike[str] | None
     query: str | None
     file_format: str | None
     time_format: str | None

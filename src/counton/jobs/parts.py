@@ -175,6 +175,7 @@ class Keeping(JobPart):
             ``STATE.key``.
         ledger: a state with a limit, path or URL, under which several states count together; None:
             the one in which this state counts already, if it does.
+        witness: a folder or a database URL, away from the state, where a second witness is kept.
 
     >>> Keeping("visits.db").key is None
     True
@@ -202,6 +203,11 @@ class Keeping(JobPart):
     ledger: str | os.PathLike[str] | None = option(
         None,
         "state (file or URL) whose limit this state shares with others; it is remembered",
+        group="State",
+    )
+    witness: str | os.PathLike[str] | None = option(
+        None,
+        "folder or URL away from the state that notices old copies of it; it is remembered",
         group="State",
     )
 

@@ -247,7 +247,7 @@ def open_stream(settled: SettledJob) -> Stream:
         return stream
     store, _ = settled.store_entry
     _end_before(settled, store)  # a run may have been killed before it did so
-    return Stream.open(store, job.name, key=job.key, ledger=job.ledger)
+    return Stream.open(store, job.name, key=job.key, ledger=job.ledger, witness=job.witness)
 
 
 def _end_before(settled: SettledJob, state: Any) -> None:
@@ -337,6 +337,7 @@ def _create_stream(request: Job, definition: Definition) -> Stream:
         statistic=definition.statistic if definition.statistic.in_terms else None,
         batched=not definition.each_row,
         ledger=request.ledger,
+        witness=request.witness,
         follows=_predecessor(definition),
     )
 

@@ -139,15 +139,26 @@ def note_in(
     with os.fdopen(descriptor, "rb+", buffering=0) as file:
         _lock(descriptor)
         before = file.read()
-        known = parse_entries(before)
-        same, others = _of(entry, known)
-        for old in same:
-            if not agrees(old):
-                return int(old["step"])
-        if any(old["step"] > entry["step"] for old in same):
-            return None  # another writer has gone on from here
-        _write(descriptor, before, [*others, _with_writers(entry, same)])
-    return None
+        other, entries = noted(parse_entries(before), entry, agrees)
+        if entries is not None:
+            _write(descriptor, before, entries)
+    return other
+
+
+Entries = list[dict[str, Any]]
+
+
+def noted(
+    known: Entries, entry: dict[str, Any], agrees: Callable[[dict[str, Any]], bool]
+) -> tuple[int | None, Entries | None]:
+    """What `note_in` gives, and the entries with the new one; None where they stay as they are."""
+    same, others = _of(entry, known)
+    for old in same:
+        if not agrees(old):
+            return int(old["step"]), None
+    if any(old["step"] > entry["step"] for old in same):
+        return None, None  # another writer has gone on from here
+    return None, [*others, _with_writers(entry, same)]
 
 
 def join_in(path: Path, entry: dict[str, Any]) -> None:
@@ -162,16 +173,80 @@ def join_in(path: Path, entry: dict[str, Any]) -> None:
         OSError: it cannot be read or written.
         ValueError: it holds something else than entries.
     """
-    nothing = {**entry, "step": 0, "digest": ""}
-    if not path.exists() and _begin(path, _text([nothing])):
+    if not path.exists() and _begin(path, _text(joined([], entry))):
         return
     descriptor = os.open(path, os.O_RDWR)
     with os.fdopen(descriptor, "rb+", buffering=0) as file:
         _lock(descriptor)
         before = file.read()
-        same, others = _of(entry, parse_entries(before))
-        joined = [_with_writers({**old, "writers": entry["writers"]}, same) for old in same]
-        _write(descriptor, before, [*others, *(joined or [nothing])])
+        _write(descriptor, before, joined(parse_entries(before), entry))
+
+
+def joined(known: Entries, entry: dict[str, Any]) -> Entries:
+    """The entries with the writers of `join_in`."""
+    same, others = _of(entry, known)
+    own = [_with_writers({**old, "writers": entry["writers"]}, same) for old in same]
+    return [*others, *(own or [{**entry, "step": 0, "digest": ""}])]
+
+
+class WitnessFile:
+    """A file that remembers: beside a key, beside a state, or in a folder of its own.
+
+    Args:
+        path: of the file.
+        folder: whether its folder is made where it is missing.
+        needed: whether it has to be written, even where there is none yet.
+    """
+
+    def __init__(self, path: Path, *, folder: bool = False, needed: bool = False) -> None:
+        self.path, self._folder, self._needed = path, folder, needed
+        self.by_default = folder and not needed  # nobody has asked for it
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    @property
+    def stands(self) -> bool:
+        """Whether what cannot be noted here may not be shown."""
+        return self._needed or os.path.lexists(self.path)
+
+    def mark(self) -> object:
+        """What tells whether it was changed since it was read."""
+        try:
+            found = self.path.stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+    def read(self) -> Entries:
+        """Its entries; none where there is no file."""
+        try:
+            return parse_entries(self.path.read_bytes())
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except PermissionError:
+            if self.by_default and not os.access(self.path.parent, os.X_OK):
+                return []  # a folder of somebody else's
+            raise
+
+    def note(self, entry: dict[str, Any], agrees: Callable[[dict[str, Any]], bool]) -> int | None:
+        """See `note_in`."""
+        return note_in(self._made(), entry, agrees)
+
+    def join(self, entry: dict[str, Any]) -> None:
+        """See `join_in`."""
+        join_in(self._made(), entry)
+
+    def reserve(self, entry: dict[str, Any]) -> None:
+        """See `reserve_in`."""
+        reserve_in(self._made(), entry)
+
+    def _made(self) -> Path:
+        folder = self.path.parent
+        if self._folder and not folder.exists():
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            sync_folder(folder.parent)
+        return self.path
 
 
 def _of(
@@ -193,6 +268,7 @@ def _with_writers(entry: dict[str, Any], same: list[dict[str, Any]]) -> dict[str
     seen = entry.get("seen") or next((old["seen"] for old in same if old.get("seen")), None)
     return {
         **entry,
+        "forgotten": max(old["forgotten"] for old in [entry, *same]),
         "writers": [*own, *entry["writers"]][-_WRITERS:],
         "seen": seen,
         "past": [[*one] for one in sorted(past.items())][-PAST:],
@@ -285,7 +361,8 @@ def parse_entries(data: bytes) -> list[dict[str, Any]]:
             and all(isinstance(entry.get(word), str) for word in texts)
             and isinstance(entry.get("step"), int)
             and isinstance(entry.get("past", []), list)
-            and ("past" in entry) is ("writers" in entry)
+            and isinstance(entry.get("forgotten", 0), int)
+            and ("past" in entry) is ("writers" in entry) is ("forgotten" in entry)
         ):
             raise ValueError("no entry of a release")
     return found

@@ -167,7 +167,10 @@ class Service:
             for name, journal in self.journals.items()
             if journal.definition.ended is not None
         ]
-        unseen = {without_witness(one.job.state, one.job.key) for one in self.served.values()}
+        unseen = {
+            without_witness(job.state, job.key, witness=job.witness)
+            for job in (one.job for one in self.served.values())
+        }
         return [*filter(None, unseen), *ended, *map(str, self.failed.values())]
 
     def state_of(self, name: str) -> State:

@@ -73,13 +73,14 @@ _KeySet = set[tuple[str, str | None]]
 
 def _used_keys(state: State, raw: Key | None, key: Kept) -> _KeySet:
     """The keys of a state, none where there is no state; refused if it has forgotten anything."""
-    witness = witness_beside(state, key)
     try:
         database = Database(state)
     except NoState:
-        witness.refuse_forgotten({} if raw is None else {raw.fingerprint: ()}, None)
+        known: dict[str, tuple[str, ...]] = {} if raw is None else {raw.fingerprint: ()}
+        witness_beside(state, key).refuse_forgotten(known, None)
         return set()
     try:
+        witness = witness_beside(database, key)
         with database.transaction(write=False) as connection:
             refuse_forgotten(connection, database, witness, raw)
             return {

@@ -121,6 +121,13 @@ class Database:
         with self.transaction(write=False) as connection:
             return str(connection.execute(sa.select(schema.database.c.identity)).scalar_one())
 
+    @cached_property
+    def witness(self) -> str | None:
+        """Where its second witness is, as it was named once; None: in the user's folder."""
+        with self.transaction(write=False) as connection:
+            found = connection.execute(sa.select(schema.database.c.witness)).scalar_one()
+        return None if found is None else str(found)
+
     def close(self) -> None:
         """Drop all connections."""
         self._engine.dispose()

@@ -23,13 +23,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import sqlalchemy as sa
 from numpy.typing import NDArray
+from sqlalchemy.engine import Connection
 
-from counton.errors import InvalidInput, StateError, WrongKey, field
+from counton.errors import CountonError, InvalidInput, StateError, StreamConflict, WrongKey, field
 from counton.noise import Key
 from counton.noise.key import sync_folder
-from counton.noise.witness import PAST, join_in, note_in, parse_entries, reserve_in, witness_of
+from counton.noise.witness import PAST, WitnessFile, witness_of
+from counton.store import schema
 from counton.store.database import Database, database_url, label_of, state_file
+from counton.store.second_home import WitnessTable, address_of, home_of, why_not_written
+from counton.store.sqlite_file import NoState
 
 #: A key, or where it is kept: a file, ``env:NAME``, ``command:...``, or None for ``STATE.key``.
 Kept = Key | str | os.PathLike[str] | None
@@ -41,6 +46,8 @@ _NOTHING_RELEASED = (
     "nothing was released; let it be written (its mode, its folder, the space left), or keep the "
     "key where its folder may be written"
 )
+#: What is raised where a witness cannot be read or written.
+_FAILS = (OSError, ValueError, StateError, StreamConflict)
 #: Numbers of writers are at least so far apart; between them are changes of what is public.
 AMENDMENTS = 1000
 
@@ -193,8 +200,9 @@ def waiting(path: Path, fingerprint: str) -> Path:
 def witness_beside(state: State | Database, key: Kept) -> Witness:
     """The witness of a state's releases: beside the key's file, and where ``STATE.key`` would be.
 
-    A key that is named through a symbolic link has its witness beside the file itself: by whatever
-    name it is used, it remembers the same. A state on a server whose key is in no file has none.
+    An open state has a second one, away from both: see `counton.store.second_home`. A key that is
+    named through a symbolic link has its witness beside the file itself: by whatever name it is
+    used, it remembers the same.
     """
     path = key.file if isinstance(key, Key) else file_of(key)
     if isinstance(state, Database):
@@ -208,25 +216,98 @@ def witness_beside(state: State | Database, key: Kept) -> Witness:
     if file is not None:
         paths.append(Path(f"{file}.key.witness"))
     once = {place.resolve(): place for place in reversed(paths)}
-    return Witness(list(once)[::-1], label, state if isinstance(state, Database) else None)
+    places: list[Path | WitnessFile | WitnessTable] = [*reversed(once)]
+    if not isinstance(state, Database):
+        return Witness(places, label)
+    home = home_of(state.identity, state.witness)
+    return Witness([*places, *([] if home is None else [home])], label, state)
 
 
-def without_witness(state: State | None, *keys: Kept) -> str | None:
-    """Why no old copy of a state would be noticed, in words; None where one would be.
+def name_witness(connection: Connection, database: Database, place: State) -> bool:
+    """Say where a state's second witness is; whether it was elsewhere before.
+
+    Args:
+        connection: a transaction of the state that writes.
+        database: the state.
+        place: a folder, or a database URL.
+
+    Raises:
+        InvalidInput: neither of them.
+    """
+    address = address_of(place)
+    if address == database.witness:
+        return False
+    connection.execute(schema.database.update().values(witness=address))
+    database.witness = address
+    return True
+
+
+def without_witness(state: State | None, *keys: Kept, witness: State | None = None) -> str | None:
+    """Which old copies of a state would not be noticed, in words; None where all would be.
 
     Args:
         state: path of a SQLite file, or a database URL; None: of what is released without one.
         keys: where the keys are kept.
+        witness: where the second witness is, if that was said.
 
-    >>> without_witness("visits.db", "env:VISITS_KEY") is None
+    >>> without_witness(None) is None
     True
     """
-    if state is None or any(key is None or witness_beside(state, key).paths for key in keys):
+    if state is None:
+        return None
+    database = _there(state)
+    try:
+        named = None if database is None else database.witness
+        if witness is not None:
+            named = address_of(witness)
+        why = why_not_written(named)
+        if why is None:
+            return None if database is None else _begun_anew(database, named)
+    finally:
+        if database is not None:
+            database.close()
+    if any(key is None or witness_beside(state, key).places for key in keys):
+        return (
+            f"no second witness ({why}): a state that is put back together with the witness beside "
+            f"its key would be taken for the newest; say where else one may be kept, "
+            f"{field('witness')}, or set XDG_STATE_HOME"
+        )
+    return (
+        f"no witness: the state is on a server, no key file is named, and {why}, so an old copy of "
+        f"it would be taken for the newest; keep the key in a file, or say where a witness may be "
+        f"kept, {field('witness')}"
+    )
+
+
+def _there(state: State) -> Database | None:
+    """A state, where there is one."""
+    try:
+        return Database(state)
+    except NoState:
+        return None
+
+
+def _begun_anew(database: Database, named: str | None) -> str | None:
+    """What is said where a second witness knows nothing of a state that has released something."""
+    home = home_of(database.identity, named)
+    with database.transaction(write=False) as connection:
+        table = schema.streams.c
+        query = sa.select(table.name).where(table.step > 0)
+        missing = {*connection.execute(query).scalars()}
+    if home is None or not missing - {entry["stream"] for entry in home.read()}:
         return None
     return (
-        "no witness: the state is on a server and no key file is named, so an old copy of it would "
-        "be taken for the newest; keep the key in a file"
+        f"the second witness {home} knows nothing yet of what state {database.label} has released, "
+        f"and begins now: that the state was put back from an old copy before, together with the "
+        f"witness beside its key, would not be noticed; if it was moved here, move that along too"
     )
+
+
+class _OtherRelease(Exception):
+    """A place knows another release."""
+
+    def __init__(self, said: StateError) -> None:
+        self.said = said
 
 
 class Witness:
@@ -239,20 +320,26 @@ class Witness:
     so that streams of one state under several keys know of each other.
 
     Args:
-        paths: of its files; none where there are none.
+        places: its files, or rows in a database; none where there are none.
         label: of the state.
         database: the state, where it is open.
     """
 
-    def __init__(self, paths: Sequence[Path], label: str, database: Database | None = None) -> None:
-        self.paths, self._label, self._database = tuple(paths), label, database
-        self._read: tuple[list[tuple[int, ...] | None], list[dict[str, Any]]] | None = None
+    def __init__(
+        self,
+        places: Sequence[Path | WitnessFile | WitnessTable],
+        label: str,
+        database: Database | None = None,
+    ) -> None:
+        self.places = tuple(WitnessFile(one) if isinstance(one, Path) else one for one in places)
+        self._label, self._database = label, database
+        self._read: tuple[list[object], list[dict[str, Any]]] | None = None
         self._held: list[dict[str, Any]] | None = None
 
     @property
     def where(self) -> str:
-        """Its first file, for messages."""
-        return str(self.paths[0]) if self.paths else "no file"
+        """Its first place, for messages."""
+        return str(self.places[0]) if self.places else "no file"
 
     def entries(self) -> list[dict[str, Any]]:
         """What it remembers, the latest steps first, and where; nothing where there is none.
@@ -262,12 +349,12 @@ class Witness:
         """
         if self._held is not None:
             return self._held
-        marks = [_mark(path) for path in self.paths]
+        marks = [place.mark() for place in self.places]
         if self._read is None or self._read[0] != marks:
             found = [
-                {**entry, "where": str(path)}
-                for path in self.paths
-                for entry in self._entries_of(path)
+                {**entry, "where": str(place)}
+                for place in self.places
+                for entry in self._entries_of(place)
             ]
             self._read = marks, sorted(found, key=lambda entry: -entry["step"])
         return self._read[1]
@@ -277,23 +364,20 @@ class Witness:
 
         What stands in it was committed before; so a state that is read later knows all of it.
         """
-        now = Witness(self.paths, self._label, self._database)
+        now = Witness(self.places, self._label, self._database)
         with suppress(StateError):  # said of each release
             now._held = self.entries()
         return now
 
-    def _entries_of(self, path: Path) -> list[dict[str, Any]]:
+    def _entries_of(self, place: WitnessFile | WitnessTable) -> list[dict[str, Any]]:
         try:
-            return parse_entries(path.read_bytes())
-        except FileNotFoundError:
-            return []
-        except (OSError, ValueError) as error:
-            why = getattr(error, "strerror", None) or "it was altered, or written in part"
+            return place.read()
+        except _FAILS as error:
             raise StateError(
-                f"the witness {path} of state {self._label} cannot be read ({why}), so nobody "
-                f"can tell whether the state was restored from an old copy: bring the witness back "
-                f"from a copy; or, if you know that the state is the newest one, move the witness "
-                f"away, and the next release writes another"
+                f"the witness {place} of state {self._label} cannot be read ({_why(error)}), so "
+                f"nobody can tell whether the state was restored from an old copy: bring the "
+                f"witness back from a copy; or, if you know that the state is the newest one, move "
+                f"the witness away, and the next release writes another"
             ) from None
 
     def forgotten_entries(
@@ -341,19 +425,26 @@ class Witness:
             )
 
     def check(
-        self, fingerprint: str, name: str, step: int, digest: Callable[[int], str | None]
+        self,
+        fingerprint: str,
+        name: str,
+        step: int,
+        digest: Callable[[int], str | None],
+        forgotten: int | None,
     ) -> None:
-        """Refuse a stream that has forgotten releases.
+        """Refuse a stream that has forgotten releases, or that it forgot somebody.
 
         Args:
             fingerprint: of the stream's key.
             name: of the stream.
             step: the last one that the state knows.
             digest: of one of the releases that the state knows; None where it has no such one.
+            forgotten: how many times people were forgotten, as the state knows; None: of no
+                interest, since somebody is forgotten now.
 
         Raises:
-            StateError: the witness knows later ones, or another one at the same step; or it cannot
-                be read.
+            StateError: the witness knows later ones, or another one at the same step, or more times
+                that people were forgotten; or it cannot be read.
         """
         for entry in self._of(fingerprint, name):
             if entry["step"] > step:
@@ -368,6 +459,15 @@ class Witness:
                 )
             if entry["step"] and digest(entry["step"]) != entry["digest"]:
                 raise self._other_release(name, entry["step"], entry["where"])
+            if forgotten is not None and entry["forgotten"] > forgotten:
+                more = entry["forgotten"] - forgotten
+                times = "once" if more == 1 else f"{more:,} times"
+                raise StateError(
+                    f"state {self._label} is an old copy: {entry['where']} says that people were "
+                    f"forgotten in stream {name!r} {times} since it was made, and it has them "
+                    f"again: bring the newest copy back, or forget them again (counton forget), "
+                    f"{times}; until then it releases nothing"
+                )
 
     def _of(self, fingerprint: str, name: str) -> list[dict[str, Any]]:
         """Entries of a stream, the latest steps first."""
@@ -423,12 +523,15 @@ class Witness:
 
         Returns:
             True where that writer's witness is this one, or where it has seen the stream exactly
-            as it is; and before the first step of a stream that it does not know. False where
-            somebody else wrote, who may have gone on further than the state.
+            as it is; before the first step of a stream that it does not know; and where there is
+            none but in the user's folder. False where somebody else wrote, who may have gone on
+            further than the state.
 
         Raises:
             StateError: it cannot be read.
         """
+        if all(place.by_default for place in self.places):
+            return True  # nobody said that it should know
         of = self._of(fingerprint, name)
         for entry in of:
             seen = entry["seen"] or [None, None]
@@ -436,7 +539,7 @@ class Witness:
                 _wrote(entry["writers"], writer) or (seen[1] == step and _wrote(seen[:1], writer))
             ):
                 return True
-        return not of and (not self.paths or not step)
+        return not of and not step
 
     def refuse_unseen(self, fingerprint: str, name: str, step: int, writer: int) -> None:
         """Refuse to write a stream which somebody else wrote, unseen.
@@ -482,15 +585,7 @@ class Witness:
             StateError: it cannot be written.
         """
         entry = self._entry(fingerprint, name, 0, "", writer)
-        noted = False
-        for path in self.paths:
-            try:
-                join_in(path, entry)
-            except (OSError, ValueError) as error:
-                if self._is_needed(path, noted):
-                    raise self._unwritten(path, error, _NOTHING_RELEASED) from None
-                continue
-            noted = True
+        self._each(lambda place: place.join(entry), _NOTHING_RELEASED)
 
     def note(
         self,
@@ -502,6 +597,7 @@ class Witness:
         *,
         writer: int | None = None,
         seen: int | None = None,
+        forgotten: int = 0,
     ) -> None:
         """Remember a release that is committed, before anybody is shown it.
 
@@ -514,6 +610,7 @@ class Witness:
                 such step.
             writer: who released it, where that was this process.
             seen: who did, where that was another one, and it was seen to do so.
+            forgotten: how many times people were forgotten.
 
         Raises:
             StateError: the witness knows another release of a step, so that another copy of the
@@ -521,28 +618,25 @@ class Witness:
         """
         entry = self._entry(fingerprint, name, step, digest, writer)
         entry["seen"] = None if seen is None else [seen, step]
+        entry["forgotten"] = forgotten
 
         def agrees(old: dict[str, Any]) -> bool:
             if old["step"] == step:
                 return bool(old["digest"] == digest)
             return released is None or not old["step"] or released(old["step"]) == old["digest"]
 
-        noted = False
-        for path in self.paths:
-            try:
-                other = note_in(path, entry, agrees)
-            except (OSError, ValueError) as error:
-                if self._is_needed(path, noted):
-                    raise self._unwritten(
-                        path,
-                        error,
-                        f"what is released of {name!r} is kept in the state, and is not shown yet; "
-                        f"make the witness writable, then run the same again",
-                    ) from None
-                continue
-            if other is not None:
-                raise self._other_release(name, other, str(path))
-            noted = True
+        def act(place: WitnessFile | WitnessTable) -> None:
+            if (other := place.note(entry, agrees)) is not None:
+                raise _OtherRelease(self._other_release(name, other, str(place)))
+
+        try:
+            self._each(
+                act,
+                f"what is released of {name!r} is kept in the state, and is not shown yet; make "
+                f"the witness writable, then run the same again",
+            )
+        except _OtherRelease as error:
+            raise error.said from None
 
     def reserve(self, fingerprint: str, name: str, step: int, writer: int | None = None) -> None:
         """Make sure that a release can be noted, before it is committed.
@@ -557,31 +651,28 @@ class Witness:
             StateError: the witness cannot be written.
         """
         entry = self._entry(fingerprint, name, step, "0" * 64, writer)
-        noted = False
-        for path in self.paths:
-            try:
-                reserve_in(path, entry)
-            except (OSError, ValueError) as error:
-                if self._is_needed(path, noted):
-                    raise self._unwritten(path, error, _NOTHING_RELEASED) from None
-                continue
-            noted = True
+        self._each(lambda place: place.reserve(entry), _NOTHING_RELEASED)
 
-    def is_behind(self, fingerprint: str, name: str, step: int) -> bool:
+    def is_behind(self, fingerprint: str, name: str, step: int, forgotten: int = 0) -> bool:
         """Whether one of its files, written or still to be made, does not know a step.
 
         Args:
             fingerprint: of the key.
             name: of the stream.
             step: the last one released.
+            forgotten: how many times people were forgotten, which it has to know too.
 
         Raises:
             StateError: one is there and cannot be read.
         """
         of = (fingerprint, name, step)
         return any(
-            all((one["key"], one["stream"], one["step"]) != of for one in self._entries_of(path))
-            for path in self.paths
+            all(
+                (one["key"], one["stream"], one["step"]) != of or one["forgotten"] < forgotten
+                for one in self._entries_of(place)
+            )
+            for place in self.places
+            if place.stands or not place.by_default or why_not_written(None) is None
         )
 
     def lacks(
@@ -595,9 +686,12 @@ class Witness:
             step: the last one that the state knows.
             writer: of a state on a server, as of `vouches`.
         """
-        if not (self.paths and step):
+        if not (self.places and step):
             return None
-        for path in self.paths:
+        for place in self.places:
+            if not isinstance(place, WitnessFile) or not place.stands:
+                continue
+            path = place.path
             try:
                 os.close(os.open(path, os.O_RDWR))
             except FileNotFoundError:
@@ -606,14 +700,14 @@ class Witness:
                 return f"the witness {path} cannot be written ({error.strerror}): let it be written"
         for wait in (0, 0.05, 0.2, 1):  # a writer notes what it has just committed
             time.sleep(wait)
-            known = [e["step"] for e in Witness(self.paths, self._label)._of(fingerprint, name)]
+            known = [e["step"] for e in Witness(self.places, self._label)._of(fingerprint, name)]
             if known and max(known) >= step:
                 break
-        now = Witness(self.paths, self._label)
+        now = Witness(self.places, self._label)
         unseen = None if writer is None else now.unseen(fingerprint, name, step, writer)
         if unseen is not None or (known and max(known) >= step):
             return unseen
-        there = any(path.exists() for path in self.paths)
+        there = any(place.stands for place in self.places)
         says = f"knows it up to step {max(known, default=0):,}" if there else "is missing"
         return (
             f"the state is at step {step:,} and its witness {self.where} {says}, so an old copy "
@@ -634,17 +728,34 @@ class Witness:
             "writers": [] if writer is None else [writer],
             "seen": None,
             "past": [],
+            "forgotten": 0,
         }
 
-    def _is_needed(self, path: Path, noted: bool) -> bool:
-        """Whether a file has to be written: where it stands, or nobody else remembers."""
-        return (noted is False and path == self.paths[-1]) or os.path.lexists(path)
+    def _each(self, act: Callable[[WitnessFile | WitnessTable], None], what: str) -> None:
+        """Do an act in each place: in all that stand, and at least in one.
 
-    def _unwritten(self, path: Path, error: Exception, what: str) -> StateError:
-        why = getattr(error, "strerror", None) or "it was altered, or written in part"
+        Raises:
+            StateError: one of them cannot be read or written; it says ``what``.
+        """
+        first, noted = None, False
+        for place in self.places:
+            try:
+                act(place)
+            except _FAILS as error:
+                first = first or self._unwritten(place, error, what)
+                if place.stands:
+                    raise self._unwritten(place, error, what) from None
+            else:
+                noted = True
+        if first is not None and not noted:
+            raise first
+
+    def _unwritten(
+        self, place: WitnessFile | WitnessTable, error: Exception, what: str
+    ) -> StateError:
         return StateError(
-            f"the witness {path} of state {self._label} cannot be written ({why}), and without it "
-            f"an old copy of the state would be taken for the newest: {what}"
+            f"the witness {place} of state {self._label} cannot be written ({_why(error)}), and "
+            f"without it an old copy of the state would be taken for the newest: {what}"
         )
 
 
@@ -653,13 +764,10 @@ def _wrote(known: Sequence[int], writer: int) -> bool:
     return any(0 <= writer - one < AMENDMENTS for one in known)
 
 
-def _mark(path: Path) -> tuple[int, ...] | None:
-    """What tells whether a file was changed since it was read."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+def _why(error: Exception) -> str:
+    if isinstance(error, CountonError):
+        return str(error)
+    return getattr(error, "strerror", None) or "it was altered, or written in part"
 
 
 def witness_key(key: Key, name: str) -> bytes:

@@ -69,12 +69,14 @@ class Change(NamedTuple):
         added: new parts.
         replaced: kinds and periods whose former parts go, since ``added`` holds them too.
         forgotten: by kind, the first period that is still kept.
+        forgets: whether somebody asked for it, and the witness is to remember that.
     """
 
     secret: Secret
     added: Sequence[MarkSet]
     replaced: Sequence[tuple[str, int]] = ()
     forgotten: Sequence[tuple[str, int]] = ()
+    forgets: bool = False
 
     def __repr__(self) -> str:
         return "Change(secret)"

@@ -113,6 +113,7 @@ def enter(
             writer_epoch=1,
             checkpoint=counter.checkpoint(),
             seal=b"",
+            forgotten=0,
         )
     )
     row = find(connection, name)
@@ -230,7 +231,12 @@ def check_text_name(name: object) -> None:
 
 
 def take_over(
-    connection: Connection, database: Database, name: str, key: keyfile.Kept
+    connection: Connection,
+    database: Database,
+    name: str,
+    key: keyfile.Kept,
+    *,
+    forgetting: bool = False,
 ) -> tuple[Row[Any], Key]:
     """Become the writer of a stream; whatever is raised, the present writer goes on.
 
@@ -266,7 +272,7 @@ def take_over(
             f"was altered; restore it from a copy"
         )
     witness = keyfile.witness_beside(database, key)
-    check_witness(connection, row, witness)
+    check_witness(connection, row, witness, forgetting=forgetting)
     check_seal(connection, row, held)
     check_digest(connection, row, held)
     if not database.is_sqlite:
@@ -276,19 +282,23 @@ def take_over(
     return row, held
 
 
-def check_witness(connection: Connection, row: Row[Any], witness: keyfile.Witness) -> None:
-    """Refuse a stream that has forgotten releases.
+def check_witness(
+    connection: Connection, row: Row[Any], witness: keyfile.Witness, *, forgetting: bool = False
+) -> None:
+    """Refuse a stream that has forgotten releases, or that it forgot somebody.
 
     Args:
         connection: to the state.
         row: of the stream.
         witness: of the state.
+        forgetting: whether somebody is forgotten now, perhaps again.
 
     Raises:
         StateError: the witness knows later ones, or another one; or it cannot be read.
     """
     digest = partial(journal.digest_at, connection, row.id)
-    witness.check(row.key_fingerprint, row.name, row.step, digest)
+    forgotten = None if forgetting else row.forgotten
+    witness.check(row.key_fingerprint, row.name, row.step, digest, forgotten)
 
 
 def check_digest(connection: Connection, row: Row[Any], key: Key) -> None:
@@ -372,7 +382,15 @@ def note(
         with entry_in(database, row.name) as entry:
             if entry is not None:
                 entry.note(row.step, digest, released)
-    witness.note(row.key_fingerprint, row.name, row.step, digest, released, seen=seen)
+    witness.note(
+        row.key_fingerprint,
+        row.name,
+        row.step,
+        digest,
+        released,
+        seen=seen,
+        forgotten=row.forgotten,
+    )
 
 
 def check_key_of(row: Row[Any], key: Key) -> None:

@@ -45,6 +45,7 @@ database = Table(
     Column("format", Integer, nullable=False),
     Column("budget_limit", Text),  # JSON: what Ledger.terms says; null: no limit
     Column("identity", String(32), nullable=False),  # drawn once: copies have it too
+    Column("witness", Text),  # where its second witness is; null: in the user's folder
 )
 
 
@@ -69,6 +70,7 @@ streams = Table(
     Column("writer_epoch", BigInteger, nullable=False),  # grows with each opening for writing
     Column("checkpoint", LargeBinary, nullable=False),  # secret: exact sums
     Column("seal", LargeBinary, nullable=False),  # keyed digest of details, marks: records.seal
+    Column("forgotten", BigInteger, nullable=False),  # how many times people were forgotten
     UniqueConstraint("name", name="counton_stream_name"),
 )
 

@@ -57,7 +57,9 @@ def position_of(
         StateError: no such stream, or the witness knows later releases than the state.
     """
     table = schema.streams.c
-    query = sa.select(table.id, table.step, table.writer_epoch, table.key_fingerprint)
+    query = sa.select(
+        table.id, table.step, table.writer_epoch, table.key_fingerprint, table.forgotten
+    )
     row = connection.execute(query.where(table.name == name)).first()
     if row is None:
         raise StateError(
@@ -65,7 +67,7 @@ def position_of(
             f"used before"
         )
     digest = partial(journal.digest_at, connection, row.id)
-    witness.check(row.key_fingerprint, name, row.step, digest)
+    witness.check(row.key_fingerprint, name, row.step, digest, row.forgotten)
     return Position(row.step, row.writer_epoch)
 
 

@@ -115,6 +115,7 @@ class Stream(Closing):
         batched: bool = True,
         ledger: str | os.PathLike[str] | None = None,
         follows: str | None = None,
+        witness: str | os.PathLike[str] | None = None,
     ) -> Stream:
         """Begin a stream and enter its guarantee in the ledger of the database.
 
@@ -142,6 +143,8 @@ class Stream(Closing):
                 in it counts in this one: the ledger then counts the larger of the two guarantees,
                 and not their sum. Say it of units that are in one step of one stream, such as
                 events which have one time each; a ledger that several states share adds both up.
+            witness: a folder, or a database URL, away from the state, where a second witness is
+                kept; None: where the state had it last, at first in ``$XDG_STATE_HOME/counton``.
 
         Raises:
             StateError: the stream exists, the state has forgotten releases which its witness knows
@@ -181,6 +184,8 @@ class Stream(Closing):
             try:
                 book = shared.ledger_of(database, ledger)
                 with database.transaction(write=True) as connection:
+                    if witness is not None:
+                        keyfile.name_witness(connection, database, witness)
                     row = records.enter(connection, database, counter, held, facts, book, follows)
                     if statistic is not None and not statistic.tallied:
                         from counton.store import ordered  # only where events have an order
@@ -190,8 +195,8 @@ class Stream(Closing):
                     entry = None if book is None else book.entry(connection, database, name)
                 if entry is not None:
                     entry.check(0, lambda _: None)
-                witness = keyfile.witness_beside(database, key)
-                writer = Writer(database, row, held, strategy, witness, counter, entry)
+                beside = keyfile.witness_beside(database, key)
+                writer = Writer(database, row, held, strategy, beside, counter, entry)
                 return cls(writer, facts.values(), _machine_of(writer, held))
             except BaseException:
                 database.close()
@@ -208,6 +213,8 @@ class Stream(Closing):
         key: keyfile.Kept = None,
         strategy: StreamStrategy | None = None,
         ledger: str | os.PathLike[str] | None = None,
+        witness: str | os.PathLike[str] | None = None,
+        forgetting: bool = False,
     ) -> Stream:
         """Continue a stream and become its writer.
 
@@ -219,6 +226,8 @@ class Stream(Closing):
             strategy: needed only for strategies which are not part of counton.
             ledger: as for `create`; a state that counted by itself alone enters all of its streams
                 there.
+            witness: as for `create`.
+            forgetting: to forget people, also in an old copy that has forgotten that it did.
 
         Raises:
             StateError: no such stream, or the state is damaged, of another format, missing, or
@@ -232,11 +241,16 @@ class Stream(Closing):
             book = shared.ledger_of(database, ledger)
             entry = None if book is None else book.join(database, name)
             with database.transaction(write=True) as connection:
-                row, held = records.take_over(connection, database, name, key)
-                witness = keyfile.witness_beside(database, key)
+                row, held = records.take_over(
+                    connection, database, name, key, forgetting=forgetting
+                )
+                if witness is not None and keyfile.name_witness(connection, database, witness):
+                    known = keyfile.witness_beside(database, key)
+                    records.check_witness(connection, row, known, forgetting=forgetting)
+                beside = keyfile.witness_beside(database, key)
                 if entry is not None:
                     entry.check(row.step, partial(journal.digest_at, connection, row.id))
-                writer = Writer(database, row, held, strategy, witness, None, entry)
+                writer = Writer(database, row, held, strategy, beside, None, entry)
                 machine = _machine_of(writer, held, connection)
                 with reading(f"the details of stream {name!r}"):
                     return cls(writer, public.read(connection, row.id, row.details), machine)

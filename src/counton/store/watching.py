@@ -82,7 +82,7 @@ class Watch:
         database = state if isinstance(state, Database) else Database(state)
         try:
             witness = keyfile.witness_beside(database, key)
-            if not witness.paths:
+            if not witness.places:
                 return
             wanted = None if names is None else set(names)
             with database.transaction(write=False) as connection:
@@ -119,7 +119,7 @@ def adopt(state: keyfile.State, key: keyfile.Kept, name: str | None = None) -> t
         witness = keyfile.witness_beside(database, key)
         with database.transaction(write=False) as connection:
             query = sa.select(schema.streams.c.name).order_by(schema.streams.c.name)
-            present = [*connection.execute(query).scalars()] if witness.paths else []
+            present = [*connection.execute(query).scalars()] if witness.places else []
         taken = []
         for one in present:
             if name not in (None, one):
@@ -156,7 +156,7 @@ def _note(
             look = Sighting(row.step, marks, now, known=True)
         else:
             look = Sighting(row.step, marks, now, known=False)
-        behind = bool(row.step) and witness.is_behind(*of, row.step)
+        behind = bool(row.step or row.forgotten) and witness.is_behind(*of, row.step, row.forgotten)
         if not behind and vouched is look.known:
             return look
         held = keyfile.key_for(database, row.key_fingerprint, row.key_salt, key)

@@ -83,7 +83,8 @@ class Writer:
         self._counter: Counter | None = (
             records.revive(row, key, strategy) if counter is None else counter
         )
-        self._noted = 0  # the last step that witness and ledger know
+        self._forgotten: int = row.forgotten  # how many times people were
+        self._noted = 0, 0  # what witness and ledger know: the last step, how often people were
         if counter is None:
             self.settle()
 
@@ -96,23 +97,29 @@ class Writer:
             StateError: it cannot be noted.
         """
         step, shared = self.step, self._shared
-        if self._noted == step:
+        if self._noted == (step, self._forgotten):
             return
-        behind = shared is not None and shared.is_behind(step)
-        if behind or self._witness.is_behind(self._fingerprint, self.name, step):
-            digest = self._released_digest(step)
+        behind = shared is not None and bool(step) and shared.is_behind(step)
+        if behind or self._witness.is_behind(self._fingerprint, self.name, step, self._forgotten):
+            digest = self._released_digest(step) if step else ""
             if digest is not None:
                 self._note(step, digest)
-        self._noted = step
+        self._noted = step, self._forgotten
 
     def _note(self, step: int, digest: str) -> None:
         """In the ledger first: whatever a witness knows, the ledger knows too."""
-        if self._shared is not None:
+        if self._shared is not None and step:
             self._shared.note(step, digest, self._released_digest)
         self._witness.note(
-            self._fingerprint, self.name, step, digest, self._released_digest, writer=self._epoch
+            self._fingerprint,
+            self.name,
+            step,
+            digest,
+            self._released_digest,
+            writer=self._epoch,
+            forgotten=self._forgotten,
         )
-        self._noted = step
+        self._noted = step, self._forgotten
 
     def close(self) -> None:
         """Close the state, and the ledger that it shares with others."""
@@ -151,6 +158,9 @@ class Writer:
         kept = addition.sources, addition.remembered, addition.labels
         if addition.inputs is None:
             self._commit(counter, [], windows, *kept, also)
+            if addition.remembered is not None and addition.remembered.forgets:
+                self._forgotten += 1
+            self.settle()
             return None
         return self._release(counter, addition.inputs, first_step, windows, *kept, also)
 
@@ -298,7 +308,7 @@ class Writer:
                 self._witness.join(self._fingerprint, self.name, self._epoch)
 
         digest = partial(journal.digest_at, connection, self.stream_id)
-        self._witness.check(self._fingerprint, self.name, self.step, digest)
+        self._witness.check(self._fingerprint, self.name, self.step, digest, self._forgotten)
         if self._shared is not None:
             self._shared.check(self.step, digest)
             self._shared.reserve(now)
@@ -347,6 +357,9 @@ class Writer:
                 marks.write(
                     connection, self.stream_id, remembered, marks.subkey(self._key, self.name)
                 )
+                if remembered.forgets:
+                    self._witness.reserve(self._fingerprint, self.name, self.step, self._epoch)
+                    self._change(connection, forgotten=self._forgotten + 1)
             if remembers:
                 kept = records.memory_digest(connection, self.stream_id)
                 self._seal.write(connection, self.stream_id, counter.step, self._details, kept)
