@@ -81,8 +81,9 @@ def explain_errors(options: Callable[[], Mapping[str, str]] | None = None) -> It
 
 
 def _end(error: Exception, options: Mapping[str, str]) -> NoReturn:
-    said = hide_secrets(_words(error, options))
-    words = "".join(c if c.isprintable() or c == "\n" else "?" for c in said)
+    from counton.bounds import printable
+
+    words = printable(hide_secrets(_words(error, options)))
     sys.stderr.write(f"counton: {words}\n")
     raise SystemExit(int(exit_code(error))) from error
 

@@ -18,6 +18,7 @@ from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bar
 from rich.table import Table
 
+from counton.bounds import printable
 from counton.columns import TextTable
 from counton.errors import CountonError, InvalidInput, hide_secrets
 from counton.exact import readable
@@ -56,7 +57,7 @@ _ADDRESSES = ("state", "ledger", "shared_ledger", "place", "out")
 def print_line(console: Console, text: str, *, bold: bool = False) -> None:
     """A line as it is, however long."""
     style = "bold" if bold else None
-    console.print(text, style=style, highlight=False, markup=False, soft_wrap=True)
+    console.print(printable(text), style=style, highlight=False, markup=False, soft_wrap=True)
 
 
 def warn_of_no_witness(errors: Console, *states: tuple[Any, Sequence[Any], Any]) -> None:
@@ -102,6 +103,7 @@ def print_words(console: Console, rows: Iterable[tuple[str, str]]) -> None:
 
 def print_table(console: Console, table: Table) -> None:
     """A table whose cells are shown as they are; each row by itself where a screen is narrow."""
+    _clean(table)
     narrow = table.show_header and table.columns and console.width < _NARROW
     if narrow and not _fits(console, table):
         _print_cards(console, table)
@@ -151,8 +153,16 @@ def table_of_texts(table: TextTable, *, unbroken: bool = False) -> Table:
     return shown
 
 
+def _clean(table: Table) -> None:
+    """Make cells of a table such as a terminal may show: names come with the data."""
+    for column in table.columns:
+        column.header = printable(str(column.header), "")
+        column._cells = [printable(str(cell)) for cell in column._cells]
+
+
 def _print_cards(console: Console, table: Table) -> None:
     """The rows one after the other: names of columns, and beside each what the row says."""
+    _clean(table)
     names = [str(column.header) for column in table.columns]
     for row in zip(*(column.cells for column in table.columns), strict=True):
         said = [(name, str(cell)) for name, cell in zip(names, row, strict=True) if str(cell)]

@@ -220,12 +220,21 @@ def read_file(path: str | os.PathLike[str]) -> dict[str, Any]:
     """
     file = Path(path)
     try:
+        if file.exists() and not file.is_file():  # nobody may ever write to a pipe
+            raise InvalidInput(f"job file {str(file)!r} is no file: name one")
         return tomllib.loads(file.read_text("utf-8"))
     except OSError as error:
         raise InvalidInput(
             f"job file {str(file)!r} cannot be read ({error.strerror}); check the path"
         ) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except InvalidInput:
+        raise
+    except RecursionError as error:
+        raise InvalidInput(
+            f"job file {str(file)!r} has lists or tables that lie too deep within each other to "
+            f"be read; correct it"
+        ) from error
+    except ValueError as error:  # no TOML, no UTF-8, NUL in its path, thousands of digits
         raise InvalidInput(f"job file {str(file)!r} is no TOML: {error}; correct it") from error
 
 

@@ -1,0 +1,54 @@
+"""Names from files and data steer no terminal; job files that lie too deep are refused."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from counton.cli.__main__ import main
+from counton.errors import InvalidInput
+from counton.jobs.jobfile import read_file
+
+NAME = "shop\x1b]0;x\x07\x9b2J\u202e"
+
+
+def test_names_of_groups_steer_no_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    events, out = tmp_path / "e.parquet", tmp_path / "t.parquet"
+    pl.DataFrame({"time": ["2024-03-01T09:00"] * 3, "page": [NAME, NAME, "home"]}).write_parquet(
+        events
+    )
+    (tmp_path / "pages.csv").write_text(f"page\n{NAME}\nhome\n")
+
+    def counton(*words: object) -> str:
+        monkeypatch.setattr(sys, "argv", ["counton", *map(str, words)])
+        with pytest.raises(SystemExit):
+            main()
+        return "".join(capsys.readouterr())
+
+    stream = (*("--time", "time", "--every", "1d", "--from", "2024-03-01", "--steps", 9),)
+    domain = ("--by", "page", "--domain", tmp_path / "pages.csv", "--epsilon", 1)
+    state = ("--state", tmp_path / "s.db", "--until", "2024-03-02", "--out", out)
+    for said in (
+        counton("count", events, *stream, *domain, *state),
+        counton("answer", out),
+        counton("answer", out, "--difference", f"{NAME},home"),
+        counton("answer", out, "--difference", "none,home"),
+        counton("methods", out),
+    ):
+        assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(said)
+    assert r"shop\x1b]0;x\x07\x9b2J\u202e" in counton("answer", out)
+
+
+@pytest.mark.parametrize(
+    "text", ["a = " + "[" * 10**5, "a = " + "9" * 5000, "a = " + "{b = " * 10**4, "a = \0"]
+)
+def test_a_job_file_that_no_reader_takes_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "job.toml").write_text(text)
+    with pytest.raises(InvalidInput, match=r"job\.toml.*; correct it"):
+        read_file(tmp_path / "job.toml")
