@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from counton.jobs.exports import export
+from counton.results.wording import foot_of
 
 ROWS = ["00:10,a,ann", "00:20,b,ann", "00:30,a,ann", "01:30,a,bob", "03:00,b,ann"]
 
@@ -99,8 +100,41 @@ def test_where_users_are_protected_none_of_this_is_said(
     done = place(*asked[:what], events, *asked[what:], *kept)
     assert done.code == 0, done.err
     assert "people are not" not in done.out
-    assert "people" not in json.loads(place.folder.joinpath("out.csv.json").read_text())
+    said = json.loads(place.folder.joinpath("out.csv.json").read_text()).get("people", "")
+    assert not said or said.startswith("late windows of the stream are counted too low")
     assert "people are not" not in export(str(place.state)).describe()
+
+
+@pytest.mark.parametrize(
+    ("bound", "words"),
+    [
+        (("--most", "2", "--per", "1w"), "late windows of a period are counted too low: the bound"),
+        (("--most", "2"), "late windows of the stream are counted too low: the bound of 2 for"),
+        (("--most", "2", "--per", "1h"), None),  # a period is a window
+        (("--first",), None),  # who has come so far
+    ],
+    ids=str,
+)
+def test_every_door_says_that_late_windows_sink_under_a_bound_for_longer(
+    place: Any, events: str, bound: tuple[str, ...], words: str | None
+) -> None:
+    out = str(place.folder / "out.csv")
+    done = place("count", events, "--user", "who", *bound, *LINE, "--epsilon", "1", "--state",
+                 str(place.state), "--out", out)  # fmt: skip
+    assert done.code == 0, done.err
+    released = export(str(place.state))
+    said = [
+        done.out,
+        place("show", out).out,
+        released.describe(),
+        released.methods(),
+        foot_of(released.definition, None),
+        json.loads(place.folder.joinpath("out.csv.json").read_text()).get("people", ""),
+        released.definition.people_note or "",  # of the page of a service
+    ]
+    for text in said:
+        found = " ".join(text.split()).lower()
+        assert words in found if words else "too low" not in found, text
 
 
 def test_what_is_protected_is_said_in_words_and_what_is_dropped_to_the_operator(

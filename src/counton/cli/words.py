@@ -165,6 +165,8 @@ def protection(outcome: Outcome) -> list[tuple[str, str]]:
             loss = loss_of_many(definition.guarantee, 10)
             words = f"each is protected by itself: somebody with 10 of these loses {loss}"
             lines.append(("", words))
+        if definition.late_note is not None:
+            lines.append(("", definition.late_note))
     if definition.once:
         return [*lines, *_of_table(definition, outcome)]
     lines += [

@@ -198,10 +198,10 @@ class Ledger:
     With ``unit`` the ledger is about that one: there is one total, and a release is refused that
     does not protect it. One that protects a whole, and the unit as a part, counts as for a unit
     that is replaced (`counton.privacy.contribution.is_part`). Within one kind of unit the
-    neighbouring relation is that of its first entry. If units are replaced, what is promised to a unit added or
-    removed counts as for a removal and an addition: twice epsilon, four times rho. If they are
-    added or removed, guarantees for replaced units are refused, since they promise nothing about
-    whether a unit is there.
+    neighbouring relation is that of its first entry. If units are replaced, what is promised to a
+    unit added or removed counts as for a removal and an addition: twice epsilon, four times rho. If
+    they are added or removed, guarantees for replaced units are refused, since they promise nothing
+    about whether a unit is there.
 
     Args:
         limit: the most that may be spent.

@@ -92,6 +92,20 @@ class People(NamedTuple):
         return Contribution.of_pattern(BoundedChange(l1, l2_squared), words, unit=row.unit)
 
 
+#: Days of each unit of time, about.
+_DAYS = {"s": 1 / 86_400, "m": 1 / 1440, "h": 1 / 24, "d": 1, "w": 7, "mo": 30.4}
+
+
+def _days(length: str) -> float:
+    """About how many days a length is.
+
+    >>> _days("2w"), _days("12h")
+    (14, 0.5)
+    """
+    number = length.rstrip("smhdwo")
+    return int(number) * _DAYS[length.removeprefix(number)]
+
+
 class Threshold(NamedTuple):
     """Which rows of a release are shown: those that are large enough.
 
@@ -201,8 +215,31 @@ class Description:
 
     @property
     def people_note(self) -> str | None:
-        """What is said of people where single events are protected; None where people are."""
-        return None if self.of_people else people_in_words(self.guarantee, self.unit)
+        """What is said of people where numbers are shown; None: nothing.
+
+        That single events are protected, and not they; or that a bound on them bends the numbers.
+        """
+        if self.of_people:
+            return self.late_note
+        return people_in_words(self.guarantee, self.unit)
+
+    @property
+    def late_note(self) -> str | None:
+        """That late windows are counted too low, where a bound spans several; None: it does not.
+
+        A bound is spent in the order of rows (`counton.jobs.people`), so that rows beyond it are
+        those of late windows.
+        """
+        people = self.people
+        if people is None or self.cut is None or self.once or people.first:
+            return None
+        if people.per is not None and _days(people.per) <= _days(self.cut.every):
+            return None
+        part = "the stream" if people.per is None else "a period"
+        return (
+            f"late windows of {part} are counted too low: the bound of {people.most:,} for each "
+            f"{self.unit} is spent in the order of rows, and no interval includes rows beyond it"
+        )
 
     @property
     def ordered(self) -> bool:

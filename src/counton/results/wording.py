@@ -52,6 +52,8 @@ def methods_of(
         left_out.append(
             "Rows of a user beyond the bound were left out, an error that no interval includes."
         )
+    if definition.late_note is not None:
+        left_out.append(f"{definition.late_note[0].upper()}{definition.late_note[1:]}.")
     return methods(
         terms,
         released=_released_in_words(definition, terms, steps) + _shown_in_words(definition, over),
@@ -187,9 +189,10 @@ def foot_of(definition: Description, source: str | None) -> str:
     zone = "" if cut is None else f"; times: {cut.timezone}"
     if definition.simulated:
         return f"{whence}SIMULATED: no data stand behind these numbers{zone}"
+    late = "" if definition.late_note is None else f"; {definition.late_note}"
     return (
         f"{whence}Noise protects each single {definition.unit} ({definition.guarantee}; "
-        f"{definition.contribution.neighbours}){zone}"
+        f"{definition.contribution.neighbours}){zone}{late}"
     )
 
 
