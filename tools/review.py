@@ -53,10 +53,11 @@ PRIVATE = (
          "tests/jobs/test_inspecting.py", "tests/jobs/test_neighbours.py"),
     ),
     Room(
-        ("jobs/changes.py", "jobs/intake.py", "jobs/again.py", "jobs/tallied_rows.py",
-         "jobs/ordered_rows.py", "jobs/discovery.py", "jobs/succession.py"),
+        ("jobs/changes.py", "jobs/intake.py", "jobs/again.py", "jobs/looks.py",
+         "jobs/tallied_rows.py", "jobs/ordered_rows.py", "jobs/discovery.py", "jobs/succession.py"),
         "a row counts once, late or again, and what waits is shown to nobody",
-        ("tests/jobs/test_intake.py", "tests/jobs/test_events_again.py"),
+        ("tests/jobs/test_intake.py", "tests/jobs/test_events_again.py",
+         "tests/jobs/test_erased_rows.py"),
     ),
     Room(
         ("jobs/settling.py", "jobs/runs.py", "jobs/clock.py", "jobs/guards.py", "jobs/released.py"),

@@ -167,7 +167,7 @@ def test_rows_ahead_of_their_time_stay_where_they_were_read_and_known(
         write(Path(str(request_.events)), rows, "time,group,user,row")
         named = {"other": "rest", "spare": 1, "also": None if hour == 1 else "x", **more}
         until = f"2013-01-01T{hour:02}:00"
-        asked = replace(request_, append=append, until=until, confirmed=True, **named)
+        asked = replace(request_, append=append, until=until, counted="new", **named)
         groups, found = totals(asked)
     assert groups == ("a", "b", "rest", "x")
     assert found[-1] == [1, 0, *sums]

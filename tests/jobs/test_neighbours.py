@@ -161,7 +161,7 @@ def published(
             job = Job(
                 what, path, Path(folder, "s.db"), time="at", time_format="epoch", every="1h",
                 start="2024-03-01", steps=6, epsilon=10**7, strategy="binary",
-                until=f"2024-03-01T0{3 * night + 3}:00", confirmed=True, **options,
+                until=f"2024-03-01T0{3 * night + 3}:00", confirmed=True, counted="new", **options,
             )  # fmt: skip
             try:
                 with run(job) as outcome:

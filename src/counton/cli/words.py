@@ -101,6 +101,8 @@ def operator_notes(outcome: Outcome, aside: int) -> list[str]:
         ("rows beyond their user's limit, not counted", counts.beyond_most),
         ("rows that an earlier run had counted, not counted again", counts.known),
         ("rows that came too late, not counted", counts.closed),
+        ("rows of files that look counted, not counted again", counts.kept),
+        ("rows that were counted and are gone, which stay counted", counts.gone),
         ("rows that still waited in the stream that has ended, not counted here", counts.dropped),
     ]
     return [f"{EXACT}: {what}: {rows:,}" for what, rows in notes if rows]

@@ -10,6 +10,7 @@ import polars as pl
 from counton.columns import MISSING, OUTSIDE
 from counton.events.problems import Problem
 from counton.events.row_reading import Adds, EventPart, RowReading
+from counton.events.samples import FactSampler
 from counton.events.sources import UNREADABLE, Rows, Source
 from counton.events.windows import as_text, moments
 from counton.windows import NO_MOMENT
@@ -53,6 +54,7 @@ def mark_rows(
     watch: Callable[[int], None] | None = None,
     *,
     numbered: bool = False,
+    samplers: Sequence[FactSampler] = (),
 ) -> pl.LazyFrame:
     """One row an event, in the source's order, whatever it is read from.
 
@@ -61,6 +63,7 @@ def mark_rows(
         reading: how they are read.
         watch: told how many rows have been read, as often as some have.
         numbered: with a column `PART` where there are several parts: the number of each row's.
+        samplers: look at the rows of each part as they pass; none do so if it is empty.
 
     Returns:
         Columns ``us`` (microseconds since 1970), ``step`` (0 before the first window, one more than
@@ -72,6 +75,8 @@ def mark_rows(
         InvalidInput: a column is missing, or cannot hold what it should.
     """
     parts = [mark_part(part, reading, watch) for part in source.parts]
+    if samplers:
+        parts = [sampler.watch(frame) for sampler, frame in zip(samplers, parts, strict=True)]
     if len(parts) == 1:
         return parts[0]
     if numbered:

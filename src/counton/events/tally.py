@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from counton.errors import SumOverflow
 from counton.events.bad_rows import set_bad_rows_aside, set_bad_rows_aside_elsewhere, unknown_groups
@@ -22,6 +24,7 @@ from counton.events.cells import (
 )
 from counton.events.marking import PART, collect, mark_rows, unreadable_part
 from counton.events.row_reading import RowReading, cells_across
+from counton.events.samples import FactSampler, Sample
 from counton.events.sources import UNREADABLE, Source
 from counton.events.spread import Spread
 from counton.groups import GroupNames
@@ -36,6 +39,36 @@ class RowHolder(Protocol):
 
     def take(self, rows: pl.DataFrame) -> None:
         """Hold some of these, which come in order."""
+
+
+@dataclass(frozen=True, repr=False)
+class FileLook:
+    """A file as it looks, to know it again when not all of its rows come. Exact data: secret.
+
+    Attributes:
+        sample: some of what its rows say; None of rows that lie elsewhere, and of none.
+        windows: ``step`` and ``rows``: how many rows it has in each window, of groups that count.
+    """
+
+    sample: Sample | None
+    windows: pl.DataFrame
+
+    def __repr__(self) -> str:
+        return "FileLook(secret)"
+
+    @property
+    def rows(self) -> int:
+        """How many rows it has within the windows."""
+        return int(self.windows["rows"].sum())
+
+    @property
+    def steps(self) -> NDArray[np.int64]:
+        """The windows that have a row of it."""
+        return self.windows["step"].to_numpy()
+
+    def late(self, released: int) -> int:
+        """How many of them are in windows up to a step."""
+        return int(self.windows.filter(pl.col("step") <= released)["rows"].sum())
 
 
 #: Sums of one cell stay below this, so that a total over cells is still exact in int64.
@@ -60,6 +93,7 @@ class Tally:
         sums: of each part what its rows come to, as they are read, in any order and format: a
             digest of the sums of their times, and of the squares of these, by window and place.
             Empty for a part without rows; none where the rows lie elsewhere.
+        looks: of each part, where this was asked for.
     """
 
     cells: pl.DataFrame
@@ -71,6 +105,7 @@ class Tally:
     skipped: int = 0
     quarantined: int = 0
     sums: tuple[str, ...] = ()
+    looks: tuple[FileLook, ...] = ()
 
     def __repr__(self) -> str:
         return "Tally(secret)"
@@ -83,6 +118,7 @@ def tally(
     *,
     bound: RowHolder | None = None,
     watch: Callable[[int], None] | None = None,
+    looks: bool = False,
 ) -> Private[Tally]:
     """Count events by window and group.
 
@@ -92,6 +128,7 @@ def tally(
         domain: the declared groups; None exactly if there is no group column.
         bound: what holds the rows.
         watch: told how many rows have been read, as often as some have.
+        looks: whether to find how each part looks.
 
     Raises:
         InvalidInput: a missing column, a missing or unreadable time, a time that the
@@ -101,7 +138,9 @@ def tally(
     """
     width = 1 if domain is None else len(domain) + 1
     across = cells_across(reading.adds)
-    found, sums = _by_cell(source, reading, domain, bound, watch)
+    samplers = [FactSampler(reading.windows.steps) for _ in source.parts if looks]
+    each, sums = _by_cell(source, reading, domain, bound, watch, samplers)
+    found = _together(each).sort("cell")
     rows_read, skipped, quarantined = int(found["rows"].sum()), 0, 0
     if found.height and found["cell"][0] < 0:
         if isinstance(source, Spread):
@@ -135,6 +174,7 @@ def tally(
             skipped=skipped,
             quarantined=quarantined,
             sums=sums,
+            looks=_looks(each, samplers, width, across, reading.windows.steps),
         )
     )
 
@@ -145,14 +185,15 @@ def _by_cell(
     domain: Sequence[str] | None,
     bound: RowHolder | None,
     watch: Callable[[int], None] | None,
+    samplers: Sequence[FactSampler],
 ) -> tuple[pl.DataFrame, tuple[str, ...]]:
-    """Sums of rows by cell, of a source here or elsewhere; and see `Tally.sums`."""
+    """Sums of rows by cell and part, of a source here or elsewhere; and see `Tally.sums`."""
     if isinstance(source, Spread):
         if bound is not None:
             for some in open_private(source.mark_rows(reading, domain)):
                 bound.take(bound.select(some.lazy()).collect())
-        return open_private(source.cells(reading, domain)).sort("cell"), ()
-    rows = mark_rows(source, reading, watch, numbered=True)
+        return open_private(source.cells(reading, domain)), ()
+    rows = mark_rows(source, reading, watch, numbered=True, samplers=samplers)
     by = [PART] if len(source.parts) > 1 else []
     adding = partial(
         sums_by_cell, domain=domain, adds=reading.adds, newest=True, by=by, moments=True
@@ -164,7 +205,28 @@ def _by_cell(
     else:
         each = _hold(source, bound.select(rows), bound, adding, ["cell", *by])
     sums = _sums_of_parts(each, len(source.parts), domain, cells_across(reading.adds))
-    return _together(each).sort("cell"), sums
+    return each, sums
+
+
+def _looks(
+    each: pl.DataFrame, samplers: Sequence[FactSampler], width: int, across: int, steps: int
+) -> tuple[FileLook, ...]:
+    """How each part looks, in groups that are declared or found."""
+    if not samplers:
+        return ()
+    cell = pl.col("cell")
+    group = cell // across % width
+    inside = (cell >= 0) & (cell // across // width).is_between(1, steps)
+    inside &= (group < width - 1) if width > 1 else pl.lit(True)
+    if across > 1:
+        inside &= cell % across < across - 1
+    part = pl.col(PART) if PART in each.columns else pl.lit(0, pl.UInt32).alias(PART)
+    by = each.filter(inside).group_by(part, step=cell // across // width).agg(pl.col("rows").sum())
+    by = by.sort("step")
+    return tuple(
+        FileLook(sampler.sample(), by.filter(pl.col(PART) == place).select("step", "rows"))
+        for place, sampler in enumerate(samplers)
+    )
 
 
 def _hold(

@@ -1,10 +1,10 @@
 """Events that come again: files of the same rows, in one run or after another.
 
 Rows without ids are counted as often as they come. So a file that was counted is known by its
-bytes, and by what its rows come to in any order and compression; and new events look like events
-that were counted where what is read of them comes to the same, or nearly all are late. With ids
-rows are told one by one, and nothing is refused by its looks. Rows that lie in the state itself are
-removed where they are counted, and cannot come again.
+bytes, and by what its rows come to in any order and compression; one that holds some of its rows
+is told by its looks (`counton.jobs.looks`). With ids rows are told one by one, and nothing is
+refused by its looks. Rows that lie in the state itself are removed where they are counted, and
+cannot come again.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from counton.errors import InvalidInput, ReplayMismatch, field
 from counton.events.copies import alike, same_rows
 from counton.events.sources import Rows, Source
 from counton.events.spread import Spread
+from counton.events.tally import FileLook, Tally
 from counton.events.windows import ClockChange, moments
 from counton.jobs.definition import Definition
-from counton.jobs.intake import KNOWN_ROWS, KNOWN_SHARE
 from counton.jobs.job import Job
 from counton.private import Private, open_private
 
@@ -41,15 +41,52 @@ class KnownBy:
     Attributes:
         source: the events.
         marks: of each of its parts.
-        sums: of each part what its rows come to; nothing of rows that lie elsewhere.
+        looks: of each part, where they are looked at.
     """
 
     source: Source
     marks: Sequence[Marks]
-    sums: Sums
+    looks: Sequence[FileLook]
 
     def __repr__(self) -> str:
         return "KnownBy(secret)"
+
+
+@dataclass(frozen=True, repr=False)
+class FilesLeftOut:
+    """Files that look counted, and add nothing. Exact data: secret.
+
+    Attributes:
+        rows: how many they have.
+        marks: make them known from now on.
+    """
+
+    rows: int = 0
+    marks: Marks = ()
+
+    def __repr__(self) -> str:
+        return "FilesLeftOut(secret)"
+
+
+#: No such file.
+NO_FILES = Private(FilesLeftOut())
+
+
+def known_by(
+    source: Source, job: Job, definition: Definition, found: Private[Tally], *, lines: bool
+) -> Private[KnownBy]:
+    """How the files of a run are known again: see `marks_of_all`.
+
+    Args:
+        source: the events.
+        job: how times are read.
+        definition: of the stream.
+        found: what they hold.
+        lines: see `marks_of`.
+    """
+    rows = open_private(found)
+    marks = marks_of_all(source, job, definition, rows.sums, lines=lines)
+    return Private(KnownBy(source, marks, rows.looks))
 
 
 def marks_of(part: Rows, definition: Definition, *, lines: bool = False) -> Marks:
@@ -119,32 +156,6 @@ def marks_of_all(
     return found
 
 
-def refuse_alike(files: Private[KnownBy], counted: Counted) -> None:
-    """Refuse new events that come to what counted ones came to, until they are confirmed.
-
-    The counted file is not there any more, and so cannot be compared row by row.
-
-    Raises:
-        ReplayMismatch: naming the first such file.
-    """
-    known = open_private(files)
-    if not known.sums:
-        return
-    for part, of_part, look in zip(known.source.parts, known.marks, known.sums, strict=True):
-        if look and counted(mark_of_sums(look)) and not any(map(counted, of_part)):
-            raise ReplayMismatch(
-                f"the rows of {part.name} come to what those of a file came to that has been "
-                f"counted already, window by window, with the same times and groups, so that they "
-                f"look like the same rows in another format; leave it out, or give "
-                f"{field('confirmed', True)} if they are new indeed"
-            )
-
-
-def mark_of_sums(look: str) -> str:
-    """By what a file is known again in another format or order of columns, but not for certain."""
-    return f"sums:{look}"
-
-
 def without_counted(
     source: Source, definition: Definition, counted: Counted, *, lines: bool = False
 ) -> Source:
@@ -186,6 +197,16 @@ def is_counted(files: Private[KnownBy], counted: Counted, released: int, ended: 
             f"{source.name} holds the same rows as events that have been counted already, in "
             f"whatever order and compression; {source.parts[0].again}"
         )
+    refuse_nothing_new(source, released, ended)
+    return True
+
+
+def refuse_nothing_new(source: Source, released: int, ended: int) -> None:
+    """Refuse to release windows where all events were counted before.
+
+    Raises:
+        ReplayMismatch: more windows have ended than are released.
+    """
     if ended > released:
         have = "has" if len(source.parts) == 1 else "have"
         raise ReplayMismatch(
@@ -193,10 +214,11 @@ def is_counted(files: Private[KnownBy], counted: Counted, released: int, ended: 
             f"would be released without a new event; give the file of the new events, or drop "
             f"{field('append', True)} if the file holds everything since the first window"
         )
-    return True
 
 
-def new_marks(files: Private[KnownBy], counted: Counted, *, once: bool) -> Private[tuple[str, ...]]:
+def new_marks(
+    files: Private[KnownBy], counted: Counted, kept: Private[FilesLeftOut] = NO_FILES, *, once: bool
+) -> Private[tuple[str, ...]]:
     """Marks of parts that are new to the stream.
 
     A file of new events must not be counted twice, and neither as such after it was the file of all
@@ -205,12 +227,13 @@ def new_marks(files: Private[KnownBy], counted: Counted, *, once: bool) -> Priva
     Args:
         files: the events.
         counted: what the stream has counted.
+        kept: files that look counted, and are known from now on.
         once: each may come once.
 
     Raises:
         ReplayMismatch: new events that were counted before.
     """
-    given, new = open_private(files), list[str]()
+    given, new = open_private(files), list(open_private(kept).marks)
     for part, of_part in zip(given.source.parts, given.marks, strict=True):
         known = [mark for mark in of_part if counted(mark)]
         if known and once:
@@ -218,26 +241,4 @@ def new_marks(files: Private[KnownBy], counted: Counted, *, once: bool) -> Priva
                 f"{part.name} has been counted already ({known[0][:18]}...); {part.again}"
             )
         new += [mark for mark in of_part if mark not in known]
-    new += [mark for look in given.sums if look and not counted(mark := mark_of_sums(look))]
     return Private(tuple(dict.fromkeys(new)))  # the same file of all events again adds nothing
-
-
-def refuse_late(source: Source, late: int, rows: int) -> None:
-    """Refuse new events nearly all of which are late, until that is confirmed.
-
-    Args:
-        source: of the new events.
-        late: rows of windows that are released.
-        rows: all rows within the windows.
-
-    Raises:
-        ReplayMismatch: `KNOWN_ROWS` or more rows are late, and `KNOWN_SHARE` or more of all.
-    """
-    if late < KNOWN_ROWS or late < KNOWN_SHARE * rows:
-        return
-    raise ReplayMismatch(
-        f"{late:,} of the {rows:,} rows of {source.name} are late: their windows are released "
-        f"already, as those of rows that were counted are; leave the file out if it was counted, "
-        f"or give {field('confirmed', True)} if the rows are new indeed. Where events come late "
-        f"every night, release later ({field('watermark', '24h')})"
-    )

@@ -21,17 +21,10 @@ from counton.events.row_reading import times_counted
 from counton.events.sources import Source
 from counton.events.tally import Tally
 from counton.jobs import clock
-from counton.jobs.again import KnownBy, Sums, refuse_late
+from counton.jobs.again import NO_FILES, FilesLeftOut
 from counton.jobs.clock import ClockFacts
 from counton.jobs.definition import Definition
-from counton.jobs.intake import (
-    Intake,
-    Observed,
-    compare,
-    other_rows,
-    place_sums,
-    refuse_known,
-)
+from counton.jobs.intake import Intake, Observed, compare, other_rows, place_sums
 from counton.jobs.job import Job
 from counton.mechanisms.terms import largest_sum
 from counton.private import Private, open_private
@@ -65,6 +58,8 @@ class Counts:
         known: new rows that were counted before.
         closed: new rows that came too late to be counted at all.
         dropped: that waited in the stream that this one continues.
+        kept: of files that look counted, and add nothing.
+        gone: that were counted and are there no more, and stay counted.
     """
 
     rows: int
@@ -78,6 +73,8 @@ class Counts:
     known: int = 0
     closed: int = 0
     dropped: int = 0
+    kept: int = 0
+    gone: int = 0
 
     def __repr__(self) -> str:
         return "Counts(secret)"
@@ -137,11 +134,6 @@ def ended_windows(
     )
 
 
-def sums_of(found: Private[Tally]) -> Sums:
-    """Digests of what the rows of each file come to, by which a state knows a file again."""
-    return open_private(found).sums
-
-
 def only_counted(
     rows: CountedRows, *, again: bool = False, whole: Private[ChosenRows] | None = None
 ) -> CountedRows:
@@ -187,7 +179,7 @@ def compare_changes(
     *,
     ended: int,
     append: bool,
-    suspect: Private[KnownBy] | None = None,
+    keep: bool = False,
 ) -> Private[Intake]:
     """What rows add to a stream at its step; chosen ones are new.
 
@@ -197,10 +189,10 @@ def compare_changes(
         rows: that count.
         ended: windows that have.
         append: the rows are new ones, and not all since the first window.
-        suspect: new rows that are refused where they look like rows that were counted.
+        keep: rows that have disappeared or changed since they were counted stay counted.
 
     Raises:
-        ReplayMismatch: rows have disappeared or changed, or look as if they came again.
+        ReplayMismatch: they have, and are not to stay so.
         SumOverflow: sums would not be exact.
     """
     tallied = open_private(rows.found).cells
@@ -210,11 +202,6 @@ def compare_changes(
     if stream is not None:
         # New rows are set against what was seen of their own windows, and of those that wait.
         touched = Private(cells["step"].unique().sort().to_numpy()) if new else None
-        if suspect is not None:
-            if rows.chosen is None:
-                known = open_private(stream.observed_blocks(touched))
-                refuse_known(known, tallied, definition.measures)
-            _refuse_late(open_private(suspect).source, definition, tallied, before)
         kept = open_private(stream.observed_blocks(touched))
     adds, names = definition.adds, _places(definition)
     if rows.labels is not None:  # messages name no group that is not shown
@@ -229,6 +216,7 @@ def compare_changes(
         measures=definition.measures,
         append=new,
         bounds=(1, 1) if adds is None else adds.row_bounds(),  # of one row, in grid units
+        keep=keep and not definition.once,
     )
     if stream is not None and definition.once and before and intake.late_rows:
         raise other_rows(f"has {intake.late_rows:,} rows more than it had")
@@ -237,15 +225,6 @@ def compare_changes(
     sums = intake.place_sums(definition.places, alone=alone)
     refuse_overflow(definition, intake.largest_sum(alone=alone), sums, *taken)
     return Private(intake)
-
-
-def _refuse_late(
-    source: Source, definition: Definition, cells: pl.DataFrame, released: int
-) -> None:
-    cells = cells.filter(pl.col("step").is_between(1, definition.windows.steps))
-    late = int(cells.filter(pl.col("step") <= released)["rows"].sum())
-    each = times_counted(definition.adds)
-    refuse_late(source, late // each, int(cells["rows"].sum()) // each)
 
 
 def _places(definition: Definition) -> Sequence[str]:
@@ -388,6 +367,7 @@ def additions(
     *,
     sources: Private[tuple[str, ...]],
     append: bool,
+    chosen: bool,
     labels: Private[FoundLabels] | None,
     remembered: Private[Change] | None,
     empty: bool,
@@ -399,8 +379,9 @@ def additions(
         private: what the rows add.
         sources: marks of their files.
         append: they are new ones, and not all since the first window.
+        chosen: they are those of users, or with ids, that count.
         labels: of groups that are found.
-        remembered: what becomes of the marks of users and ids.
+        remembered: what becomes of the marks of users, ids and files.
         empty: also what changes nothing is a transaction.
     """
     intake, marks = open_private(private), open_private(sources)
@@ -416,7 +397,8 @@ def additions(
     # too, because what is remembered of them is written once.
     new = intake.target - intake.released
     steps = range(intake.released + 1, intake.target + 1)
-    for some in [steps] if append or change is not None else _chunks(steps, intake.groups):
+    whole = append or chosen
+    for some in [steps] if whole else _chunks(steps, intake.groups):
         observed = intake.observations(some)
         if some.stop > intake.target:
             observed |= intake.beyond()
@@ -425,7 +407,8 @@ def additions(
         # The file is known from the first transaction on: part of it is counted then.
         first = some.start == steps.start
         addition = Addition(
-            inputs, observed, marks if first else (), change, new_labels if first else None
+            *(inputs, observed, marks if first else (), change if first else None),
+            new_labels if first else None,
         )
         yield Step((some.start - steps.start) / new, Private(addition))
 
@@ -440,6 +423,7 @@ def counts(
     definition: Definition,
     rows: CountedRows,
     intake: Private[Intake],
+    kept: Private[FilesLeftOut] = NO_FILES,
     *,
     append: bool,
     dropped: int,
@@ -450,18 +434,20 @@ def counts(
         definition: of the stream.
         rows: of a run.
         intake: what they add.
+        kept: files that look counted, and add nothing.
         append: they are new ones, and not all since the first window.
         dropped: that waited in the stream that this one continues.
     """
-    late = open_private(intake).late_rows
-    late //= times_counted(definition.adds)
+    added, each = open_private(intake), times_counted(definition.adds)
     chosen = None if rows.chosen is None else open_private(rows.chosen)
     over = 0 if rows.over is None else open_private(rows.over)
     again = append and chosen is not None  # of a file of all events nearly all rows are known
     return Private(
         replace(
             counts_of(open_private(rows.found)),
-            late=late,
+            late=added.late_rows // each,
+            gone=added.gone // each,
+            kept=open_private(kept).rows,
             beyond_most=over if chosen is None else chosen.over,
             known=chosen.known if again and chosen is not None else 0,
             closed=chosen.closed if again and chosen is not None else 0,

@@ -38,6 +38,7 @@ class Intake:
         groups: cells of one step.
         measures: columns that are kept: rows, and for sums the total.
         changed: windows of which more has been seen than is kept.
+        gone: rows that were seen in released windows, and are there no more.
     """
 
     cells: pl.DataFrame
@@ -46,6 +47,7 @@ class Intake:
     groups: int
     measures: tuple[str, ...]
     changed: tuple[int, ...]
+    gone: int = 0
 
     def __repr__(self) -> str:
         return "Intake(secret)"
@@ -141,7 +143,8 @@ def compare(
     windows: Windows,
     measures: tuple[str, ...],
     append: bool,
-    bounds: tuple[int, int] | None = None,
+    bounds: tuple[int, int] = (1, 1),
+    keep: bool = False,
 ) -> Intake:
     """Set what a file holds against what was seen before.
 
@@ -154,12 +157,13 @@ def compare(
         windows: for messages.
         measures: ``("rows",)`` for counts, ``("rows", "total")`` for sums.
         append: the file holds new events only, not everything since the first window.
-        bounds: the least and the most that one row can add to a total; None: not checked.
+        bounds: the least and the most that one row can add to a total.
+        keep: rows that have disappeared or changed stay counted as they were.
 
     Raises:
-        ReplayMismatch: rows have disappeared, or values have changed, since they were seen.
+        ReplayMismatch: they have, and are not to stay so.
     """
-    target = max(target, released)
+    target, gone = max(target, released), 0
     before = _unpack(kept, measures)
     if before.is_empty():
         fresh = {name: pl.lit(0, pl.Int64) for name in _COLUMNS if name not in _KEY}
@@ -171,7 +175,12 @@ def compare(
             rows=pl.col("rows") + pl.col("seen_rows"), total=pl.col("total") + pl.col("seen_total")
         )
     elif not before.is_empty():  # this file says anew what all other windows hold
-        _refuse_vanished(cells.filter(pl.col("step") <= released), groups, windows, bounds)
+        if keep:
+            fewer = pl.col("seen_rows") - pl.col("rows")
+            gone = int(cells.filter(pl.col("step") <= released).select(fewer.clip(0)).sum().item())
+            cells = _without_vanished(cells, released, bounds)
+        else:
+            _refuse_vanished(cells.filter(pl.col("step") <= released), groups, windows, bounds)
     said = pl.col("whole") if append else pl.when(pl.col("step") > target).then("rows").otherwise(0)
     cells = cells.with_columns(whole_before="whole", whole=said)
     moved = cells.lazy().filter(
@@ -187,6 +196,27 @@ def compare(
         groups=len(groups),
         measures=measures,
         changed=tuple(moved.select(pl.col("step").unique()).collect()["step"].sort().to_list()),
+        gone=gone,
+    )
+
+
+def _without_vanished(cells: pl.DataFrame, released: int, bounds: tuple[int, int]) -> pl.DataFrame:
+    """Cells of which what has vanished stays counted: only what is new and what waits is due.
+
+    One row more moves what is due by no more than one row can add, also where others vanish: what
+    is new is cut to what as many rows can add as there are more.
+    """
+    low, high = bounds
+    more = (pl.col("rows") - pl.col("seen_rows")).clip(0)
+    due = pl.min_horizontal("rows", pl.col("seen_rows") - pl.col("counted_rows") + more)
+    added = (pl.col("total") - pl.col("seen_total")).clip(more * low, more * high)
+    waits = pl.col("seen_total") - pl.col("counted_total")
+    counted_rows = pl.col("rows") - due
+    counted_total = pl.col("total") - (waits + added).clip(due * low, due * high)
+    those = pl.col("step") <= released
+    return cells.with_columns(
+        counted_rows=pl.when(those).then(counted_rows).otherwise("counted_rows"),
+        counted_total=pl.when(those).then(counted_total).otherwise("counted_total"),
     )
 
 
@@ -218,16 +248,18 @@ def place_sums(
 KNOWN_ROWS, KNOWN_WINDOWS, KNOWN_SHARE = 10, 3, 0.9
 
 
-def refuse_known(kept: Observed, found: pl.DataFrame, measures: tuple[str, ...]) -> None:
-    """Refuse new events that look like events seen before, in another order or file.
+def known_windows(
+    kept: Observed, found: pl.DataFrame, measures: tuple[str, ...], released: int
+) -> int:
+    """How many new rows look like rows seen before, by what their windows hold; 0: they do not.
+
+    Nearly all rows of windows of which some had been seen are in windows whose totals, group by
+    group, are those seen; or released windows would get half as much again as they had.
 
     Args:
         kept, measures: as in `compare`.
-        found: of a file of new events only.
-
-    Raises:
-        ReplayMismatch: nearly all rows of windows of which some had been seen are in windows whose
-            totals, group by group, are those seen.
+        found: of new events only.
+        released: steps released so far.
     """
     before = _unpack(kept, measures)
     again = found.join(before.select("step").unique(), on="step", how="semi")
@@ -238,23 +270,21 @@ def refuse_known(kept: Observed, found: pl.DataFrame, measures: tuple[str, ...])
     windows = (
         compared.fill_null(0)
         .group_by("step")
-        .agg(pl.col("rows").sum(), alike=alike.all())
-        .filter("alike")
+        .agg(pl.col("rows", "seen_rows").sum(), alike=alike.all())
     )
-    rows = int(windows["rows"].sum())
-    enough = rows >= KNOWN_ROWS or windows.height >= KNOWN_WINDOWS
+    same = windows.filter("alike")
+    rows = int(same["rows"].sum())
+    enough = rows >= KNOWN_ROWS or same.height >= KNOWN_WINDOWS
     if enough and rows >= KNOWN_SHARE * int(again["rows"].sum()):
-        raise known_rows(rows)
+        return rows
+    late = windows.filter(pl.col("step") <= released)
+    rows = int(late["rows"].sum())
+    return rows if rows >= max(KNOWN_ROWS, int(late["seen_rows"].sum()) / 2) else 0
 
 
-def known_rows(rows: int) -> ReplayMismatch:
-    """The error for new events that were counted before, by the looks of them."""
-    return ReplayMismatch(
-        f"{rows:,} rows are in windows that hold the same rows already, so that they look counted, "
-        f"in another order or another file; leave them out, drop {field('append', True)} if the "
-        f"file holds everything since the first window, or give {field('confirmed', True)} if they "
-        f"are new indeed"
-    )
+def seen_before(kept: Observed, measures: tuple[str, ...]) -> NDArray[np.int64]:
+    """Windows that had a row: see `compare`."""
+    return _unpack(kept, measures)["step"].unique().to_numpy()
 
 
 def other_rows(how: str) -> ReplayMismatch:
@@ -290,12 +320,12 @@ def _refuse_vanished(
     cells: pl.DataFrame,
     groups: Sequence[str],
     windows: Windows,
-    bounds: tuple[int, int] | None,
+    bounds: tuple[int, int],
 ) -> None:
     new, added = pl.col("rows") - pl.col("seen_rows"), pl.col("total") - pl.col("seen_total")
     fewer, altered = new < 0, (new == 0) & (added != 0)
-    if bounds is not None:  # more, or less, than new rows alone can have added
-        altered |= (new > 0) & ((added < new * bounds[0]) | (added > new * bounds[1]))
+    # More, or less, than new rows alone can have added.
+    altered |= (new > 0) & ((added < new * bounds[0]) | (added > new * bounds[1]))
     wrong = cells.filter(fewer | altered)
     if not wrong.height:
         return
@@ -314,6 +344,8 @@ def _refuse_vanished(
         raise other_rows(f"{what} ({wrong.height:,} such cells)")
     raise ReplayMismatch(
         f"{windows.label_of(step)} of group {groups[group]!r} {what} ({wrong.height:,} such "
-        f"cells): rows must not disappear or change once they are counted; restore them, or use "
-        f"{field('append', True)} for a file that holds new events only"
+        f"cells): rows must not disappear or change once they are counted; restore them, or, if "
+        f"they were erased or corrected, let them stay counted as they were "
+        f"({field('counted', 'keep')}); use {field('append', True)} for a file that holds new "
+        f"events only"
     )

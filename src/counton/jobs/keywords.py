@@ -111,6 +111,7 @@ class JobFields(TypedDict, total=False):
     missing: str
     late: str
     append: bool
+    counted: str
     out: str | os.PathLike[str] | None
     above: float | None
     surely_above: float | None

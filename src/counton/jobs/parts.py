@@ -459,6 +459,9 @@ class RowPolicies(JobPart):
         late: rows that come for a released window, of a statistic whose rows count in their order:
             refused ("refuse"), or counted nowhere ("drop"). Others count at the next release.
         append: the file holds new events only.
+        counted: where files do not hold the rows that were counted of them. Refused ("refuse"); or
+            what was counted stays counted ("keep"), and nothing of a file of new events counts that
+            looks counted; or all new events are new indeed, whatever they look like ("new").
 
     >>> RowPolicies(id="ticket").late
     'refuse'
@@ -505,10 +508,20 @@ class RowPolicies(JobPart):
         group="Rows",
     )
     append: bool = option(False, "the file holds new events only, not all since from", group="Rows")
+    counted: str = option(
+        "refuse",
+        "files whose counted rows were erased or changed: refuse; keep what was counted as it was; "
+        "or new: they look counted, and are not",
+        group="Rows",
+    )
 
     def choices(self) -> Choices:
         """See `JobPart.choices`."""
-        return {"late": ("refuse", "drop"), "clock_change": ("raise", "earliest", "latest")}
+        return {
+            "late": ("refuse", "drop"),
+            "clock_change": ("raise", "earliest", "latest"),
+            "counted": ("refuse", "keep", "new"),
+        }
 
 
 @dataclass(frozen=True)

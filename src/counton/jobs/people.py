@@ -44,7 +44,8 @@ from counton.events.tablesums import INLINE, text_views
 from counton.jobs.definition import Definition
 from counton.jobs.first_rows import HeldRows, Places, Pool, by_key, first_rows, runs
 from counton.jobs.guards import LATE_DAYS
-from counton.jobs.intake import KNOWN_SHARE, known_rows
+from counton.jobs.intake import KNOWN_SHARE
+from counton.jobs.looks import Suspicion, refuse
 from counton.private import Private, open_private
 from counton.results.description import People
 from counton.store import Stream, marks
@@ -230,8 +231,9 @@ class Bounding:
         definition: of the stream.
         secret: by which users and ids are known again; None where nobody is known yet.
         append: the rows are new ones only, and not all since the first window.
-        confirmed: new rows count even where they look like rows that were counted.
+        judged: whether new rows are those of earlier runs is judged elsewhere.
         released: steps released so far.
+        keep: rows that were counted may be missing, and stay counted.
     """
 
     def __init__(
@@ -239,16 +241,18 @@ class Bounding:
         definition: Definition,
         secret: marks.Secret | None,
         append: bool,
-        confirmed: bool,
+        judged: bool,
         released: int,
+        keep: bool = False,
     ) -> None:
-        self._definition, self._append, self._confirmed = definition, append, confirmed
+        self._definition, self._append, self._judged = definition, append, judged
+        self._keep = keep
         self._people, self._windows = definition.people, definition.windows
         self._by_id, self._groups = definition.columns.id is not None, len(definition.groups)
         self._named = np.empty(self._groups, np.int64)  # place of groups among their names
         self._named[np.argsort(np.array(definition.groups, dtype=object))] = range(self._groups)
         self._new = secret is None or definition.once
-        self._secret = marks.Secret.fresh() if secret is None else secret
+        self.secret = self._secret = marks.Secret.fresh() if secret is None else secret
         self._released = 0 if definition.once else released
         self._closed = self._left_out = 0  # before all rows were read
         self._memory: Stream | None = None
@@ -267,7 +271,7 @@ class Bounding:
     @property
     def _new_alone(self) -> bool:
         """Whether no row is one that was counted, whatever it looks like."""
-        return self._append and self._confirmed
+        return self._append and self._judged
 
     def choose(self, memory: Stream | None, released: int) -> Private[ChosenRows]:
         """Of the rows held, those that are new and count.
@@ -295,11 +299,11 @@ class Bounding:
         found = _Findings(self._left_out, self._closed)
         cells = added_up(self._choose(before, found), self._groups, self._definition.adds)
         if self._people is not None and not self._by_id:
-            if not self._append:
+            if not self._append and not self._keep:
                 _refuse_missing(
                     sum(len(part.digests) for part in before.users.values()) - found.known
                 )
-            elif not self._confirmed:
+            elif self._append and not self._judged:
                 _refuse_known(found, before.users.values())
         users = [_join("user", period, parts) for period, parts in found.users.items()]
         nothing = marks.MarkSet("id", 0, np.zeros(0, np.uint64), (np.zeros(0, np.int64),))
@@ -337,8 +341,16 @@ class Bounding:
         self._left_out += len(kept) - int(kept.sum())
         return rows.at(kept)
 
-    def change(self, private: Private[ChosenRows], target: int) -> Private[marks.Change]:
-        """What the stream has to remember of chosen rows once ``target`` steps are released."""
+    def change(
+        self, private: Private[ChosenRows], target: int, files: Private[marks.Change] | None = None
+    ) -> Private[marks.Change]:
+        """What the stream has to remember of chosen rows once ``target`` steps are released.
+
+        Args:
+            private: the rows.
+            target: steps.
+            files: what it has to remember of files besides.
+        """
         chosen, line = open_private(private), self._line(target)
         added, forgotten = list[marks.MarkSet](), list[tuple[str, int]]()
         if self._by_id:
@@ -362,6 +374,9 @@ class Bounding:
                 replaced.append(place)
                 part = marks.merge([*former[place], part])
             held.append(part)
+        if files is not None:
+            also = open_private(files)
+            held, replaced = [*held, *also.added], [*replaced, *also.replaced]
         return Private(marks.Change(self._secret, held, replaced, forgotten))
 
     def _open(self, rows: HeldRows) -> tuple[HeldRows, Integers, int]:
@@ -740,7 +755,8 @@ def _refuse_known(found: _Findings, before: Iterable[marks.MarkSet]) -> None:
     windows = np.array(sorted(found.steps))
     counted = sum(int(np.isin(part.facts[0], windows).sum()) for part in before)
     if found.known >= KNOWN_SHARE * counted:
-        raise known_rows(found.known)
+        why = f"{found.known:,} rows are those of users that have been counted in the same windows"
+        refuse(Suspicion(why, whole=False))
 
 
 def _refuse_missing(missing: int) -> None:
@@ -748,5 +764,7 @@ def _refuse_missing(missing: int) -> None:
         raise ReplayMismatch(
             f"{missing:,} rows of users that were counted are missing, or have another time, "
             f"group or value: rows must not disappear or change once they are counted; restore "
-            f"them, or use {field('append', True)} for a file that holds new events only"
+            f"them, or, if they were erased or corrected, let them stay counted as they were "
+            f"({field('counted', 'keep')}); use {field('append', True)} for a file that holds new "
+            f"events only"
         )

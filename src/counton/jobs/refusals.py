@@ -100,11 +100,12 @@ _IN_ORDER = {
 #: Of these every run may say something else.
 _RUNS_IN_ORDER = {
     "append": "is compared with all events since the first step, so that order and late rows show",
+    "counted": "knows rows by their order alone",
     "missing": "has as many steps as rows, which would tell how many are left out",
     "bad_rows": "has as many steps as rows, which would tell how many are left out",
 }
 
-_USUAL = {"release": "totals", "missing": "refuse", "bad_rows": "refuse"}
+_USUAL = {"release": "totals", "missing": "refuse", "bad_rows": "refuse", "counted": "refuse"}
 
 
 def refuse_of_ordered(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from dataclasses import field as attribute
 from datetime import datetime
 from functools import partial
 from time import monotonic
@@ -12,14 +13,16 @@ from counton.events.bad_rows import change_error
 from counton.events.policies import Policies
 from counton.events.row_reading import RowReading
 from counton.events.sources import Source, UnreadableRow
+from counton.events.spread import Spread
 from counton.events.tally import tally
 from counton.jobs.again import (
     LINES,
+    NO_FILES,
+    FilesLeftOut,
     KnownBy,
     is_counted,
-    marks_of_all,
+    known_by,
     new_marks,
-    refuse_alike,
     without_counted,
 )
 from counton.jobs.asking import RequestValues
@@ -31,17 +34,17 @@ from counton.jobs.changes import (
     counts,
     ended_windows,
     only_counted,
-    sums_of,
 )
 from counton.jobs.definition import Definition
 from counton.jobs.intake import Intake
 from counton.jobs.job import Job
+from counton.jobs.looks import FileMemory
 from counton.jobs.progress import Progress, silent
 from counton.jobs.settling import SettledJob
 from counton.private import Private, open_private
 from counton.store import Stream
 from counton.store.database import Within
-from counton.store.marks import Change
+from counton.store.marks import Change, Secret
 
 if TYPE_CHECKING:
     from counton.jobs.people import Bounding
@@ -58,6 +61,8 @@ class TalliedRows:
         files: by what the state knows each of them again.
         until: microseconds up to which windows are released; None of a table released once.
         ended: how many windows have ended by then.
+        looked_at: whether files are told by their looks too.
+        kept: files that look counted, and add nothing.
     """
 
     settled: SettledJob
@@ -66,6 +71,8 @@ class TalliedRows:
     files: Private[KnownBy]
     until: int | None
     ended: int
+    looked_at: bool
+    kept: Private[FilesLeftOut] = attribute(default_factory=lambda: NO_FILES)
 
     def beside(self, stream: Stream | None) -> TalliedChanges:
         """What is new in the rows, beside what a stream has counted.
@@ -87,31 +94,46 @@ class TalliedRows:
         has = _nothing if stream is None else stream.has_source
         once = job.append and definition.columns.id is None
         again = once and is_counted(self.files, has, before, self.ended)
+        memory, keep = self._memory(stream), job.counted == "keep"
+        asks = once and not again and job.counted != "new"
+        if memory is not None and stream is not None and asks:
+            others = memory.look_over(ended=self.ended, keep=keep)
+            if others is not None and others[0].parts:
+                return self._of(*others).beside(stream)
+            again = others is not None
         bounding, whole = None if again else self.bounding, None
         if definition.once and before and bounding is not None:
             # All rows are given again, and those that count are chosen as they were then.
             whole, bounding = bounding.choose(None, 0), None
         chosen = None if bounding is None else bounding.choose(stream, before)
-        suspect = stream is not None and once and not again and not job.confirmed
         rows = only_counted(rows._replace(chosen=chosen), again=again, whole=whole)
         intake = compare_changes(
-            stream,
-            definition,
-            rows,
-            ended=self.ended,
-            append=job.append,
-            suspect=self.files if suspect else None,
+            stream, definition, rows, ended=self.ended, append=job.append, keep=keep
         )
-        if suspect:
-            refuse_alike(self.files, has)
         # Whether anything in a file counts must not decide whether it may come again.
         sources: Private[tuple[str, ...]] = Private(())
         if not rows.empty and not again:
-            sources = new_marks(self.files, has, once=once)
+            sources = new_marks(self.files, has, self.kept, once=once)
         remembered = None
+        if memory is not None and not rows.empty and not again:
+            change = memory.change()
+            remembered = None if change is None else Private(change)
         if bounding is not None and rows.chosen is not None:
-            remembered = bounding.change(rows.chosen, max(self.ended, before))
-        return TalliedChanges(self.settled, rows, intake, sources, remembered, again)
+            remembered = bounding.change(rows.chosen, max(self.ended, before), remembered)
+        return TalliedChanges(self.settled, rows, intake, sources, remembered, again, self.kept)
+
+    def _memory(self, stream: Stream | None) -> FileMemory | None:
+        """The files that were counted; None where files are not told by their looks."""
+        if not self.looked_at:
+            return None
+        secret = self.bounding.secret if self.bounding is not None else _secret(self.settled)
+        settled, found = self.settled, self.rows.found
+        return FileMemory(stream, secret or Secret.fresh(), self.files, found, settled.definition)
+
+    def _of(self, source: Source, kept: Private[FilesLeftOut]) -> TalliedRows:
+        """The rows of some of the files, read again; the others add nothing."""
+        rows, files, bounding, _ = _count(self.settled, source, silent, looks=True)
+        return replace(self, rows=rows, files=files, bounding=bounding, kept=kept)
 
 
 @dataclass(frozen=True)
@@ -125,6 +147,7 @@ class TalliedChanges:
         sources: new marks of their files.
         remembered: what becomes of the marks of users and ids.
         again: they have been counted by an earlier run, and add nothing.
+        kept: files that look counted, and add nothing.
     """
 
     settled: SettledJob
@@ -133,13 +156,16 @@ class TalliedChanges:
     sources: Private[tuple[str, ...]]
     remembered: Private[Change] | None
     again: bool
+    kept: Private[FilesLeftOut]
 
     @property
     def counts(self) -> Private[Counts]:
         """Numbers of rows, for the operator."""
         job, dropped = self.settled.job, self.settled.dropped
         return counts(
-            self.settled.definition, self.rows, self.intake, append=job.append, dropped=dropped
+            *(self.settled.definition, self.rows, self.intake, self.kept),
+            append=job.append,
+            dropped=dropped,
         )
 
     def release(self, stream: Stream, progress: Progress, commit: Within | None) -> None:
@@ -149,6 +175,7 @@ class TalliedChanges:
             self.intake,
             sources=self.sources,
             append=self.settled.job.append,
+            chosen=self.rows.chosen is not None,
             labels=self.rows.labels,
             remembered=self.remembered,
             empty=commit is not None,
@@ -172,24 +199,32 @@ def tallied_rows(settled: SettledJob, progress: Progress, now: datetime | None) 
         lines = store.has_source_like(job.name, LINES)
         counted = partial(store.has_source, job.name)
         source = without_counted(source, definition, counted, lines=lines)
+    # What later files are compared with: a file of all events is looked at on the first night.
+    looks = (job.append or settled.saved is None) and not (
+        definition.once or definition.columns.id is not None or source.comes_once
+    )
+    rows, files, bounding, source = _count(settled, source, progress, looks=looks, lines=lines)
+    until, ended = ended_windows(job, definition, source, rows.found, settled.steps_released, now)
+    return TalliedRows(settled, rows, bounding, files, until, ended, looks)
+
+
+def _count(
+    settled: SettledJob, source: Source, progress: Progress, *, looks: bool, lines: bool = False
+) -> tuple[CountedRows, Private[KnownBy], Bounding | None, Source]:
+    """Sums of the rows of a source, how its files are known again, and the choice of rows."""
     try:
-        rows, bounding = _read(settled, source, progress)
+        rows, bounding = _read(settled, source, progress, looks=looks)
     except UnreadableRow:
-        source = source.sift(definition.columns.names, settled.policies.unread)
-        rows, bounding = _read(settled, source, progress)
-    sums = sums_of(rows.found)
-    marks = marks_of_all(source, job, definition, sums, lines=lines)
-    if definition.columns.id is not None or source.comes_once:
-        sums = ()
+        source = source.sift(settled.definition.columns.names, settled.policies.unread)
+        rows, bounding = _read(settled, source, progress, looks=looks)
+    files = known_by(source, settled.job, settled.definition, rows.found, lines=lines)
     if (part := source.changed_part()) is not None:
         raise change_error(part)
-    until, ended = ended_windows(job, definition, source, rows.found, settled.steps_released, now)
-    files = Private(KnownBy(source, marks, sums))
-    return TalliedRows(settled, rows, bounding, files, until, ended)
+    return rows, files, bounding, source
 
 
 def _read(
-    settled: SettledJob, source: Source, progress: Progress
+    settled: SettledJob, source: Source, progress: Progress, *, looks: bool
 ) -> tuple[CountedRows, Bounding | None]:
     """Sums of all rows, and the choice of those that count."""
     job, definition = settled.job, settled.definition
@@ -204,23 +239,32 @@ def _read(
         )
         labels = discovery.labels_in(source, reading, known)
         by = discovery.counted_by(definition, labels)
-    bounding = _bounding(settled, by)
+    judged = job.counted == "new" or not isinstance(source, Spread)
+    bounding = _bounding(settled, by, judged=judged)
     held = None if bounding is None else bounding.held
     watch = None if progress is silent else _RowMeter(progress)
-    found = tally(source, reading, by.domain, bound=held, watch=watch)
+    found = tally(source, reading, by.domain, bound=held, watch=watch, looks=looks)
     return CountedRows(labels, found, None), bounding
 
 
-def _bounding(settled: SettledJob, definition: Definition) -> Bounding | None:
+def _bounding(settled: SettledJob, definition: Definition, *, judged: bool) -> Bounding | None:
     """The choice of rows, where users are bounded or rows have ids."""
     if definition.people is None and definition.columns.id is None:
         return None
     from counton.jobs.people import Bounding
 
-    job, secret = settled.job, None
-    if settled.store_entry is not None:
-        secret = settled.store_entry[0].secret(job.name, job.key)
-    return Bounding(definition, secret, job.append, job.confirmed, settled.steps_released or 0)
+    job = settled.job
+    return Bounding(
+        *(definition, _secret(settled), job.append, judged, settled.steps_released or 0),
+        keep=job.counted == "keep",
+    )
+
+
+def _secret(settled: SettledJob) -> Secret | None:
+    """The secret of a stream's digests; None where it has none yet."""
+    if settled.store_entry is None:
+        return None
+    return settled.store_entry[0].secret(settled.job.name, settled.job.key)
 
 
 def _nothing(_digest: str) -> bool:

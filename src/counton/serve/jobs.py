@@ -34,7 +34,7 @@ from counton.store.store import StoredStream
 
 #: Fields of a job that say what a service does by itself.
 _NOT_SERVED = (
-    *("append", "confirmed", "out", "above", "surely_above", "plot", "sums"),
+    *("append", "counted", "confirmed", "out", "above", "surely_above", "plot", "sums"),
     *("file_format", "query"),
 )
 
@@ -97,7 +97,7 @@ class ServedJob:
         """The job with rows from the inbox."""
         told = tuple(parts) or (no_rows(self.definition.columns.names),)
         source: Any = AcceptedRows(told, "the inbox")
-        return replace(self.job, events=source, append=True, confirmed=True)
+        return replace(self.job, events=source, append=True, confirmed=True, counted="new")
 
 
 class _Approval(Exception):
@@ -190,7 +190,7 @@ def serve_job(job: Job) -> ServedJob:
         StateError: its state does not fit.
     """
     for name in _NOT_SERVED:
-        if getattr(job, name) not in (None, False):
+        if getattr(job, name) not in (None, False, "refuse"):
             raise InvalidInput(
                 f"{field(name, getattr(job, name))} is for runs over files, and a service decides "
                 f"it by itself; leave it out"
@@ -208,7 +208,7 @@ def serve_job(job: Job) -> ServedJob:
     named = (job.time, job.by, job.option("value"), job.user, job.id)
     columns = tuple(name for name in named if name is not None)
     source: Any = Source((no_rows(columns or ("time",)),), "the inbox")
-    job = replace(job, events=source, append=True, confirmed=True)
+    job = replace(job, events=source, append=True, confirmed=True, counted="new")
     known = _find_stream(job)
     if known is not None and known.details.get("once"):
         raise InvalidInput(

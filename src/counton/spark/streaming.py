@@ -190,7 +190,8 @@ class Batches:
         batch = MicroBatch(query, number)
         self._refuse_unknown(query, number)
         source: Any = SparkSource(rows, batch)
-        job = replace(self.job, events=source, confirmed=True, bad_rows=self._aside(number))
+        aside = self._aside(number)
+        job = replace(self.job, events=source, confirmed=True, counted="new", bad_rows=aside)
         outputs = Outputs.of(job)
 
         def approve(definition: Definition) -> None:
@@ -217,7 +218,7 @@ class Batches:
             StateError: a first batch for a stream that has counted others, or a later one for a
                 stream that has counted none of those before.
         """
-        if self.job.confirmed:
+        if self.job.counted == "new":
             return
         name, place = self.job.name, state_file(self.job.state)
         there = False
@@ -231,11 +232,11 @@ class Batches:
             raise StateError(
                 f"stream {name!r} has counted events, and this query begins anew: its checkpoint "
                 f"does not say which; go on with the checkpoint that belongs to the stream, or "
-                f"give {field('confirmed', True)} if none of its rows was counted"
+                f"give {field('counted', 'new')} if none of its rows was counted"
             )
         if number > self.empty:
             raise StateError(
                 f"the checkpoint has come to batch {number:,}, and stream {name!r} has counted "
                 f"none of the {min(number, _EMPTY):,} before it: restore the state that belongs to "
-                f"the checkpoint, or give {field('confirmed', True)} if these batches had no rows"
+                f"the checkpoint, or give {field('counted', 'new')} if these batches had no rows"
             )

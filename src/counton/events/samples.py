@@ -1,0 +1,169 @@
+"""Samples of the facts that a file states, to find most of its rows again in another file.
+
+A file that has lost a few rows has other bytes, and comes to other sums. Most of its rows
+still say what they said. So a sample of *facts* is taken while rows are read: which time, window,
+value and groups, and how many rows say so. A fact is in the sample by its own hash, whatever else
+the file holds; so two samples can be compared fact by fact.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+Words = NDArray[np.uint64]
+
+#: Facts of a sample, at most.
+MOST_FACTS: Final = 512
+#: Rows that are held before it is known how rare the facts of the sample are.
+_HELD: Final = 2**15
+#: Odd numbers without a pattern: digits of the golden ratio and of pi. They stay as they are from
+#: version to version, since states keep what they come to.
+_PHI, _PI = (np.uint64(word) for word in (0x9E3779B97F4A7C15, 0x243F6A8885A308D3))
+#: Words from which on a hash has one leading zero less.
+_POWERS: Final = np.array([2**power for power in range(64)], np.uint64)
+
+
+@dataclass(frozen=True, repr=False)
+class Sample:
+    """Some facts of a file. Exact data: secret.
+
+    Attributes:
+        us: times of the facts, as words.
+        said: what the rows of each say besides, and how many they are, as words.
+        steps: their windows.
+        rows: how many rows say each.
+        rarity: how many leading zeros the hash of each has.
+        least: all facts of the file of this rarity and above are in the sample.
+    """
+
+    us: Words
+    said: Words
+    steps: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    rarity: NDArray[np.int64]
+    least: int
+
+    def __repr__(self) -> str:
+        return "Sample(secret)"
+
+
+class FactSampler:
+    """Takes a sample of marked rows that pass by, in any order and by several threads.
+
+    >>> sampler = FactSampler(steps=9)
+    >>> rows = {"us": [5, 5, 8], "step": [1, 1, 2], "total": [1, 1, 1], "group": ["a", "b", "a"]}
+    >>> len(sampler.take(pl.DataFrame(rows).to_struct()))
+    3
+    >>> sample = sampler.sample()
+    >>> sample.steps.tolist(), sample.rows.tolist(), sample.least
+    ([1, 2], [2, 1], 0)
+    """
+
+    def __init__(self, steps: int) -> None:
+        self._steps, self._lock = steps, Lock()
+        self._least, self._limit = 0, _HELD
+        self._held: list[pl.DataFrame] = []
+        self._rows = 0
+
+    def watch(self, rows: pl.LazyFrame) -> pl.LazyFrame:
+        """Marked rows that are looked at as they pass."""
+        names = [name for name in ("us", "step", "total", "group") if name in _names(rows)]
+        passing = pl.struct(names).map_batches(
+            self.take, return_dtype=pl.Int64, is_elementwise=True
+        )
+        return rows.with_columns(us=passing)
+
+    def take(self, rows: pl.Series) -> pl.Series:
+        """Look at some rows; their times come back."""
+        us, least = rows.struct.field("us"), self._least
+        found = rows
+        if least:
+            hashes = _hashes(us.to_numpy(), rows.struct.field("total").to_numpy())
+            places = np.flatnonzero(hashes < _below(least))
+            found = rows.gather(places) if len(places) else rows.head(0)
+        if len(found):
+            frame = found.struct.unnest()
+            frame = frame.filter(pl.col("step").is_between(1, self._steps))
+            with self._lock:
+                self._held.append(frame.with_columns(rows=pl.lit(1, pl.Int64)))
+                self._rows += frame.height
+                if self._rows > self._limit:
+                    self._compact()
+        return us
+
+    def sample(self) -> Sample | None:
+        """The sample of all rows that have passed; None where no window has one."""
+        with self._lock:
+            if not self._rows:
+                return None
+            facts = self._compact()
+        said = facts["total"].to_numpy().view(np.uint64) * _PHI
+        if "group" in facts.columns:
+            said = said ^ _words_of(facts["group"].cast(pl.String).fill_null(""))
+        said = _scramble(said) * facts["rows"].to_numpy().view(np.uint64)
+        # Groups of one time and value are one fact: what they say is added up modulo 2^64.
+        by = ["us", "step", "total"]
+        one = facts.select(*by, "rows").with_columns(said=pl.Series(said))
+        one = one.group_by(by).agg(pl.col("rows").sum(), pl.col("said").sum()).sort(by)
+        us, total = one["us"].to_numpy(), one["total"].to_numpy()
+        return Sample(
+            us=us.view(np.uint64),
+            said=_scramble(one["said"].to_numpy() ^ total.view(np.uint64)),
+            steps=one["step"].cast(pl.Int64).to_numpy(),
+            rows=one["rows"].to_numpy(),
+            rarity=_rarity(_hashes(us, total)),
+            least=self._least,
+        )
+
+    def _compact(self) -> pl.DataFrame:
+        """Facts of the rows that are held, with their groups, so few that they fit a sample."""
+        together = pl.concat(self._held, how="vertical_relaxed")
+        by = [name for name in together.columns if name != "rows"]
+        facts = together.group_by(by).agg(pl.col("rows").sum())
+        hashes = _hashes(facts["us"].to_numpy(), facts["total"].to_numpy())
+        while len(np.unique(hashes)) > MOST_FACTS:
+            self._least += 1
+            kept = hashes < _below(self._least)
+            facts, hashes = facts.filter(pl.Series(kept)), hashes[kept]
+        self._held, self._rows = [facts], facts.height
+        self._limit = max(_HELD, 2 * facts.height)
+        return facts
+
+
+def _names(rows: pl.LazyFrame) -> list[str]:
+    return rows.collect_schema().names()
+
+
+def _below(rarity: int) -> np.uint64:
+    """All hashes below this have so many leading zeros, or more."""
+    return np.uint64(2 ** (64 - rarity) if rarity else 2**64 - 1)
+
+
+def _hashes(us: NDArray[np.int64], total: NDArray[np.int64]) -> Words:
+    """Of each time and value a word: alike for equal ones, and spread evenly."""
+    return (us.view(np.uint64) + total.view(np.uint64) * _PI) * _PHI
+
+
+def _rarity(hashes: Words) -> NDArray[np.int64]:
+    return 64 - np.searchsorted(_POWERS, hashes, side="right")
+
+
+def _scramble(words: Words) -> Words:
+    words = (words ^ (words >> np.uint64(32))) * _PI
+    return words ^ (words >> np.uint64(29))
+
+
+def _words_of(texts: pl.Series) -> Words:
+    """Of each text a word, the same in every version."""
+    distinct: dict[Any, int] = {
+        text: int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+        for text in texts.unique()
+    }
+    return np.array([distinct[text] for text in texts], np.uint64)
