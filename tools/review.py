@@ -117,9 +117,9 @@ DOOR = (
         ("tests/store/test_kill.py", "tests/jobs/test_tables_once.py"),
     ),
     Room(
-        ("store/keyfile.py", "store/watching.py", "store/verification.py"),
+        ("store/keyfile.py", "store/second_home.py", "store/watching.py", "store/verification.py"),
         "a state that has forgotten what its witness knows releases nothing",
-        ("tests/store/test_witness.py",),
+        ("tests/store/test_witness.py", "tests/store/test_put_back.py"),
     ),
     Room(
         ("store/shared.py",),

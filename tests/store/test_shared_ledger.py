@@ -711,7 +711,7 @@ WRONG: dict[str, tuple[list[tuple[type, str, Any]], str]] = {
     "a ledger that has forgotten is refused": (
         [
             (shared.SharedLedger, "refuse_forgotten", _unseen),
-            (shared.SharedLedger, "witnessed", lambda *_: []),
+            (shared.SharedLedger, "witness_ends", lambda *_: []),
             (shared.SharedLedger, "write_witness", _nothing),
         ],
         "copy, save, run A, restore, run B",

@@ -139,7 +139,7 @@ def note_in(
     with os.fdopen(descriptor, "rb+", buffering=0) as file:
         _lock(descriptor)
         before = file.read()
-        other, entries = noted(parse_entries(before), entry, agrees)
+        other, entries = note_among(parse_entries(before), entry, agrees)
         if entries is not None:
             _write(descriptor, before, entries)
     return other
@@ -148,10 +148,10 @@ def note_in(
 Entries = list[dict[str, Any]]
 
 
-def noted(
+def note_among(
     known: Entries, entry: dict[str, Any], agrees: Callable[[dict[str, Any]], bool]
 ) -> tuple[int | None, Entries | None]:
-    """What `note_in` gives, and the entries with the new one; None where they stay as they are."""
+    """As `note_in`; and the entries with the new one, None where they stay as they are."""
     same, others = _of(entry, known)
     for old in same:
         if not agrees(old):
@@ -173,16 +173,16 @@ def join_in(path: Path, entry: dict[str, Any]) -> None:
         OSError: it cannot be read or written.
         ValueError: it holds something else than entries.
     """
-    if not path.exists() and _begin(path, _text(joined([], entry))):
+    if not path.exists() and _begin(path, _text(join_among([], entry))):
         return
     descriptor = os.open(path, os.O_RDWR)
     with os.fdopen(descriptor, "rb+", buffering=0) as file:
         _lock(descriptor)
         before = file.read()
-        _write(descriptor, before, joined(parse_entries(before), entry))
+        _write(descriptor, before, join_among(parse_entries(before), entry))
 
 
-def joined(known: Entries, entry: dict[str, Any]) -> Entries:
+def join_among(known: Entries, entry: dict[str, Any]) -> Entries:
     """The entries with the writers of `join_in`."""
     same, others = _of(entry, known)
     own = [_with_writers({**old, "writers": entry["writers"]}, same) for old in same]
@@ -207,11 +207,11 @@ class WitnessFile:
 
     @property
     def stands(self) -> bool:
-        """Whether what cannot be noted here may not be shown."""
+        """Whether a release that cannot be noted here may not be shown."""
         return self._needed or os.path.lexists(self.path)
 
     def mark(self) -> object:
-        """What tells whether it was changed since it was read."""
+        """Changes when the file does."""
         try:
             found = self.path.stat()
         except OSError:
@@ -231,17 +231,17 @@ class WitnessFile:
 
     def note(self, entry: dict[str, Any], agrees: Callable[[dict[str, Any]], bool]) -> int | None:
         """See `note_in`."""
-        return note_in(self._made(), entry, agrees)
+        return note_in(self._place(), entry, agrees)
 
     def join(self, entry: dict[str, Any]) -> None:
         """See `join_in`."""
-        join_in(self._made(), entry)
+        join_in(self._place(), entry)
 
     def reserve(self, entry: dict[str, Any]) -> None:
         """See `reserve_in`."""
-        reserve_in(self._made(), entry)
+        reserve_in(self._place(), entry)
 
-    def _made(self) -> Path:
+    def _place(self) -> Path:
         folder = self.path.parent
         if self._folder and not folder.exists():
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -258,7 +258,7 @@ def _of(
 
 
 def _with_writers(entry: dict[str, Any], same: list[dict[str, Any]]) -> dict[str, Any]:
-    """An entry with what older ones know too: writers, what they saw last, what was released."""
+    """An entry with the writers, the last sighting and the past of older ones."""
     if "writers" not in entry:
         return entry
     past = {step: said for old in same for step, said in old["past"]}

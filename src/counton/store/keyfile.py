@@ -288,7 +288,7 @@ def _there(state: State) -> Database | None:
 
 
 def _begun_anew(database: Database, named: str | None) -> str | None:
-    """What is said where a second witness knows nothing of a state that has released something."""
+    """A line for a second witness that knows nothing of a state which has released something."""
     home = home_of(database.identity, named)
     with database.transaction(write=False) as connection:
         table = schema.streams.c

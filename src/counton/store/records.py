@@ -374,20 +374,20 @@ def note(
         StateError: it cannot be noted, or another release is known.
     """
 
-    def released(step: int) -> str | None:
+    def digest_of(step: int) -> str | None:
         with database.transaction(write=False) as connection:
             return journal.digest_at(connection, row.id, step)
 
     if row.step:
         with entry_in(database, row.name) as entry:
             if entry is not None:
-                entry.note(row.step, digest, released)
+                entry.note(row.step, digest, digest_of)
     witness.note(
         row.key_fingerprint,
         row.name,
         row.step,
         digest,
-        released,
+        digest_of,
         seen=seen,
         forgotten=row.forgotten,
     )

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from counton.errors import InvalidInput, StateError, field, without_secrets
-from counton.noise.witness import Entries, WitnessFile, joined, noted, parse_entries
+from counton.noise.witness import Entries, WitnessFile, join_among, note_among, parse_entries
 from counton.store import ledger as books
 from counton.store import schema
 from counton.store.database import Database, database_url
@@ -47,7 +47,7 @@ def default_folder() -> Path | None:
 
 
 def address_of(place: Place) -> str:
-    """How a state remembers a place that was named: from anywhere, and without a password.
+    """How a state remembers a named place: from anywhere, and without a password.
 
     Raises:
         InvalidInput: neither a folder nor a database URL.
@@ -69,7 +69,7 @@ def home_of(identity: str, named: str | None) -> WitnessFile | WitnessTable | No
 
     Args:
         identity: of the state.
-        named: what `address_of` gives of a place that was named; None: none was.
+        named: the place that was named, by `address_of`; None: none was.
 
     Returns:
         None where the user has no home, and none was named.
@@ -95,7 +95,7 @@ def why_not_written(named: Place | None) -> str | None:
 
 
 class WitnessTable:
-    """Rows of a database that remember: what a `WitnessFile` is to a folder.
+    """Rows of a database that remember, as a `WitnessFile` does in a folder.
 
     Args:
         address: URL of the database, in which the table is made.
@@ -128,7 +128,7 @@ class WitnessTable:
         """See `counton.noise.witness.note_in`."""
 
         def change(connection: Connection) -> int | None:
-            other, entries = noted(self._entries(connection), entry, agrees)
+            other, entries = note_among(self._entries(connection), entry, agrees)
             if entries is not None:
                 self._write(connection, entries)
             return other
@@ -138,7 +138,7 @@ class WitnessTable:
 
     def join(self, entry: dict[str, Any]) -> None:
         """See `counton.noise.witness.join_in`."""
-        self._within(lambda found: self._write(found, joined(self._entries(found), entry)))
+        self._within(lambda found: self._write(found, join_among(self._entries(found), entry)))
 
     def reserve(self, entry: dict[str, Any]) -> None:
         """Make sure that an entry can be written soon: write those that stand there once more."""

@@ -224,7 +224,7 @@ class SharedLedger(Closing):
             StateError: it was put back from an old copy, or two copies of it went on.
         """
         # Read before the ledger, which has all that stood there then.
-        marks = self.witnessed(_ENTRIES, self.identity)
+        marks = self.witness_ends(_ENTRIES, self.identity)
         noted = bool(marks)
         with self._database.transaction(write=False) as connection:
             for tie in ties:
@@ -352,8 +352,8 @@ class SharedLedger(Closing):
     def _witness(self) -> Path | None:
         return None if self._database.path is None else Path(f"{self._database.path}.witness")
 
-    def witnessed(self, of: str, name: str) -> list[_End]:
-        """What the ledger's witness knows of a stream, or of the entries; nothing on a server.
+    def witness_ends(self, of: str, name: str) -> list[_End]:
+        """Steps that the ledger's witness knows of a stream, or entries; none on a server.
 
         Args:
             of, name: as of `write_witness`.
@@ -392,7 +392,7 @@ class SharedLedger(Closing):
 
         Args:
             write: `note_in` or `reserve_in`.
-            of: what stands for the key: identity of the state of a stream.
+            of: identity of the state of a stream, in the place of a key.
             name: of the stream.
             step: the last one released.
             digest: of its release.
@@ -491,11 +491,11 @@ class SharedEntry:
             StateError: the ledger, or its witness, cannot be written.
         """
 
-        def unchanged(row: Row[Any]) -> dict[str, Any]:
+        def touch(row: Row[Any]) -> dict[str, Any]:
             self._refuse_other(row)
             return {"token": self._token}  # written all the same
 
-        self._ledger.change(self._row().number, unchanged)
+        self._ledger.change(self._row().number, touch)
         self._ledger.write_witness(reserve_in, self._state, self._name, step, "0" * 64)
 
     def note(self, step: int, digest: str, released: Callable[[int], str | None]) -> None:
@@ -541,13 +541,13 @@ class SharedEntry:
 
     def is_behind(self, step: int) -> bool:
         """Whether the ledger, or its witness, has not heard of a step yet."""
-        marks = self._ledger.witnessed(self._state, self._name)
+        marks = self._ledger.witness_ends(self._state, self._name)
         noted = not self._ledger.has_witness or any(mark.number >= step for mark in marks)
         return bool(self._row().step < step) or not noted
 
     def _row(self) -> Row[Any]:
         # Read before the ledger, which knows all that stood there then.
-        marks = self._ledger.witnessed(self._state, self._name)
+        marks = self._ledger.witness_ends(self._state, self._name)
         row = self._ledger.row(self._state, self._name)
         if row is None:
             raise StateError(
