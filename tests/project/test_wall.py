@@ -42,7 +42,7 @@ from counton.strategies import Binary
 from tools.review import DOOR, PRIVATE, SOURCE, files_of, openings, page, uses
 
 ROOT = Path(__file__).parents[2]
-TRUST = (ROOT / "docs/trust.md").read_text(encoding="utf-8")
+REVIEW = (ROOT / "docs/review.md").read_text(encoding="utf-8")
 #: A number that nothing but an exact sum shows.
 EXACT = 7919
 
@@ -108,7 +108,7 @@ def test_what_is_closed_says_what_kind_it_is_and_opens_in_one_way() -> None:
 
 def rows_below(heading: str) -> list[list[str]]:
     """Rows of the table after a text of the page, cell by cell."""
-    after = TRUST.partition(heading)[2].lstrip("\n").splitlines()
+    after = REVIEW.partition(heading)[2].lstrip("\n").splitlines()
     table = after[: next(at for at, line in enumerate(after) if not line.startswith("|"))]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in table[2:]]
 
@@ -119,13 +119,13 @@ def listed(heading: str) -> list[tuple[str, str]]:
     return sorted(one for several in named for one in several)
 
 
-OPENS = "exact numbers come out nowhere else.\n\n"
+OPENS = "come out in these functions, some 600 lines:\n\n"
 TOLD = "the operator sees exact numbers of rows:\n\n"
 
 
 def test_the_page_lists_each_function_that_opens() -> None:
     assert listed(OPENS) == sorted(map(tuple, openings()))
-    assert len(openings()) <= 36
+    assert len(openings()) <= 37
 
 
 def test_the_page_lists_each_function_that_tells_the_operator_numbers_of_rows() -> None:
@@ -138,7 +138,7 @@ def test_whoever_opens_is_in_a_room_that_is_reviewed() -> None:
 
 
 def test_the_page_has_the_rooms_with_their_claims_and_attacks() -> None:
-    assert page() in TRUST
+    assert page() in REVIEW
 
 
 def test_nothing_but_the_two_names_is_taken_from_the_module() -> None:
