@@ -31,7 +31,8 @@ from counton.store.keyfile import Witness
 from counton.store.watching import Watch, adopt
 from counton.strategies import Binary
 
-pytestmark = pytest.mark.slow
+# Each machine has a home of its own, and here they share one: nobody has any.
+pytestmark = [pytest.mark.usefixtures("one_witness"), pytest.mark.slow]
 
 LONGEST = int(os.environ.get("COUNTON_ORDERS", "4"))
 A, B = "A", "B"
