@@ -171,8 +171,9 @@ class History:
             try:
                 opened.release_many(values)
             finally:  # committed, though nobody was shown it
-                known = state_summary(self.places[place].address)["streams"]
-                now = {one["name"]: one["step"] for one in known}.get(opened.name, 0)
+                with Store(self.places[place].address) as store:  # which notes nothing
+                    found = store.find(opened.name)
+                now = 0 if found is None else found.step
                 if now == before + len(values) and len(counted) == before:
                     counted += values
             knew = (self.machine(key), opened.name) in self.knows
@@ -363,7 +364,13 @@ def test_no_address_has_two_inputs_on_a_server(postgres: str, tmp_path: Path) ->
 
 def _in_silence(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Witness, "reserve", lambda *_: None)
-    patch.setattr(Witness, "_is_needed", lambda *_: False)
+
+    def each(self: Witness, act: Callable[[Any], None], _: str) -> None:
+        for place in self.places:
+            with suppress(OSError, ValueError):
+                act(place)
+
+    patch.setattr(Witness, "_each", each)
 
 
 def _by_every_name(patch: pytest.MonkeyPatch) -> None:
