@@ -287,7 +287,7 @@ images: demo demo-hierarchy demo-statistics ## draw the pictures of the document
 	$(BIN)/python -c "from pathlib import Path; from papers.drawing import shrink; \
 	  [shrink(picture) for picture in Path('docs/images/statistics').iterdir()]"
 	$(BIN)/counton plan --expire 1d:1,365d:3 --every 1h --plot docs/images/expiration.png
-	$(BIN)/counton count demo/departures.parquet --time time_hour --every 1h --from 2013-01-01 \
+	$(BIN)/counton count demo/departures.parquet --time time_hour --every 1h --start 2013-01-01 \
 	  --steps 8760 --until 2014-01-01 --timezone America/New_York --epsilon 1 --unit departure \
 	  --release windows --state demo/windows.db --plot docs/images/windows.png
 	$(BIN)/counton inspect demo/departures.parquet --user tailnum --steps 8760 --epsilon 1 \

@@ -14,7 +14,7 @@ from counton.options import MissingOptions
 def test_what_a_message_shows_cannot_pass_for_a_field() -> None:
     error = InvalidInput(f"{field('until', field('start', 3))} is odd")
     assert error.fields == ("until",)
-    assert error.translate({"start": "--from", "until": "--until"}) == "--until ?start?3? is odd"
+    assert error.translate({"start": "--start", "until": "--until"}) == "--until ?start?3? is odd"
 
 
 def test_a_field_without_another_name_keeps_its_own() -> None:

@@ -155,7 +155,7 @@ def _runs(folder: Path) -> Iterator[Row]:
         domain.write_text("\n".join(f"g{number}" for number in range(groups)))
         words = [
             *("count", str(file), "--time", "time", "--by", "page", "--domain", str(domain)),
-            *("--every", every, "--from", "2024-01-01", "--steps", str(steps), "--epsilon", "1"),
+            *("--every", every, "--start", "2024-01-01", "--steps", str(steps), "--epsilon", "1"),
             *(
                 "--until",
                 "newest",

@@ -68,7 +68,7 @@ class Workplace:
             "by": "group",
             "domain": "a,b",
             "steps": "6",
-            "from": "2013-01-01T00:00",
+            "start": "2013-01-01T00:00",
             "epsilon": "100",
             "state": str(self.state),
         }

@@ -30,7 +30,7 @@ def test_a_file_and_its_state_answer_alike(place: Workplace, table: str) -> None
         (("--difference", "a,b"), "a minus b in steps 1 to 3", 1),
         (("--difference", "a,b", "--steps", "2:3"), "a minus b in steps 2 to 3", -1),
         (("--difference", "a", "--steps", "3:3", "--other-steps", "1:1"), None, -1),
-        (("--ratio", "a,b", "--from", "2013-01-01T02:00"), "a over b in step 3", 1),
+        (("--ratio", "a,b", "--start", "2013-01-01T02:00"), "a over b in step 3", 1),
         (("--share", "b"), "b, of all groups in steps 1 to 3", 0.4),
         (("--share", "a,b"), "a and b, of all groups in steps 1 to 3", 1),
     ):
@@ -44,7 +44,7 @@ def test_a_file_and_its_state_answer_alike(place: Workplace, table: str) -> None
 def test_published_tables_answer_as_their_state_does(place: Workplace, table: str) -> None:
     public = place.folder / "public.db"
     state = str(place.state)
-    assert place("publish", "--state", state, "--to", str(public)).code == 0
+    assert place("publish", state, "--to", str(public)).code == 0
     words = ("--difference", "a,b", "--steps", "2:3")
     for source in (str(public), f"sqlite:///{public}", state, f"sqlite:///{state}"):
         assert asked(place, source, *words) == asked(place, table, *words)
@@ -56,7 +56,7 @@ def test_published_tables_answer_as_their_state_does(place: Workplace, table: st
 
 def test_show_describes_what_was_released(place: Workplace, table: str) -> None:
     public, state = str(place.folder / "public.db"), str(place.state)
-    assert place("publish", "--state", state, "--to", public).code == 0
+    assert place("publish", state, "--to", public).code == 0
     said = place.plain("show", table)
     assert said.code == 0, said.err
     for words in ("stream events, as it was released", "3 steps, 1 to 3", "2 by ", "95%"):

@@ -274,11 +274,11 @@ def test_unknown_groups_may_be_dropped_and_only_the_operator_hears_how_many(plac
 
 def test_rows_outside_the_windows_are_reported_to_the_operator(place: Any) -> None:
     events = place.write("e.csv", EVENTS)
-    done = place("count", events, *place.new(**{"from": "2013-01-01T01:00", "steps": "2"}))
+    done = place("count", events, *place.new(start="2013-01-01T01:00", steps="2"))
     assert done.code == 2
     assert "beyond the end of step 2, 2013-01-01T03:00:00+00:00; give --until" in done.err
     done = place(
-        *("count", events, *place.new(**{"from": "2013-01-01T01:00", "steps": "2"})),
+        *("count", events, *place.new(start="2013-01-01T01:00", steps="2")),
         *("--until", "2013-01-01T03:00"),
     )
     assert done.code == 0
@@ -404,7 +404,7 @@ def test_until_now_is_a_time_that_has_passed(place: Any) -> None:
     assert done.code == 0, done.err
     assert place.estimates() == [*TOTALS, [3, 2], [3, 2], [3, 2]]  # the stream is over since 2013
     assert place("count", events, *place.again, "--until", "now").code == 0
-    start = ("--from", "2999-01-01", "--every", "1h", "--steps", "5", "--epsilon", "1")
+    start = ("--start", "2999-01-01", "--every", "1h", "--steps", "5", "--epsilon", "1")
     early = place("count", events, "--time", "time", *start, *place.again[:1], f"{place.state}2")
     assert early.code == 2
 
@@ -412,7 +412,7 @@ def test_until_now_is_a_time_that_has_passed(place: Any) -> None:
 def test_windows_that_have_ended_by_now_are_released(place: Any) -> None:
     start = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=3, minutes=30)
     (place.folder / "e.csv").write_text(f"time\n{start.isoformat()}\n")
-    new = place.new(**{"from": start.isoformat(), "by": None, "domain": None})
+    new = place.new(start=start.isoformat(), by=None, domain=None)
     done = place("count", str(place.folder / "e.csv"), *new, "--until", "now", "--json")
     assert json.loads(done.out)["released"] == 3
 

@@ -27,7 +27,7 @@ def test_counting_needs_no_number_of_steps(place: Any) -> None:
     assert "expiring differential privacy with epsilon = 100" in " ".join(done.out.split())
     assert "loss by age: epsilon 200 after an hour, 500 after a day" in " ".join(done.out.split())
     assert place.estimates() == [[1, 1], [2, 1], [2, 1], [3, 1]]
-    shown = place("show", *place.again).out
+    shown = place("show", str(place.state)).out
     assert "no end" in shown
 
 
@@ -191,17 +191,17 @@ def test_plan_in_rho_names_the_options_of_a_gaussian_stream(place: Any) -> None:
 
 def test_a_limit_counts_endless_streams_at_an_age(place: Any) -> None:
     place("count", place.write("e.csv", ROWS), *forever(place, "--delay", "2"))
-    done = place("ledger", *place.again, "--limit-epsilon", "500")
+    done = place("ledger", str(place.state), "--limit-epsilon", "500")
     assert done.code != 0
     assert "--limit-age" in done.err
-    done = place("ledger", *place.again, "--limit-epsilon", "299", "--limit-age", "5")
+    done = place("ledger", str(place.state), "--limit-epsilon", "299", "--limit-age", "5")
     assert done.code != 0  # ages 2..5: 1, 2, 2 and 3 times 100
-    done = place("ledger", *place.again, "--limit-epsilon", "300", "--limit-age", "5")
+    done = place("ledger", str(place.state), "--limit-epsilon", "300", "--limit-age", "5")
     assert done.code == 0, done.err
     assert "for events up to 5 windows old" in done.out
     assert "remaining: nothing" in done.out
-    assert json.loads(place("ledger", *place.again, "--json").out)["age"] == 5
-    assert "needs a limit" in place("ledger", *place.again, "--limit-age", "5").err
+    assert json.loads(place("ledger", str(place.state), "--json").out)["age"] == 5
+    assert "needs a limit" in place("ledger", str(place.state), "--limit-age", "5").err
 
 
 def test_ages_are_read_in_steps() -> None:
@@ -235,12 +235,12 @@ def test_plan_ignores_no_option(place: Any, options: str, words: str) -> None:
 def test_the_ledger_says_what_an_expiring_stream_counts_as(place: Any) -> None:
     place("count", place.write("e.csv", ROWS), *forever(place, "--delay", "2"))
     limit = ("--limit-epsilon", "5000", "--limit-age", "100")
-    shown = " ".join(place("ledger", *place.again[:2], *limit).out.split())
+    shown = " ".join(place("ledger", str(place.state), *limit).out.split())
     assert "counts as, 100 windows old" in shown
-    spent = json.loads(place("ledger", *place.again[:2], "--json").out)
+    spent = json.loads(place("ledger", str(place.state), "--json").out)
     (entry,) = spent["spent"]
     left = float(spent["remaining"]["epsilon"])
     assert float(entry["counts_as"]["epsilon"]) == 5000 - left > 100
-    assert place("ledger", *place.again[:2], "--limit-epsilon", "9", "--limit-age", "1").code == 0
-    (early,) = json.loads(place("ledger", *place.again[:2], "--json").out)["spent"]
+    assert place("ledger", str(place.state), "--limit-epsilon", "9", "--limit-age", "1").code == 0
+    (early,) = json.loads(place("ledger", str(place.state), "--json").out)["spent"]
     assert early["counts_as"] is None

@@ -47,7 +47,7 @@ def read(path: Path) -> pl.DataFrame:
 
 def test_a_table_is_that_of_the_run_byte_for_byte(counted: Any) -> None:
     out = counted.folder / "again.parquet"
-    done = counted("export", "--state", str(counted.state), "--out", str(out))
+    done = counted("export", str(counted.state), "--out", str(out))
     assert done.code == 0, done.err
     assert "one event added or removed, counted in one cell of one step" in " ".join(
         done.out.split()
@@ -58,7 +58,7 @@ def test_a_table_is_that_of_the_run_byte_for_byte(counted: Any) -> None:
 @pytest.mark.parametrize("ending", [".csv", ".parquet", ".json", ".jsonl", ".arrow"])
 def test_every_format_holds_the_numbers_and_what_they_promise(counted: Any, ending: str) -> None:
     out = counted.folder / f"table{ending}"
-    assert counted("export", "--state", str(counted.state), "--out", str(out)).code == 0
+    assert counted("export", str(counted.state), "--out", str(out)).code == 0
     columns = ["step", "group", "estimate", "std", "lower", "upper"]
     whole = pl.read_parquet(counted.folder / "run.parquet")
     assert read(out).select(columns).equals(whole.select(columns))
@@ -115,10 +115,8 @@ def test_a_reader_disturbs_no_writer(tmp_path: Path) -> None:
 
 
 def test_the_screen_and_json_show_the_same_rows(counted: Any) -> None:
-    shown = counted("export", "--state", str(counted.state), "--steps", "4:4", "--groups", "a")
-    asked = counted(
-        "export", "--state", str(counted.state), "--steps", "4:4", "--groups", "a", "--json"
-    )
+    shown = counted("export", str(counted.state), "--steps", "4:4", "--groups", "a")
+    asked = counted("export", str(counted.state), "--steps", "4:4", "--groups", "a", "--json")
     report = json.loads(asked.out)
     (row,) = report["rows"]
     assert report["steps"] == [4, 4]
@@ -140,7 +138,7 @@ def test_charts_of_many_groups_show_the_largest_and_cost_no_table(place: Any) ->
     assert chart.stat().st_size > 10_000
     for more in (["--panels"], ["--groups", "g7"]):
         picture = place.folder / f"{more[0]}.svg"
-        asked = ("export", "--state", str(place.state), "--out", str(picture), *more)
+        asked = ("export", str(place.state), "--out", str(picture), *more)
         assert place(*asked).code == 0
         assert picture.stat().st_size > 10_000
 
@@ -159,9 +157,9 @@ BAD = [
     (["--level", "1"], 2, "level is 1.0; it must be above 0 and at most"),
     (["--level", "nan"], 2, "level is nan"),
     (["--level", "high"], 2, "'high' is not a number"),
-    (["--from", "2014-01-01"], 2, "no released window lies between --from and --until"),
+    (["--start", "2014-01-01"], 2, "no released window lies between --start and --until"),
     (["--until", "2013-01-01T00:30"], 2, "give times between these"),
-    (["--from", "yesterday"], 2, "'yesterday'"),
+    (["--start", "yesterday"], 2, "'yesterday'"),
     (["--name", "visits"], 3, "has no stream 'visits'; it has 'events'"),
     (["--out", "t.xls"], 2, "does not end in .csv, .parquet"),
     (["--out", "t.csv.gz"], 2, "would have to be compressed"),
@@ -177,7 +175,7 @@ def test_what_cannot_be_exported_is_refused(
 ) -> None:
     monkeypatch.chdir(counted.folder)
     before = contents()
-    done = counted("export", "--state", str(counted.state), *options)
+    done = counted("export", str(counted.state), *options)
     assert done.code == code, done.err
     assert words in " ".join(done.err.split())
     assert contents() == before
@@ -190,7 +188,7 @@ def test_an_output_takes_no_place_of_the_state_or_of_what_is_beside(
     os.rename(counted.state, counted.folder / "x.csv.json")
     before = contents()
     done = counted(
-        *("export", "--state", str(counted.folder / "x.csv.json")),
+        *("export", str(counted.folder / "x.csv.json")),
         *("--out", str(counted.folder / "x.csv")),
     )
     assert done.code == 2
@@ -209,7 +207,7 @@ def test_a_stream_that_can_release_nothing_says_why(
         raise InvalidInput("sums of noise are not exact")
 
     monkeypatch.setattr(Binary, "check_law", refuse)
-    done = place("export", "--state", state)
+    done = place("export", state)
     assert done.code == 2
     assert "has released no step, and can release none" in done.err
     assert "(sums of noise are not exact); end it, and begin another stream" in done.err
@@ -218,18 +216,18 @@ def test_a_stream_that_can_release_nothing_says_why(
 def test_a_state_with_nothing_or_with_several_releases_says_so(tmp_path: Path, place: Any) -> None:
     state, key = str(tmp_path / "s.db"), Key.generate()
     Stream.create(state, "one", Binary(3), PureDP(1), key=key).close()
-    done = place("export", "--state", state)
+    done = place("export", state)
     assert (done.code, "has released no step yet" in done.err) == (2, True)
     unit = Contribution.add_remove(unit="unit")
     Stream.create(state, "two", Binary(3), PureDP(1), key=key, contribution=unit).close()
-    done = place("export", "--state", state)
+    done = place("export", state)
     assert (done.code, "has 'one', 'two': say which with --name" in done.err) == (3, True)
-    assert place("export", "--state", str(tmp_path / "none.db")).code == 3
-    done = place("export", "--state", state, "--name", "one", "--groups", "a")
+    assert place("export", str(tmp_path / "none.db")).code == 3
+    done = place("export", state, "--name", "one", "--groups", "a")
     assert "has released no step yet" in done.err
     with Stream.open(state, "one", key=key) as stream:
         stream.release(3)
-    done = place("export", "--state", state, "--name", "one", "--groups", "a")
+    done = place("export", state, "--name", "one", "--groups", "a")
     assert "--groups a is not known to stream 'one', which was not made from events" in done.err
 
 
@@ -253,7 +251,7 @@ def test_everything_is_exported_at_once(counted: Any) -> None:
         if name != "waits":  # has released nothing yet
             stream.release_many([3, 0, 5])
         stream.close()
-    asked = ("export", "--state", state)
+    asked = ("export", state)
     done = counted(*asked)
     assert "say which with --name" in done.err
     done = counted(*asked, "--out", str(folder / "o-{name}.csv"))
@@ -281,11 +279,11 @@ def test_the_releases_of_a_job_file_are_exported(counted: Any) -> None:
         for name, file in places.items()
     ]
     jobs.write_text("".join(rows))
-    done = counted("export", "--state", str(jobs))
+    done = counted("export", str(jobs))
     assert "give --out with {name}" in done.err
-    done = counted("export", "--state", str(jobs), "--out", str(folder / "o.csv"))
+    done = counted("export", str(jobs), "--out", str(folder / "o.csv"))
     assert "write {name} where" in done.err
-    done = counted("export", "--state", str(jobs), "--out", str(folder / "{name}.csv"))
+    done = counted("export", str(jobs), "--out", str(folder / "{name}.csv"))
     assert done.code == 0, done.err
     assert (folder / "b.csv").exists()
     assert (folder / "events.csv").exists()
@@ -293,9 +291,7 @@ def test_the_releases_of_a_job_file_are_exported(counted: Any) -> None:
         with Stream.create(folder / "two.db", name, Binary(9), PureDP(1), key=folder / "k") as one:
             one.release_many([3])
     before = set(folder.iterdir())
-    done = counted(
-        "export", "--state", str(folder / "two.db"), "--out", str(folder / "{name}.json")
-    )
+    done = counted("export", str(folder / "two.db"), "--out", str(folder / "{name}.json"))
     assert "as another release" in done.err
     assert set(folder.iterdir()) == before
 

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 
 HEADER = "at,page,user,paid,from,to,letter,id\n"
 ROWS = ("00:10,home,ann,3,u,v,a,1", "00:40,shop,bob,5,v,w,b,2", "02:30,home,ann,4,u,w,a,3")
-TIME = ("--time", "at", "--every", "1h", "--from", "2024-03-01", "--until", "2024-03-01T03:00")
+TIME = ("--time", "at", "--every", "1h", "--start", "2024-03-01", "--until", "2024-03-01T03:00")
 
 BUDGETS = tuple(
     (f"--{loss}", size, *delta)
@@ -79,7 +79,7 @@ def test_every_budget_is_planned_entered_and_released_at_one_go(
     for more in (("--steps", "1000"), ("--around", "1000")):
         check(desk, "plan", *more, *budget)
     limit = [word.replace("--", "--limit-") for word in budget]
-    check(desk, "ledger", "--state", "zz.db", *limit)
+    check(desk, "ledger", "zz.db", *limit)
     leaves = ("leaves.csv", "--levels", "page,user", "--domain", "places.csv", "--value", "n")
     check(desk, "hierarchy", *leaves, *budget, "--state", "zz.db", "--out", "o.csv")
     loss = budget[1]

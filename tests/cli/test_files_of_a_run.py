@@ -93,8 +93,7 @@ def test_a_missing_folder_is_the_states_and_not_the_keys(place: Any, contents: C
 
 
 def test_a_limit_may_be_set_before_the_first_release(place: Any) -> None:
-    state = ["--state", str(place.state)]
-    done = place("ledger", *state, "--limit-epsilon", "1", "--json")
+    done = place("ledger", str(place.state), "--limit-epsilon", "1", "--json")
     assert done.code == 0, done.err
     assert json.loads(done.out)["limit"]["epsilon"] == "1"
     events = place.write("e.csv", EVENTS)
@@ -116,7 +115,7 @@ def test_a_limit_may_be_set_before_the_first_release(place: Any) -> None:
 def test_no_state_is_made_without_a_limit_that_can_be_set(
     words: list[str], code: int, place: Any, contents: Contents
 ) -> None:
-    assert place("ledger", "--state", str(place.state), *words).code == code
+    assert place("ledger", str(place.state), *words).code == code
     assert contents() == {}
 
 

@@ -92,7 +92,7 @@ def test_one_table_has_one_number_a_cell_everywhere(desk: Desk) -> None:
     # Asked again without a word, and from the state alone: the same numbers.
     again = desk.hierarchy("--json", out="again.parquet")
     assert json.loads(again.out)["last"]["rows"][0]["estimate"] == total
-    done = desk.place("export", "--state", "s.db", "--out", "export.parquet")
+    done = desk.place("export", "s.db", "--out", "export.parquet")
     assert done.code == 0, done.err
     for out in ("again.parquet", "export.parquet"):
         assert desk.table(out).select(numbers.columns).equals(numbers), out
@@ -102,7 +102,7 @@ def test_one_table_has_one_number_a_cell_everywhere(desk: Desk) -> None:
     desk.write("others.csv", "state,total\nCA,41\n")
     for words in (
         desk.hierarchy("--known", "others.csv", out="other.parquet"),
-        desk.place("export", "--state", "s.db", "--out", "other.parquet", "--integers"),
+        desk.place("export", "s.db", "--out", "other.parquet", "--integers"),
     ):
         assert (words.code, "one table has one number a cell" in words.err) == (3, True)
     assert not (desk.folder / "other.parquet").exists()
@@ -113,7 +113,7 @@ def test_a_contingency_table_keeps_its_whole_numbers(desk: Desk) -> None:
     assert done.code == 0, done.err
     numbers = desk.table()["estimate"].to_list()
     desk.contingency(out="again.parquet")
-    desk.place("export", "--state", "s.db", "--out", "export.parquet")
+    desk.place("export", "s.db", "--out", "export.parquet")
     for out in ("again.parquet", "export.parquet"):
         assert desk.table(out)["estimate"].to_list() == numbers
 
@@ -134,7 +134,7 @@ def test_a_contingency_table_has_every_margin_in_declared_order(desk: Desk) -> N
     assert numbers[4] == pytest.approx(numbers[6] + numbers[8])
     turned = desk.contingency(domain="sex=f,m;smokes=no,yes", out="turned.parquet")
     assert (turned.code, "in another order" in turned.err) == (3, True)
-    ledger = json.loads(desk.place("ledger", "--state", "s.db", "--json").out)
+    ledger = json.loads(desk.place("ledger", "s.db", "--json").out)
     assert [spent["name"] for spent in ledger["spent"]] == ["contingency"]
 
 
@@ -152,7 +152,7 @@ def test_whole_cells_give_whole_margins(desk: Desk) -> None:
 
 def test_a_contingency_table_is_exported_and_verified_from_the_state(desk: Desk) -> None:
     desk.contingency()
-    done = desk.place("export", "--state", "s.db", "--out", "again.parquet")
+    done = desk.place("export", "s.db", "--out", "again.parquet")
     assert done.code == 0, done.err
     assert desk.table("again.parquet").equals(desk.table())
     assert desk.place("verify", "s.db").code == 0
@@ -164,12 +164,12 @@ def test_what_is_exported_can_be_made_to_fit_too(desk: Desk) -> None:
     assert desk.contingency("--integers").code == 0
     for name, more in (("hierarchy", fit), ("contingency", ("--integers",))):
         out = f"{name}.parquet"
-        done = desk.place("export", "--state", "s.db", "--name", name, "--out", out, *more)
+        done = desk.place("export", "s.db", "--name", name, "--out", out, *more)
         assert done.code == 0, done.err
     assert desk.table("contingency.parquet").equals(desk.table())
     desk.hierarchy(*fit)
     assert desk.table("hierarchy.parquet").equals(desk.table())
-    refused = desk.place("export", "--state", "s.db", "--name", "contingency", *fit)
+    refused = desk.place("export", "s.db", "--name", "contingency", *fit)
     assert (refused.code, "one table has one number a cell" in refused.err) == (3, True)
 
 

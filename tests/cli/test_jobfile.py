@@ -24,7 +24,7 @@ state = "v.db"
 events = "e.csv"
 time = "time"
 every = "1d"
-from = 2024-03-01
+start = 2024-03-01
 steps = 30
 until = "2024-03-04"
 epsilon = 0.5
@@ -137,7 +137,7 @@ def test_a_job_that_is_saved_is_read_again(file: Path, tmp_path: Path) -> None:
 
 def test_the_schema_says_what_commands_say(place: Any) -> None:
     found = schema()["$defs"]["job"]["properties"]
-    assert found["from"]["description"] == "beginning of the first window"
+    assert found["start"]["description"] == "beginning of the first window"
     assert found["bad-rows-most"] == {
         "type": "integer",
         "description": "with quarantine: how many rows may be set aside",
@@ -149,7 +149,7 @@ def test_the_schema_says_what_commands_say(place: Any) -> None:
 
 def test_a_command_saves_what_it_was_told(file: Path, place: Any) -> None:
     words = ["count", str(file.parent / "e.csv"), "--state", str(place.state), "--time", "time"]
-    words += ["--every", "1d", "--from", "2024-03-01", "--steps", "9", "--epsilon", "1"]
+    words += ["--every", "1d", "--start", "2024-03-01", "--steps", "9", "--epsilon", "1"]
     words += ["--until", "2024-03-03", "--save", str(file.parent / "new.toml")]
     done = place(*words)
     assert done.code == 0, done.err
@@ -165,7 +165,7 @@ state = "v.db"
 events = "e.csv"
 time = "time"
 every = "1d"
-from = 2024-03-01
+start = 2024-03-01
 steps = 30
 epsilon = 0.5
 DEFAULT
@@ -272,7 +272,7 @@ def test_a_job_of_a_stream_that_is_over_is_no_failure(file: Path, place: Any) ->
     assert (done.code, done.err) == (0, "")
     assert done.out.count("Nothing new to release: 2 of 2 windows") == 2
     assert place.plain("run", str(file)).code == 0  # data of the past, of which all is released
-    assert place("end", "--state", str(file.parent / "v.db"), "--name", "visits", "--yes").code == 0
+    assert place("end", str(file.parent / "v.db"), "--name", "visits", "--yes").code == 0
     done = place.plain("run", str(file))
     assert (done.code, done.err) == (0, "")
     assert "stream 'visits' has ended at step 2: nothing to release" in done.out
@@ -326,7 +326,7 @@ state = "v.db"
 events = "p.csv"
 time = "time"
 every = "1d"
-from = 2024-03-01
+start = 2024-03-01
 steps = 30
 until = "2024-03-04"
 rho = 0.5
@@ -391,7 +391,7 @@ def test_a_limit_and_a_place_to_publish_hold_for_all_jobs(file: Path, place: Any
     done = place("run", str(file))
     assert done.code == 0, done.err
     assert done.out.count("published 3 new steps, 3 in all, in ") == 2
-    ledger = json.loads(place("ledger", "--state", str(file.parent / "v.db"), "--json").out)
+    ledger = json.loads(place("ledger", str(file.parent / "v.db"), "--json").out)
     assert (ledger["limit"]["epsilon"], ledger["remaining"]) == ("1", None)
     with sqlite3.connect(file.parent / "public.db") as public:
         names = {row[0] for row in public.execute("SELECT stream FROM counton_releases")}

@@ -115,7 +115,7 @@ def test_rows_left_out_and_values_clipped_are_said(place: Any) -> None:
 
 
 def test_a_state_that_has_released_nothing_says_so(place: Any) -> None:
-    place("ledger", "--state", str(place.state), "--limit-epsilon", "3")
+    place("ledger", str(place.state), "--limit-epsilon", "3")
     done = place("methods", str(place.state))
     assert (done.code, done.out) == (3, "")
     assert "released nothing yet" in done.err
@@ -131,7 +131,7 @@ def test_tables_say_it_too(tmp_path: Path) -> None:
         assert "steps" not in paragraph
 
 
-AGES = "--time time --every 1h --from 2013-01-01 --steps 6 --state s.db --epsilon 1"
+AGES = "--time time --every 1h --start 2013-01-01 --steps 6 --state s.db --epsilon 1"
 WORDS = [
     (
         "average --value age --lower 0 --upper 90 --resolution 1 --by group --domain a,b",
@@ -175,7 +175,7 @@ def test_a_paragraph_calls_a_statistic_by_words(
     command = [name] if name == "count" else ["statistic", name]
     done = place(*command, "a.csv", *more, *AGES.split(), "--until", "2013-01-01T03:00")
     assert done.code == 0, done.err
-    told = place("methods", "--state", "s.db")
+    told = place("methods", "s.db")
     assert told.code == 0, told.err
     assert words in told.out
     assert not re.search(r"Grouped\(|Average\(|TopK\(|=['\"]", told.out.partition("Noise is")[0])

@@ -253,16 +253,16 @@ def test_until_before_the_first_window_creates_nothing(
     done = place.count(events, "--until", until)
     assert done.code == 2
     assert f"--until {until} is not after 2013-01-01T00:00:00+00:00" in done.err
-    assert "correct --from" in done.err
+    assert "correct --start" in done.err
     assert contents() == before
 
 
 def test_events_before_the_first_window_create_nothing(place: Any, contents: Any) -> None:
     events = place.write("e.csv", EVENTS)
     before = contents()
-    done = place("count", events, *place.new(**{"from": "2023-01-01T00:00"}))
+    done = place("count", events, *place.new(start="2023-01-01T00:00"))
     assert done.code == 2
-    assert "so there is nothing to count; correct --from or the events" in done.err
+    assert "so there is nothing to count; correct --start or the events" in done.err
     assert contents() == before
 
 

@@ -22,23 +22,13 @@ def test_plan_and_export_are_read_row_by_row_on_a_narrow_screen(
 ) -> None:
     place.count(place.write("a.csv", ["00:30,a", "01:30,b", "02:10,a"]))
     monkeypatch.setenv("COLUMNS", "40")
-    shown = place("export", "--state", str(place.state))
+    shown = place("export", str(place.state))
     assert "window_start  2013-01-01 00:00" in shown.out
     ranked = place("plan", "--steps", "100", "--epsilon", "1")
     assert "strategy  solved" in ranked.out
     assert "k-ary with subtraction" in ranked.out
     monkeypatch.setenv("COLUMNS", "100")
     assert "strategy  solved" not in place("plan", "--steps", "100", "--epsilon", "1").out
-
-
-@pytest.mark.parametrize("command", ["show", "verify", "methods"])
-def test_a_state_is_given_in_one_way(command: str, place: Any) -> None:
-    place.count(place.write("a.csv", ["00:30,a", "01:30,b"]))
-    alone = place(command, str(place.state))
-    assert alone.code == 0
-    assert place(command, "--state", str(place.state)).out == alone.out
-    assert "no state is named" in place(command).err
-    assert "two states are named" in place(command, "a.db", "--state", "b.db").err
 
 
 def test_next_to_no_loss_ends_in_one_line(place: Any) -> None:
@@ -92,7 +82,7 @@ def test_a_full_disk_says_so(tmp_path: Path) -> None:
     (tmp_path / "d.txt").write_text("\n".join(f"g{n}" for n in range(300)))
     words = [
         *(sys.executable, "-m", "counton", "count", str(tmp_path / "e.csv"), "--time", "time"),
-        *("--every", "1h", "--from", "2024-03-01", "--steps", "1000", "--until", "2024-03-20"),
+        *("--every", "1h", "--start", "2024-03-01", "--steps", "1000", "--until", "2024-03-20"),
         *("--by", "group", "--domain", str(tmp_path / "d.txt"), "--epsilon", "1", "--yes"),
         *("--state", str(tmp_path / "s.db")),
     ]

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
 import counton
+from counton.cli.app import app
 from counton.errors import InvalidInput
 from counton.jobs import Job, run
 
@@ -17,7 +19,7 @@ OPTION = re.compile(r"(?<![\w-])--[a-z]")
 
 
 def test_the_pattern_finds_options_and_no_dashes() -> None:
-    assert OPTION.search('f"give --from, or"')
+    assert OPTION.search('f"give --start, or"')
     assert not OPTION.search("# ------- tables -- and rows")
 
 
@@ -38,7 +40,7 @@ def test_no_module_below_the_command_line_names_an_option() -> None:
         (
             {"start": None},
             "a new stream needs start; give it, or correct state and name",
-            "a new stream needs --from; give it, or correct --state and --name",
+            "a new stream needs --start; give it, or correct --state and --name",
             ("start", "state", "name"),
         ),
         (
@@ -71,5 +73,24 @@ def test_an_error_names_fields_in_python_and_options_on_the_command_line(
         run(Job(**(request | changed)))
     assert in_python in str(caught.value)
     assert caught.value.fields == fields
-    options = {{"start": "from"}.get(name, name): value for name, value in changed.items()}
-    assert on_the_command_line in place("count", events, *place.new(**options)).err
+    assert on_the_command_line in place("count", events, *place.new(**changed)).err
+
+
+def test_a_state_is_the_argument_of_every_command_that_reads_no_events() -> None:
+    taking = {}
+    for name, command in typer.main.get_group(app).commands.items():
+        words = {one.name: one.param_type_name for one in command.params}
+        if "state" in words:
+            taking[name] = words["state"]
+            assert (words["state"] == "option") == (words.get("events") == "argument"), name
+    arguments = {name for name, kind in taking.items() if kind == "argument"}
+    assert arguments == {
+        "backup", "end", "export", "forget", "ledger", "methods", "publish", "show", "verify",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("other", ["count", "export", "answer"])
+def test_a_field_has_one_name_in_python_and_on_the_command_line(other: str, place: Any) -> None:
+    said = place(other, "--help").out
+    assert "--start" in said
+    assert "--from" not in said

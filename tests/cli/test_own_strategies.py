@@ -52,7 +52,7 @@ def test_any_factorisation_is_the_strategy_of_a_stream(
     read = counton.read(out)
     assert read.table().equals(released)
     assert read.terms.strategy == mine
-    assert place("verify", "--state", str(job.state)).code == 0
+    assert place("verify", str(job.state)).code == 0
 
 
 def test_a_later_run_may_leave_it_out_or_repeat_it(events: Path, tmp_path: Path) -> None:
@@ -68,15 +68,14 @@ def test_a_later_run_may_leave_it_out_or_repeat_it(events: Path, tmp_path: Path)
 
 def test_it_is_a_key_of_job_files_and_an_option(events: Path, tmp_path: Path, place: Any) -> None:
     write_strategy(root(), tmp_path / "mine.json")
-    keys = {("from" if name == "start" else name): value for name, value in STREAM.items()}
-    lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items())
+    lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in STREAM.items())
     file = tmp_path / "jobs.toml"
     file.write_text(
         f'[jobs.visits]\nevents = "e.csv"\nstate = "a.db"\nstrategy = "mine.json"\n{lines}'
     )
     with run(load(file)["visits"]) as outcome:
         assert outcome.definition.strategy == root()
-    words = [f"--{key}={value}" for key, value in keys.items()]
+    words = [f"--{key}={value}" for key, value in STREAM.items()]
     done = place(
         "count", events, *words, f"--strategy={tmp_path / 'mine.json'}", f"--state={tmp_path}/b.db"
     )

@@ -41,7 +41,7 @@ MORE = {
     "count": {
         "--time": "time",
         "--every": "1d",
-        "--from": "2026-03-01",
+        "--start": "2026-03-01",
         "--steps": "9",
         "--epsilon": "1",
         "--until": "2026-03-02",
@@ -117,14 +117,14 @@ def test_a_state_and_a_saved_job_keep_addresses_without_passwords(
     first = [*asked(COMMANDS["count"], "visits.csv", "events"), *saved]
     for words in (
         ["count", *first],
-        ["ledger", "--state", "other.db"],
-        ["ledger", "--state", address],
-        ["ledger", "--state", address, "--json"],
+        ["ledger", "other.db"],
+        ["ledger", address],
+        ["ledger", address, "--json"],
         ["show", "other.db", "--json"],
-        ["publish", "--state", "other.db", "--to", address],
+        ["publish", "other.db", "--to", address],
         ["answer", address, "--name", "events"],
         ["run", "jobs.toml", "--json"],
-        ["methods", "--state", "other.db"],
+        ["methods", "other.db"],
     ):
         done = CliRunner().invoke(app, words)
         assert SECRET not in done.output, words

@@ -18,7 +18,7 @@ state = "visits.db"
 events = "missing/*.csv"
 time = "at"
 every = "1w"
-from = "2024-03-01"
+start = "2024-03-01"
 steps = 12
 epsilon = 1
 

@@ -48,7 +48,7 @@ def exported(state: Any, **options: Any) -> list[tuple[Any, ...]]:
 def test_the_view_holds_what_the_table_says_and_grows_with_the_stream(place: Any) -> None:
     out = place.folder / "dashboards.db"
     place.count(place.write("e.csv", ROWS[:3]))
-    words = ("publish", "--state", str(place.state), "--to", str(out))
+    words = ("publish", str(place.state), "--to", str(out))
     assert "1 new step, 1 in all, in the view counton_releases" in place(*words).out
     assert view(out) == exported(place.state)
     place("count", place.write("e.csv", ROWS), *place.again)
@@ -63,19 +63,19 @@ def test_the_view_holds_what_the_table_says_and_grows_with_the_stream(place: Any
 
 def test_within_the_state_every_later_run_adds_its_releases(place: Any) -> None:
     place.count(place.write("e.csv", ROWS[:3]))
-    assert place("publish", "--state", str(place.state), "--level", "0.9").code == 0
+    assert place("publish", str(place.state), "--level", "0.9").code == 0
     place("count", place.write("e.csv", ROWS), *place.again)
     assert len(view(place.state)) == 8
     assert view(place.state) == exported(place.state, level=0.9)
     assert place("verify", str(place.state)).code == 0
     # Another level: all intervals anew.
-    assert place("publish", "--state", str(place.state), "--level", "0.5").code == 0
+    assert place("publish", str(place.state), "--level", "0.5").code == 0
     assert view(place.state) == exported(place.state, level=0.5)
 
 
 def test_a_group_that_is_named_later_has_all_its_steps(place: Any) -> None:
     place.count(place.write("e.csv", ROWS[:3]), "--spare", "1")
-    assert place("publish", "--state", str(place.state)).code == 0
+    assert place("publish", str(place.state)).code == 0
     done = place("count", place.write("e.csv", [*ROWS, "04:10,c"]), *place.again, "--also", "c")
     assert done.code == 0, done.err
     assert len(view(place.state)) == 12
@@ -136,7 +136,7 @@ def test_a_reader_on_a_server_sees_the_view_and_nothing_else(place: Any, postgre
     key = str(place.folder / "the.key")
     done = place.count(place.write("e.csv", ROWS[:3]), "--key", key)
     assert done.code == 0, done.err
-    assert place("publish", "--state", postgres).code == 0
+    assert place("publish", postgres).code == 0
     again = place("count", place.write("e.csv", ROWS), *place.again, "--key", key)
     assert again.code == 0, again.err
     engine = sa.create_engine(postgres.replace("postgresql:", "postgresql+psycopg:"))
@@ -166,7 +166,7 @@ def test_a_reader_on_a_server_sees_the_view_and_nothing_else(place: Any, postgre
         connection.exec_driver_sql(f"DROP ROLE reader_{schema_name}")
     engine.dispose()
     out = str(place.folder / "copy.db")
-    assert place("publish", "--state", postgres, "--to", out).code == 0
+    assert place("publish", postgres, "--to", out).code == 0
     assert len(view(Path(out))) == 8
 
 
@@ -192,7 +192,7 @@ def test_what_cannot_be_published_is_refused(
     place.count(place.write("e.csv", ROWS))
     monkeypatch.chdir(place.folder)
     before = contents()
-    done = place("publish", "--state", str(place.state), *options)
+    done = place("publish", str(place.state), *options)
     assert (done.code, words in " ".join(done.err.split())) == (code, True), done.err
     assert contents() == before
 
@@ -204,13 +204,13 @@ def test_streams_of_one_name_and_old_copies_are_refused(place: Any) -> None:
     publish(place.state, out)
     (place.folder / "f.csv").write_text((place.folder / "e.csv").read_text())
     place("count", str(place.folder / "f.csv"), *place.new(state=str(other)))
-    done = place("publish", "--state", str(other), "--to", str(out))
+    done = place("publish", str(other), "--to", str(out))
     assert (done.code, "another stream 'events' is published there" in done.err) == (3, True)
     connection = sqlite3.connect(out)
     with connection:
         connection.execute("UPDATE counton_published_streams SET step = 9")
     connection.close()
-    done = place("publish", "--state", str(place.state), "--to", str(out))
+    done = place("publish", str(place.state), "--to", str(out))
     assert (done.code, "it is an old copy; bring the newest one back" in done.err) == (3, True)
 
 
@@ -218,7 +218,7 @@ def test_a_stream_without_times_has_no_rows_to_show(tmp_path: Path, place: Any) 
     state = str(tmp_path / "s.db")
     with Stream.create(state, "visits", Binary(9), PureDP(1)) as stream:
         stream.release(3)
-    done = place("publish", "--state", state)
+    done = place("publish", state)
     assert (done.code, "was not made from events" in done.err) == (2, True)
 
 
@@ -227,7 +227,7 @@ def test_another_state_is_no_place_to_publish_in(place: Any) -> None:
     place.count(place.write("e.csv", ROWS))
     Stream.create(other, "visits", Binary(9), PureDP(1)).close()
     before = other.read_bytes()
-    done = place("publish", "--state", str(place.state), "--to", str(other))
+    done = place("publish", str(place.state), "--to", str(other))
     assert (done.code, "is another state, which is secret" in done.err) == (2, True), done.err
     assert other.read_bytes() == before
 
@@ -236,20 +236,20 @@ def test_old_copies_are_read_with_a_word_of_warning(place: Any) -> None:
     state, out = str(place.state), str(place.folder / "dashboards.db")
     old = place.folder / "old.db"
     place.count(place.write("e.csv", ROWS[:3]))
-    assert "old copy" not in place("export", "--state", state).out
+    assert "old copy" not in place("export", state).out
     shutil.copy(place.state, old)
     place("count", place.write("e.csv", ROWS), *place.again)
     shutil.copy(old, place.state)
     for words in (
-        ("export", "--state", state),
-        ("end", "--state", state, "--name", "events", "--yes"),
+        ("export", state),
+        ("end", state, "--name", "events", "--yes"),
     ):
         done = place(*words)
         assert done.code == 0, done.err
         said = " ".join(done.out.split())
         assert "says that step 4 is released, so the state was restored from an old copy" in said
     assert place("verify", state).code == 3
-    done = place("publish", "--state", state, "--to", out)
+    done = place("publish", state, "--to", out)
     assert (done.code, "nothing was published: stream 'events' is at step" in done.err) == (3, True)
     assert not Path(out).exists()
 

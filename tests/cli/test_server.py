@@ -34,9 +34,9 @@ def test_a_stream_on_a_server_goes_on_every_night(on_server: Any) -> None:
     assert place.estimates() == [[1, 1], [2, 2], [2, 2]]
     third = place("count", events, *place.again, *table)
     assert "Nothing new to release" in third.out
-    shown = place("show", *place.again)
+    shown = place("show", str(place.state))
     assert "stream events" in shown.out
-    spent = json.loads(place("ledger", *place.again, "--limit-epsilon", "150", "--json").out)
+    spent = json.loads(place("ledger", str(place.state), "--limit-epsilon", "150", "--json").out)
     assert spent["remaining"] == {"guarantee": "pure", "epsilon": "50"}
     refused = place("count", events, *place.new(), "--name", "another", "--key", f"{key}2")
     assert refused.code == 4
@@ -47,7 +47,7 @@ def test_a_server_has_no_place_for_a_key(on_server: Any) -> None:
     done = on_server.count(on_server.write("e.csv", ROWS))
     assert done.code == 6
     assert "say where the key is kept, --key" in done.err
-    assert "stream" not in on_server("show", *on_server.again).out
+    assert "stream" not in on_server("show", str(on_server.state)).out
 
 
 def test_verify_says_where_no_witness_can_be(on_server: Any) -> None:

@@ -94,10 +94,10 @@ def test_a_locked_state_is_refused(
 
 
 def test_a_new_stream_beyond_the_limit_is_refused(place: Any, events: str) -> None:
-    place("ledger", *place.again, "--limit-epsilon", "150")
+    place("ledger", str(place.state), "--limit-epsilon", "150")
     done = place("count", events, *place.new(name="second"))
     assert done.code == 4
-    assert "second" not in place("ledger", *place.again).out
+    assert "second" not in place("ledger", str(place.state)).out
     assert place("count", events, *place.new(name="second", epsilon="50")).code == 0
 
 
@@ -118,7 +118,7 @@ def test_a_stated_key_file_is_made_and_used(place: Any) -> None:
 def test_a_key_file_is_not_left_behind_by_a_stream_that_could_not_begin(
     place: Any, events: str
 ) -> None:
-    place("ledger", *place.again, "--limit-epsilon", "100")
+    place("ledger", str(place.state), "--limit-epsilon", "100")
     key = place.folder / "my.key"
     assert place("count", events, *place.new(name="s", key=str(key))).code == 4
     assert not key.exists()
@@ -180,10 +180,10 @@ def test_a_key_file_in_no_folder_is_refused(place: Any, contents: Contents) -> N
 
 
 def test_show_tells_what_is_public_and_no_secret(place: Any, events: str) -> None:
-    shown = place("show", *place.again)
+    shown = place("show", str(place.state))
     for word in ("stream events", "released", "3 steps", "epsilon = 100", "2 by group", "1h"):
         assert word in shown.out
-    as_json = place("show", *place.again, "--json").out
+    as_json = place("show", str(place.state), "--json").out
     assert json.loads(as_json)["streams"][0]["step"] == 3
     secret = (place.folder / "state.db.key").read_text().strip().rpartition(":")[2]
     assert len(bytes.fromhex(secret)) == 32
@@ -194,7 +194,7 @@ def test_show_tells_what_is_public_and_no_secret(place: Any, events: str) -> Non
 
 
 def test_show_of_no_state_is_an_error(place: Any) -> None:
-    done = place("show", *place.again)
+    done = place("show", str(place.state))
     assert done.code == 3
     assert "does not exist" in done.err
 
@@ -203,24 +203,28 @@ def test_ledger_counts_units_apart(place: Any, events: str) -> None:
     """Departures beside events: two totals, and words that say so."""
     done = place("count", events, *place.new(name="second", unit="departure", epsilon="50"))
     assert done.code == 0
-    done = place("ledger", *place.again, "--limit-epsilon", "100", "--limit-relation", "add_remove")
+    done = place(
+        "ledger", str(place.state), "--limit-epsilon", "100", "--limit-relation", "add_remove"
+    )
     assert "remaining for one event added or removed: nothing" in done.out
     left = "remaining for one departure added or removed: pure differential privacy with epsilon = "
     assert left + "50" in " ".join(done.out.split())
     assert "units are counted apart" in done.out
     assert "departure added" in " ".join(done.out.split())
-    report = json.loads(place("ledger", *place.again, "--json").out)
+    report = json.loads(place("ledger", str(place.state), "--json").out)
     assert [entry["unit"] for entry in report["spent"]] == ["event", "departure"]
     assert report["remaining"] is None
-    refused = place("ledger", *place.again, "--limit-relation", "replace")
+    refused = place("ledger", str(place.state), "--limit-relation", "replace")
     assert "--limit-relation replace needs a limit" in refused.err
-    refused = place("ledger", *place.again, "--limit-epsilon", "200", "--limit-relation", "swap")
+    refused = place(
+        "ledger", str(place.state), "--limit-epsilon", "200", "--limit-relation", "swap"
+    )
     assert "relation is 'swap'" in refused.err
 
 
 def test_a_limit_says_what_it_is_about(place: Any) -> None:
     rows = place.write("r.csv", ["00:10,a,ann", "01:30,b,bob"], "time,group,reader")
-    limit = "ledger", *place.again, "--limit-epsilon", "100"
+    limit = "ledger", str(place.state), "--limit-epsilon", "100"
     assert place(*limit, "--limit-unit", "reader").code == 0
     people = "--user", "reader", "--most", "2"
     done = place("count", rows, *place.new(epsilon="40"), *people)
@@ -229,21 +233,21 @@ def test_a_limit_says_what_it_is_about(place: Any) -> None:
         done = place("count", rows, *place.new(name="b", epsilon="40"), *more)
         assert done.code == 2
         assert "the limit of this ledger is about one reader" in done.err
-    said = place("ledger", *place.again).out
+    said = place("ledger", str(place.state)).out
     assert "about one reader: what protects less is refused" in " ".join(said.split())
-    assert json.loads(place("ledger", *place.again, "--json").out)["about"] == "reader"
-    refused = place("ledger", *place.again, "--limit-unit", "reader")
+    assert json.loads(place("ledger", str(place.state), "--json").out)["about"] == "reader"
+    refused = place("ledger", str(place.state), "--limit-unit", "reader")
     assert "--limit-unit reader needs a limit" in refused.err
     refused = place(*limit, "--limit-unit", "reader's day")
     assert refused.code == 0  # a reader protects more than what it is about then
-    assert "epsilon = 80" in " ".join(place("ledger", *place.again).out.split())
+    assert "epsilon = 80" in " ".join(place("ledger", str(place.state)).out.split())
     refused = place(*limit, "--limit-unit", "visitor")
     assert "'events' protects one reader, and the limit of this ledger is about" in refused.err
 
 
 def test_without_one_every_release_says_which_totals_there_are(place: Any) -> None:
     rows = place.write("r.csv", ["00:10,a,ann", "01:30,b,bob"], "time,group,reader")
-    assert place("ledger", *place.again, "--limit-epsilon", "100").code == 0
+    assert place("ledger", str(place.state), "--limit-epsilon", "100").code == 0
     people = "--user", "reader", "--most", "2"
     done = place("count", rows, *place.new(epsilon="70"), *people, "--unit", "reader")
     assert "apart" not in done.out
@@ -269,40 +273,40 @@ def test_a_stream_without_a_unit_takes_the_one_that_is_there(place: Any, events:
     assert place("count", events, *other, "--unit", "departure").code == 0
     again = place.new(name="e", state=str(place.folder / "other.db"))
     assert "one departure" in place("count", events, *again).out
-    shown = json.loads(place("ledger", "--state", str(place.folder / "other.db"), "--json").out)
+    shown = json.loads(place("ledger", str(place.folder / "other.db"), "--json").out)
     assert [entry["unit"] for entry in shown["spent"]] == ["departure", "departure"]
 
 
 def test_ledger_shares_out_the_delta_of_a_limit(place: Any, events: str) -> None:
     limit = ("--limit-epsilon", "200", "--limit-delta", "1e-6")
-    assert place("ledger", *place.again, *limit, "--limit-approximate-delta", "0").code == 0
-    shown = " ".join(place("ledger", *place.again).out.split())
+    assert place("ledger", str(place.state), *limit, "--limit-approximate-delta", "0").code == 0
+    shown = " ".join(place("ledger", str(place.state)).out.split())
     assert "remaining: pure differential privacy with epsilon = " in shown
-    assert place("ledger", *place.again, *limit).code == 0
-    shown = " ".join(place("ledger", *place.again).out.split())
+    assert place("ledger", str(place.state), *limit).code == 0
+    shown = " ".join(place("ledger", str(place.state)).out.split())
     assert "and delta = 2.5e-7" in shown
 
 
 def test_ledger_lists_what_was_spent_and_what_remains(place: Any, events: str) -> None:
-    told = place("ledger", *place.again)
+    told = place("ledger", str(place.state))
     assert "limit: none" in told.out
     assert "total for one event added or removed: pure differential privacy" in told.out
-    units = json.loads(place("ledger", *place.again, "--json").out)["units"]
+    units = json.loads(place("ledger", str(place.state), "--json").out)["units"]
     assert units["event"]["spent"]["guarantee"] == "pure"
-    done = place("ledger", *place.again, "--limit-epsilon", "100.5", "--json")
+    done = place("ledger", str(place.state), "--limit-epsilon", "100.5", "--json")
     report = json.loads(done.out)
     (entry,) = report["spent"]
     assert (entry["name"], entry["relation"], entry["epsilon"]) == ("events", "add_remove", "100")
     assert report["units"]["event"]["spent"]["epsilon"] == entry["epsilon"]
     assert report["remaining"]["epsilon"] == "0.5"
-    done = place("ledger", *place.again, "--limit-epsilon", "1")
+    done = place("ledger", str(place.state), "--limit-epsilon", "1")
     assert done.code == 4
-    assert "epsilon = 100.5" in place("ledger", *place.again).out
+    assert "epsilon = 100.5" in place("ledger", str(place.state)).out
 
 
 def test_a_refusal_tells_the_option_that_fits(place: Any, events: str) -> None:
     """Typed as it stands it is taken, by the command and by a job file."""
-    assert place("ledger", *place.again, "--limit-epsilon", "100.25").code == 0
+    assert place("ledger", str(place.state), "--limit-epsilon", "100.25").code == 0
     refused = place("count", events, *place.new(name="second", epsilon="1"))
     assert (refused.code, refused.out) == (4, "")
     assert "release 'second' asks for pure differential privacy with epsilon = 1;" in refused.err
@@ -339,7 +343,7 @@ def test_what_was_left_open_and_what_changed_is_shown(place: Any) -> None:
     assert "'events', which ended at step 3; totals go on from its last release" in " ".join(
         done.out.split()
     )
-    words = " ".join(place("show", *place.again).out.split())
+    words = " ".join(place("show", str(place.state)).out.split())
     for told in (
         "publishes totals and windows",
         "other rows of groups that are not declared count as 'rest'",

@@ -102,9 +102,9 @@ def test_windows_of_a_statistic_are_released_once(place: Any, events: str) -> No
     assert "--append" in done.err
     assert place("verify", str(place.state)).code == 0
     copy = place.folder / "copy.csv"
-    assert place("export", *place.again, "--out", str(copy)).code == 0
+    assert place("export", str(place.state), "--out", str(copy)).code == 0
     assert pl.read_csv(copy).equals(pl.read_csv(out))
-    shown = place("show", *place.again).out
+    shown = place("show", str(place.state)).out
     assert "TopK(3 groups, k=2)" in shown
     assert "one event added or removed, counted" in shown
 
@@ -145,7 +145,7 @@ def test_groups_that_nobody_declared_are_ranked_once_they_are_large(place: Any) 
     assert "for all that are shown at once, chosen from up to 1,000,000 groups" in done.out
     assert set(pl.read_csv(out)["group"]) == {"a"}
     assert "rare" not in done.out + out.read_text()
-    done = place("verify", *place.again)
+    done = place("verify", str(place.state))
     assert (done.code, "not computed again: groups that nobody" in done.out) == (0, True)
     for more in (["--domain", "a"], ["--over", "2"]):
         done = place(*words, "--unknown", "discover", *more)
@@ -194,7 +194,7 @@ def test_what_came_lately_is_a_difference_of_readings(place: Any, events: str) -
     ):
         done = place(*words, "0,6,60,80", *more, "--name", "new")
         assert (done.code, said in done.err) == (2, True), done.err
-        assert '"name": "new"' not in place("show", *place.again, "--json").out
+        assert '"name": "new"' not in place("show", str(place.state), "--json").out
     done = place(*words, "0,6,60,80", "--shares", "0.5,0.9,0.5", "--plot", str(plot))
     assert "nothing yet: fewer steps are released" in done.out  # what was shown is remembered
     all_so_far = ["--shares", "0.5,0.9,0.5", "--over", "0", "--plot", str(plot)]
@@ -228,7 +228,7 @@ def test_words_are_answered_after_every_step(place: Any) -> None:
         assert {row["cell"]: row["estimate"] for row in every}["AC"] == rows[0]["estimate"]
         done = place("statistic", name, *words, "--ask", "AX", "--name", name)
         assert (done.code, "'X' is no letter" in done.err) == (2, True)
-    done = place("export", *place.again, "--name", "episodes")
+    done = place("export", str(place.state), "--name", "episodes")
     assert (done.code, "computed from its events and its key" in done.err) == (2, True)
     plot = place.folder / "t.png"
     chart = ["--name", "episodes", "--plot", str(plot)]

@@ -97,29 +97,29 @@ def test_another_output_shows_the_same_release_and_not_a_second_one(desk: Desk) 
     assert "Released" in desk.hierarchy("--rho", "5").stdout
     assert "Nothing new" in desk.hierarchy("--rho", "5", out="second.csv").stdout
     assert desk.path("second.csv").read_text() == desk.path("out.csv").read_text()
-    ledger = json.loads(desk("ledger", "--state", str(desk.path("state.db")), "--json").stdout)
+    ledger = json.loads(desk("ledger", str(desk.path("state.db")), "--json").stdout)
     assert [(entry["name"], entry["rho"]) for entry in ledger["spent"]] == [("hierarchy", "5")]
 
 
 def test_tables_obey_the_limit_and_are_shown_with_the_streams(desk: Desk) -> None:
     state = str(desk.path("state.db"))
     desk.ranges("--rho", "1", "--unit", "visit")
-    assert desk("ledger", "--state", state, "--limit-rho", "3").exit_code == 0
+    assert desk("ledger", state, "--limit-rho", "3").exit_code == 0
     refused = desk.hierarchy("--rho", "5", "--unit", "visit", out="second.csv")
     assert refused.exit_code == 4
     assert not desk.path("second.csv").exists()
-    shown = " ".join(desk("show", "--state", state).stdout.split())
+    shown = " ".join(desk("show", state).stdout.split())
     assert "stream ranges" in shown
     assert "released once" in shown
     assert "one visit added or removed, which counts in one of 4 cells" in shown
-    tables = json.loads(desk("show", "--state", state, "--json").stdout)["streams"]
+    tables = json.loads(desk("show", state, "--json").stdout)["streams"]
     assert [(table["name"], table["step"]) for table in tables] == [("ranges", 1)]
     assert tables[0]["terms"]["contribution"]["unit"] == "visit"
 
 
 def test_streams_and_tables_share_their_names(desk: Desk) -> None:
     events = desk.write("events.csv", "time\n2024-01-01T10:00\n")
-    words = ["--time", "time", "--every", "1d", "--steps", "9", "--from", "2024-01-01"]
+    words = ["--time", "time", "--every", "1d", "--steps", "9", "--start", "2024-01-01"]
     words += ["--until", "2024-01-02", "--epsilon", "1", "--unit", "visit"]
     words += ["--state", str(desk.path("state.db"))]
     assert desk("count", events, *words, "--name", "visits").exit_code == 0
@@ -130,7 +130,7 @@ def test_streams_and_tables_share_their_names(desk: Desk) -> None:
     refused = desk("count", events, *words, "--name", "line")
     assert refused.exit_code == 3
     assert "stream 'line' is of 'ranges' and cannot be continued as 'count'" in refused.stderr
-    units = json.loads(desk("ledger", "--state", str(desk.path("state.db")), "--json").stdout)
+    units = json.loads(desk("ledger", str(desk.path("state.db")), "--json").stdout)
     assert {entry["unit"] for entry in units["spent"]} == {"visit"}  # once said, it is taken over
 
 
@@ -361,16 +361,16 @@ def test_tables_are_written_again_from_the_state_alone(desk: Desk, ending: str) 
     desk.path("state.db.key").unlink()
     for name, out in (("hierarchy", "tree"), ("ranges", "ranges")):
         again = desk.path(f"again.{ending}")
-        done = desk("export", "--state", state, "--name", name, "--out", str(again))
+        done = desk("export", state, "--name", name, "--out", str(again))
         assert done.exit_code == 0, done.stderr
         assert again.read_bytes() == desk.path(f"{out}.{ending}").read_bytes()
-    refused = desk("export", "--state", state, "--name", "ranges", "--steps", "1:2")
+    refused = desk("export", state, "--name", "ranges", "--steps", "1:2")
     assert refused.exit_code == 2
     assert (
         "--steps 1:2 is not known to stream 'ranges', which was released at one go"
         in refused.stderr
     )
-    assert "has 'hierarchy', 'ranges': say which" in desk("export", "--state", state).stderr
+    assert "has 'hierarchy', 'ranges': say which" in desk("export", state).stderr
 
 
 def test_its_file_and_its_state_are_shown(desk: Desk) -> None:
@@ -393,7 +393,7 @@ def test_its_file_and_its_state_are_shown(desk: Desk) -> None:
     assert "of how much there is at a node, over all nodes" in shown
     assert "over all steps" not in shown
     assert "at the last step" not in shown
-    refused = desk("end", "--state", state, "--name", "ranges", "--yes")
+    refused = desk("end", state, "--name", "ranges", "--yes")
     assert (refused.exit_code, "it needs no end" in refused.stderr) == (2, True)
 
 

@@ -31,7 +31,7 @@ def test_names_of_groups_steer_no_terminal(
             main()
         return "".join(capsys.readouterr())
 
-    stream = (*("--time", "time", "--every", "1d", "--from", "2024-03-01", "--steps", 9),)
+    stream = (*("--time", "time", "--every", "1d", "--start", "2024-03-01", "--steps", 9),)
     domain = ("--by", "page", "--domain", tmp_path / "pages.csv", "--epsilon", 1)
     state = ("--state", tmp_path / "s.db", "--until", "2024-03-02", "--out", out)
     for said in (

@@ -25,16 +25,16 @@ def berlin(place: Workplace, monkeypatch: pytest.MonkeyPatch) -> Workplace:
 
 
 def asked(more: str) -> list[str]:
-    words = "count e.csv --time at --every 1d --from 2024-03-01 --timezone Europe/Berlin"
+    words = "count e.csv --time at --every 1d --start 2024-03-01 --timezone Europe/Berlin"
     return f"{words} --epsilon 1 --state s.db {more}".split()
 
 
 TOLD = [
-    "export --state s.db",
-    "export --state s.db --json",
-    "methods --state s.db",
-    "show --state s.db",
-    "show --state s.db --json",
+    "export s.db",
+    "export s.db --json",
+    "methods s.db",
+    "show s.db",
+    "show s.db --json",
 ]
 
 
@@ -81,13 +81,13 @@ def test_later_runs_and_exports_tell_the_times_of_the_stream(berlin: Workplace) 
     changed = [word.replace("2024-03-01", "2024-03-02") for word in asked("--until 2024-03-08")]
     done = berlin.plain(*changed)
     assert done.code == 3
-    assert "--from is 2024-03-02T00:00:00+01:00" in done.err
+    assert "--start is 2024-03-02T00:00:00+01:00" in done.err
     assert "was created with 2024-03-01T00:00:00+01:00" in done.err
     Path("e.csv").write_text("at,g\n2024-03-03T09:30,x\n2024-03-07T12:00,x\n")
     gone = berlin.plain(*asked("--until 2024-03-08"))
     assert gone.code == 3
     assert "from 2024-03-01T00:00:00+01:00" in gone.err
-    none = berlin.plain("export", "--state", "s.db", "--from", "2025-01-01")
+    none = berlin.plain("export", "s.db", "--start", "2025-01-01")
     assert none.code == 2
     assert "from 2024-03-01T00:00:00+01:00 to 2024-03-08T00:00:00+01:00" in none.err
     assert not _ELSEWHERE.findall(done.err + gone.err + none.err)

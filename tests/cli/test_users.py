@@ -32,7 +32,7 @@ def test_without_a_user_the_output_says_that_people_are_not_protected(
 LINE = (
     "--time",
     "time",
-    "--from",
+    "--start",
     "2013-01-01",
     "--every",
     "1h",
@@ -77,7 +77,7 @@ def test_every_door_says_that_people_are_not_protected(place: Any, asked: tuple[
     assert json.loads(place.folder.joinpath("out.csv.json").read_text())["people"] == words
     assert json.loads(place(*command, "--json").out)["people"] == words
     place.folder.joinpath("out.csv.json").unlink()
-    assert place("export", "--state", state, "--out", out).code == 0
+    assert place("export", state, "--out", out).code == 0
     assert json.loads(place.folder.joinpath("out.csv.json").read_text())["people"] == words
     assert words in " ".join(export(state).describe().split())
 
@@ -215,7 +215,9 @@ def test_inspect_is_private_unless_it_is_asked_for_exact_numbers(place: Any, eve
     found = json.loads(place(*private, "--json").out)
     assert found["suggestion"] == {"most": 4}
     assert [one["most"] for one in found["sweep"]] == [1, 2, 4, 5]
-    assert json.loads(place("ledger", *place.again, "--json").out)["spent"][0]["name"] == "inspect"
+    assert (
+        json.loads(place("ledger", str(place.state), "--json").out)["spent"][0]["name"] == "inspect"
+    )
 
 
 @pytest.mark.parametrize(

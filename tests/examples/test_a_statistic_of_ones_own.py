@@ -59,7 +59,7 @@ def test_it_is_a_command_whose_file_answers(above: Path, tmp_path: Path) -> None
     events, out, chart = tmp_path / "e.csv", tmp_path / "o.parquet", tmp_path / "o.png"
     events.write_text(ROWS)
     assert "--threshold" in command(above, "statistic", "above", "--help")
-    words = [f"--{'from' if name == 'start' else name}={value}" for name, value in STREAM.items()]
+    words = [f"--{name}={value}" for name, value in STREAM.items()]
     files = [f"--state={tmp_path / 's.db'}", f"--out={out}", f"--plot={chart}"]
     until = "--until=2024-03-01T02:00"
     said = command(above, "statistic", "above", str(events), *words, *files, until)
@@ -67,8 +67,7 @@ def test_it_is_a_command_whose_file_answers(above: Path, tmp_path: Path) -> None
     assert chart.stat().st_size > 10_000
     read = counton.read(out)
     assert estimates(read.table().to_dicts()) == [0, 1, 1, 1]
-    state = f"--state={tmp_path / 's.db'}"
-    command(above, "export", state, f"--out={tmp_path / 'again.csv'}")
+    command(above, "export", str(tmp_path / "s.db"), f"--out={tmp_path / 'again.csv'}")
     assert counton.read(tmp_path / "again.csv").table().equals(read.table())
     assert read.methods().startswith("The running statistic Above")
     assert "running statistic Above" in command(above, "methods", str(tmp_path / "s.db"))
@@ -78,8 +77,7 @@ def test_it_is_a_command_whose_file_answers(above: Path, tmp_path: Path) -> None
 def test_it_is_a_job_of_a_file_and_of_python(above: Path, tmp_path: Path) -> None:
     (tmp_path / "e.csv").write_text(ROWS)
     assert "threshold" in schema()["$defs"]["job"]["properties"]
-    keys = {("from" if name == "start" else name): value for name, value in STREAM.items()}
-    lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items())
+    lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in STREAM.items())
     file = tmp_path / "nightly.toml"
     file.write_text(
         f'[jobs.big]\nstatistic = "above"\nevents = "e.csv"\nstate = "a.db"\n{lines}'
@@ -100,8 +98,7 @@ def test_it_is_a_job_of_a_file_and_of_python(above: Path, tmp_path: Path) -> Non
 
 
 def test_it_is_served(above: Path, tmp_path: Path) -> None:
-    keys = {("from" if name == "start" else name): value for name, value in STREAM.items()}
-    keys |= {"time": "time", "from": "2026-03-01T09:00", "every": "1h", "epsilon": 10**6}
+    keys = {**STREAM, "time": "time", "start": "2026-03-01T09:00", "every": "1h", "epsilon": 10**6}
     lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items())
     file = tmp_path / "jobs.toml"
     file.write_text(f'[jobs.big]\nstatistic = "above"\nstate = "s.db"\n{lines}')

@@ -145,7 +145,7 @@ events = "shop.csv"
 state = "shop.db"
 time = "time"
 every = "1d"
-from = "2024-03-01"
+start = "2024-03-01"
 steps = 12
 within = "{within}"
 

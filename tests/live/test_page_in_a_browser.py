@@ -46,7 +46,7 @@ state = "live.db"
 time = "time"
 every = "5s"
 steps = 20000
-from = "{recent}"
+start = "{recent}"
 epsilon = 1
 unit = "visit"
 timezone = "Europe/Copenhagen"
@@ -70,7 +70,7 @@ statistic = "count"
 statistic = "count"
 by = "page"
 domain = ["home", "shop"]
-from = "{long_ago}"
+start = "{long_ago}"
 
 [jobs.paid]
 statistic = "average"
@@ -108,7 +108,7 @@ statistic = "count"
 by = "page"
 domain = ["home", "shop"]
 every = "1h"
-from = "{tomorrow}"
+start = "{tomorrow}"
 """
 
 

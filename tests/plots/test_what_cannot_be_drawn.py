@@ -33,7 +33,7 @@ VISITS = pl.DataFrame(
         "y": [n % 5 for n in range(24)],
     }
 )
-STREAM = "--time time --every 1d --from 2024-03-01 --steps 9 --until 2024-03-04 --epsilon 1"
+STREAM = "--time time --every 1d --start 2024-03-01 --steps 9 --until 2024-03-04 --epsilon 1"
 
 
 def counton(*words: str) -> Any:
@@ -112,7 +112,7 @@ def test_numbers_are_told_and_written_though_the_chart_fails(folder: Path, words
     assert again.exit_code == 1
     assert report["plot"] is None
     assert report["not_drawn"].startswith("'c.png' was not drawn")
-    drawn = counton("export", "--state", "s.db", "--out", "d.png")
+    drawn = counton("export", "s.db", "--out", "d.png")
     assert drawn.exit_code == 1
     assert drawn.stderr.startswith("counton: 'd.png' was not drawn (ZeroDivisionError")
 
@@ -141,7 +141,7 @@ def test_python_and_notebooks_get_their_release_though_the_chart_fails() -> None
 
 @pytest.mark.usefixtures("broken")
 def test_one_chart_that_fails_stops_no_other_job(folder: Path) -> None:
-    shared = 'events = "visits.csv"\ntime = "time"\nevery = "1d"\nfrom = "2024-03-01"\n'
+    shared = 'events = "visits.csv"\ntime = "time"\nevery = "1d"\nstart = "2024-03-01"\n'
     shared += 'steps = 9\nuntil = "2024-03-04"\nepsilon = 1\n'
     jobs = f'[jobs.a]\nstatistic = "count"\nstate = "a.db"\nplot = "a.png"\n{shared}'
     jobs += f'[jobs.b]\nstatistic = "count"\nstate = "b.db"\nout = "b.csv"\n{shared}'

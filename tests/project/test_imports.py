@@ -130,7 +130,7 @@ def test_a_first_count_loads_few_modules(tmp_path: Path) -> None:
     events.write_text("time,group\n2013-01-01T00:10,a\n2013-01-01T02:10,b\n")
     words = [
         *("counton", "count", str(events), "--time", "time", "--every", "1h", "--by", "group"),
-        *("--domain", "a,b", "--steps", "100", "--from", "2013-01-01", "--epsilon", "1"),
+        *("--domain", "a,b", "--steps", "100", "--start", "2013-01-01", "--epsilon", "1"),
         *("--state", str(state), "--out", str(tmp_path / "out.csv"), "--until", "newest"),
     ]
     program = (

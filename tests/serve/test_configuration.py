@@ -48,7 +48,7 @@ def refused(file: Path, only: tuple[str, ...] = ()) -> str:
         ({"steps": None}, "steps"),
         ({"every": "1y"}, "1y"),
         ({"pages": "home"}, "is no key of a job"),
-        ({"start": "2024-03-01"}, "'start' is no key of a job; did you mean 'from'?"),
+        ({"starts": "2024-03-01"}, "'starts' is no key of a job; did you mean 'start'?"),
         ({"bad-rows": "eat"}, "quarantine:FILE"),
         ({"statistic": "graphs"}, "use one of"),
         ({"key": "/nowhere/key"}, "/nowhere"),
@@ -69,7 +69,7 @@ def test_a_table_that_was_released_once_is_not_served(tmp_path: Path) -> None:
     run(replace(once, name="visits", key=tmp_path / "visits.key")).close()
     changes: tuple[dict[str, Any], ...] = (
         {},
-        {"time": None, "every": None, "from": None, "steps": None},
+        {"time": None, "every": None, "start": None, "steps": None},
     )
     for times in changes:
         more: dict[str, Any] = {

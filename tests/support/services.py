@@ -100,7 +100,7 @@ def job_file(
         "statistic": "count",
         "time": "time",
         "every": "1m",
-        "from": START.strftime("%Y-%m-%dT%H:%M"),
+        "start": START.strftime("%Y-%m-%dT%H:%M"),
         "steps": 60,
         "by": "page",
         "domain": "home,shop",

@@ -38,23 +38,23 @@ _OTHERS = {
     "plan": "{night}",
     "inspect": "{events} --user page --epsilon 1 --state {state} --key {key}",
     "show": "{state}",
-    "export": "--state {state} --name visits",
+    "export": "{state} --name visits",
     "answer": "{state} --name visits --difference home,shop",
     "methods": "{state}",
-    "publish": "--state {state} --key {key} --name visits",
+    "publish": "{state} --key {key} --name visits",
     "serve-token": "{job}",
     "serve-left-out": "{job}",
     "ledger": "{state}",
-    "forget": "--state {state} --key {key} --wait 60 ann",
-    "end": "--state {state} --name count --yes",
-    "backup": "--state {state} --out {folder}/copy.db",
+    "forget": "{state} ann --key {key} --wait 60",
+    "end": "{state} --name count --yes",
+    "backup": "{state} --out {folder}/copy.db",
     "verify": "{state} --key {key}",
     "run": "{night}",
     "serve": "{job} --listen 127.0.0.1:0",
 }
 #: Further words.
 _MORE = {
-    "publish in a file": "publish --state {state} --name visits --to {folder}/public.db",
+    "publish in a file": "publish {state} --name visits --to {folder}/public.db",
     "answer from it": "answer {folder}/public.db --difference home,shop",
     "show it": "show {folder}/public.db",
 }
@@ -67,7 +67,7 @@ KNOWN = (*_RELEASES, *_OTHERS, *_MORE)
 def words_by_command(folder: Path) -> dict[str, list[str]]:
     """The words of each command; the job file of the service is in the folder."""
     moment = START.strftime("%Y-%m-%dT%H:%M")
-    windows = {"time": "time", "every": "1m", "steps": 5, "from": moment, "until": "newest"}
+    windows = {"time": "time", "every": "1m", "steps": 5, "start": moment, "until": "newest"}
     texts = {
         "events.csv": f"time,page,cost\n{moment}:10,home,2\n{moment}:20,shop,5\n",
         "pages.csv": "page\nhome\nshop\n",

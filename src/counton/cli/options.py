@@ -20,7 +20,7 @@ from typer.models import ArgumentInfo, OptionInfo
 
 from counton.cli.beside import BESIDE, HEADINGS, OTHER
 from counton.cli.exits import explain_errors
-from counton.errors import InvalidInput, hide_secrets
+from counton.errors import hide_secrets
 from counton.jobs.fields import options_of
 from counton.jobs.job import Job
 from counton.options import Option
@@ -382,7 +382,7 @@ class DemoOptions:
 class EndOptions:
     """Options of ``end``."""
 
-    state: str = option(..., "SQLite file or database URL that keeps the stream; secret")
+    state: str = argument("SQLite file or database URL that keeps the stream; secret")
     name: str = option("events", "name of the stream within the state")
     confirmed: bool = option(False, "drop rows that still wait to be counted", "--yes")
 
@@ -391,7 +391,7 @@ class EndOptions:
 class ForgetOptions:
     """Options of ``forget``."""
 
-    state: str = option(..., "SQLite file or database URL that keeps the streams; secret")
+    state: str = argument("SQLite file or database URL that keeps the streams; secret")
     person: str | None = optional_argument("the user, as the rows have it")
     age: str | None = option(
         None,
@@ -408,33 +408,10 @@ class ForgetOptions:
 
 
 @dataclass(frozen=True)
-class _OneState:
-    place: str | None = optional_argument(
-        "SQLite file or database URL that keeps the releases; secret"
-    )
-    named: str | None = option(None, "the same as the argument, as in other commands", "--state")
-
-    @property
-    def state(self) -> str:
-        """Which.
-
-        Raises:
-            InvalidInput: none is given, or two.
-        """
-        given = [one for one in (self.place, self.named) if one is not None]
-        if len(given) != 1:
-            raise InvalidInput(
-                "no state is named: give the SQLite file or database URL that keeps the releases"
-                if not given
-                else f"two states are named, {given[0]} and {given[1]}: give one of them"
-            )
-        return given[0]
-
-
-@dataclass(frozen=True)
-class LedgerOptions(_OneState):
+class LedgerOptions:
     """Options of ``ledger``."""
 
+    state: str = argument("SQLite file or database URL that keeps the releases; secret")
     epsilon: str | None = option(
         None, "set the most that all streams together may spend", "--limit-epsilon"
     )
@@ -467,10 +444,10 @@ class LedgerOptions(_OneState):
 
 
 @dataclass(frozen=True)
-class ShowOptions(_OneState):
+class ShowOptions:
     """Options of ``show``."""
 
-    place: str | None = optional_argument(
+    state: str = argument(
         "SQLite file or database URL that keeps the releases, secret; or what is public: a table, "
         "several with commas between, a database that `publish` wrote, a stream of a service"
     )
@@ -482,14 +459,17 @@ class ShowOptions(_OneState):
 class BackupOptions:
     """Options of ``backup``."""
 
-    state: str = option(..., "SQLite file that keeps the releases; secret")
+    state: str = argument("SQLite file that keeps the releases; secret")
     out: Path = option(..., "a new file for the copy; an existing file is never overwritten")
 
 
 @dataclass(frozen=True)
-class MethodsOptions(_OneState):
+class MethodsOptions:
     """Options of ``methods``."""
 
+    state: str = argument(
+        "SQLite file or database URL that keeps the releases; secret"
+    )
     name: str | None = option(None, "only this stream or table; default: all")
     level: float | None = option(
         None, "probability that an interval holds the true number; default: as in the files"
@@ -506,8 +486,8 @@ class MethodsOptions(_OneState):
 class ExportOptions:
     """Options of ``export``."""
 
-    state: str = option(
-        ..., "SQLite file or database URL that keeps the releases; secret; or a job file"
+    state: str = argument(
+        "SQLite file or database URL that keeps the releases; secret; or a job file"
     )
     name: str | None = option(None, "name of the stream or table; needed if there are several")
     out: Path | None = option(
@@ -518,7 +498,7 @@ class ExportOptions:
     steps: str | None = option(
         None, "only these steps, first and last: 25:48, 25: or :48, or days 2024-03-18:2024-03-24"
     )
-    start: str | None = option(None, "only windows that begin then or later", "--from")
+    start: str | None = option(None, "only windows that begin then or later")
     until: str | None = option(None, "only windows that end by then")
     groups: str | None = option(None, "only these, in this order: A,B,C")
     above: float | None = option(
@@ -579,7 +559,7 @@ class AnswerOptions:
         None,
         "only these steps: 25:48 (both included), 25:, :48 or 25, or days 2024-03-18:2024-03-24",
     )
-    start: str | None = option(None, "only windows that begin then or later", "--from")
+    start: str | None = option(None, "only windows that begin then or later")
     until: str | None = option(None, "only windows that end by then")
     other_steps: str | None = option(
         None, "steps of the second group, if they differ: compares two periods"
@@ -610,7 +590,7 @@ class AnswerOptions:
 class PublishOptions:
     """Options of ``publish``."""
 
-    state: str = option(..., "SQLite file or database URL that keeps the stream; secret")
+    state: str = argument("SQLite file or database URL that keeps the stream; secret")
     to: str | None = option(
         None, "publish into this database, a SQLite file or a URL; default: the state's own"
     )
@@ -627,9 +607,13 @@ class PublishOptions:
 
 
 @dataclass(frozen=True)
-class VerifyOptions(_OneState):
+class VerifyOptions:
     """Options of ``verify``."""
 
+    state: str = argument(
+        "SQLite file or database URL that keeps the releases, secret; or what is public: a table, a "
+        "database that `publish` wrote, a stream of a service"
+    )
     name: str | None = option(None, "only this stream or table; default: all")
     key: list[str] | None = option(
         None,
@@ -738,7 +722,7 @@ def option_names(*kinds: type) -> dict[str, str]:
     """What the command line calls the fields of dataclasses: options, or an argument's name.
 
     >>> option_names(Job)["start"]
-    '--from'
+    '--start'
     """
     return _COMMANDS | {
         name: _option_name(name, hint.__metadata__[0])

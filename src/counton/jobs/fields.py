@@ -61,7 +61,7 @@ def option(
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)
     ... class Asked:
-    ...     start: str | None = option(None, "beginning of the first window", "from")
+    ...     start: str | None = option(None, "beginning of the first window")
     >>> options_of(Asked)["start"].help
     'beginning of the first window'
     """

@@ -409,8 +409,8 @@ def job_entries(job: Job, folder: Path | None = None) -> dict[str, Any]:
         InvalidInput: events that are a frame.
 
     >>> job = Job("count", "visits.csv", "visits.db", start="2024-03-01")
-    >>> job_entries(job)["from"], list(job_entries(job))
-    ('2024-03-01', ['statistic', 'events', 'state', 'from'])
+    >>> job_entries(job)["start"], list(job_entries(job))
+    ('2024-03-01', ['statistic', 'events', 'state', 'start'])
     """
     found: dict[str, Any] = {STATISTIC: job.what}
     for key, item in _keys(own_options(job.what)).items():

@@ -239,9 +239,7 @@ class Times(JobPart):
         "instead of steps: about how many windows you expect of a stream without an end",
         group="Time",
     )
-    start: str | datetime | None = option(
-        None, "beginning of the first window", "from", group="Time"
-    )
+    start: str | datetime | None = option(None, "beginning of the first window", group="Time")
     until: str | datetime | None = option(
         None,
         "release windows that ended by then; default: now; newest: the time of the newest event",

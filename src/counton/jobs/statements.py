@@ -252,8 +252,8 @@ def all_options() -> dict[str, Option]:
 def words_of_files() -> dict[str, str]:
     """What job files call the fields of a job, and the options of all statistics.
 
-    >>> words_of_files()["start"]
-    'from'
+    >>> words_of_files()["bad_rows"]
+    'bad-rows'
     """
     return {name: option.key for name, option in {**all_options(), **options_of(Job)}.items()}
 
