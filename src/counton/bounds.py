@@ -1,9 +1,13 @@
-"""Input from outside, within bounds: JSON, compressed bytes, and text for a terminal."""
+"""Input from outside, within bounds: files, JSON, TOML, compressed bytes, text for a terminal."""
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
+import stat
+import tomllib
 import unicodedata
 import zlib
 from typing import Any
@@ -24,6 +28,59 @@ _MARKS[[*b"[{"]], _MARKS[[*b"]}"]] = 1, -1
 _BLOCK = 2**20
 #: Joiners that names are written with.
 _JOINERS = "\u200c\u200d"
+
+
+def open_plain(path: str | os.PathLike[str], flags: int = os.O_RDONLY, mode: int = 0o600) -> int:
+    """Open a plain file; a pipe, on which one would wait, a device and a folder are refused.
+
+    Args:
+        path: of the file.
+        flags, mode: as of `os.open`.
+
+    Returns:
+        A descriptor.
+
+    Raises:
+        OSError: it cannot be opened, or is no plain file.
+    """
+    flags |= getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(path, flags, mode)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is no plain file", os.fspath(path))
+    return descriptor
+
+
+def read_plain(path: str | os.PathLike[str]) -> bytes:
+    """What a plain file holds: see `open_plain`.
+
+    >>> read_plain(os.devnull)
+    Traceback (most recent call last):
+    ...
+    OSError: [Errno 22] it is no plain file: '/dev/null'
+    """
+    with os.fdopen(open_plain(path), "rb") as file:
+        return file.read()
+
+
+def parse_toml(data: bytes) -> dict[str, Any]:
+    """Tables from outside.
+
+    Raises:
+        InvalidInput: lists or tables lie too deep within each other.
+        ValueError: it is no TOML, or no UTF-8, or has an integer of thousands of digits.
+
+    >>> parse_toml(b"a = " + b"[" * 100_000)
+    Traceback (most recent call last):
+    ...
+    counton.errors.InvalidInput: it has lists or tables that lie too deep within each other...
+    """
+    try:
+        return tomllib.loads(data.decode())
+    except RecursionError:
+        raise InvalidInput(
+            "it has lists or tables that lie too deep within each other to be read"
+        ) from None
 
 
 def parse_json(text: str | bytes) -> Any:

@@ -23,6 +23,7 @@ from counton.cli.exits import explain_errors
 from counton.errors import hide_secrets
 from counton.jobs.fields import options_of
 from counton.jobs.job import Job
+from counton.jobs.parts import check_text
 from counton.options import Option
 
 _WIDTH = 94
@@ -683,6 +684,9 @@ def takes(
         def command(**given: Any) -> None:
             given |= fixed
             with explain_errors(names):
+                for name, value in given.items():
+                    for one in value if isinstance(value, list) else [value]:
+                        check_text(name, str(one))
                 values = []
                 for kind in kinds:
                     wanted = {item.name for item in fields(kind)}

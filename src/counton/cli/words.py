@@ -7,6 +7,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from counton.bounds import read_plain
 from counton.exact import figures
 from counton.jobs.job import EXPIRING
 from counton.privacy import Guarantee, PureDP
@@ -56,7 +57,7 @@ def _lines(file: Path | None) -> frozenset[bytes]:
     if file is None:
         return frozenset()
     try:
-        return frozenset(file.read_bytes().splitlines())
+        return frozenset(read_plain(file).splitlines())
     except OSError:
         return frozenset()
 

@@ -82,7 +82,9 @@ class EventFile(Rows):
         InvalidInput: no such file, an empty file, or an unknown format.
     """
 
-    def __init__(self, path: str | os.PathLike[str], stated: str | None = None) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], stated: str | None = None, *, piped: bool = False
+    ) -> None:
         path = os.fspath(path)
         self.name = "standard input" if path == "-" else path
         self._bytes: bytes | None = None
@@ -92,7 +94,7 @@ class EventFile(Rows):
             self._bytes = sys.stdin.buffer.read()
         else:
             self.kind = format_of(path, stated)
-            if Path(path).is_fifo():  # as bash's <(command) is
+            if piped and Path(path).is_fifo():  # as bash's <(command) is
                 self._bytes = Path(path).read_bytes()
             elif not Path(path).is_file():
                 raise InvalidInput(

@@ -38,6 +38,6 @@ def open_source(events: object, stated: str | None = None) -> Source:
     if stated is not None:
         format_of("", stated)
     paths = event_paths(events, stated)
-    parts = tuple(EventFile(path, stated) for path in paths)
+    parts = tuple(EventFile(path, stated, piped=True) for path in paths)
     name = parts[0].name if len(parts) == 1 else f"{len(parts):,} files from {parts[0].name}"
     return Source(parts, name)

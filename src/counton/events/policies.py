@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, get_args
 
+from counton.bounds import open_plain
 from counton.errors import InvalidInput, field
 
 Missing = Literal["refuse", "skip"]
@@ -122,7 +123,7 @@ def add_aside(
     header, lines = _as_csv([aside_header(columns)]), _as_csv(rows)
     try:
         _refuse_no_file(file)
-        with os.fdopen(os.open(file, flags, 0o600), "rb+", buffering=0) as stream:
+        with os.fdopen(open_plain(file, flags), "rb+", buffering=0) as stream:
             found = os.fstat(stream.fileno())
             if hasattr(os, "geteuid") and found.st_uid != os.geteuid():
                 raise _not_written(file, "it belongs to somebody else")

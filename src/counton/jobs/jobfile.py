@@ -21,14 +21,14 @@ from __future__ import annotations
 
 import json
 import os
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from counton.errors import CountonError, InvalidInput, field, without_secrets
+from counton.bounds import parse_toml, read_plain
+from counton.errors import CountonError, InvalidInput, field, is_text, without_secrets
 from counton.jobs.fields import options_of
 from counton.jobs.job import Events, Job, guarantee_from
 from counton.jobs.own_strategies import is_file_of
@@ -220,22 +220,25 @@ def read_file(path: str | os.PathLike[str]) -> dict[str, Any]:
     """
     file = Path(path)
     try:
-        if file.exists() and not file.is_file():  # nobody may ever write to a pipe
-            raise InvalidInput(f"job file {str(file)!r} is no file: name one")
-        return tomllib.loads(file.read_text("utf-8"))
+        found = parse_toml(read_plain(file))
+        _refuse_no_text(found, "")
+        return found
     except OSError as error:
         raise InvalidInput(
             f"job file {str(file)!r} cannot be read ({error.strerror}); check the path"
         ) from error
-    except InvalidInput:
-        raise
-    except RecursionError as error:
-        raise InvalidInput(
-            f"job file {str(file)!r} has lists or tables that lie too deep within each other to "
-            f"be read; correct it"
-        ) from error
-    except ValueError as error:  # no TOML, no UTF-8, NUL in its path, thousands of digits
+    except ValueError as error:  # no TOML, no UTF-8, NUL in its path, too deep
         raise InvalidInput(f"job file {str(file)!r} is no TOML: {error}; correct it") from error
+
+
+def _refuse_no_text(value: Any, where: str) -> None:
+    """Refuse texts that no file and no database can hold, wherever in the tables they stand."""
+    if isinstance(value, str) and not is_text(value):
+        raise InvalidInput(f"{where} is {value[:80]!r}, with NUL in it, which no text has")
+    tables = dict(enumerate(value, 1)) if isinstance(value, list) else value
+    for key, one in tables.items() if isinstance(tables, dict) else ():
+        _refuse_no_text(str(key), f"a key of {where or 'it'}")
+        _refuse_no_text(one, f"{where}.{key}" if where else str(key))
 
 
 def _job(name: str, own: Any, defaults: Any, file: Path, events: Events | None) -> Job:
@@ -376,8 +379,12 @@ def save(job: Job, path: str | os.PathLike[str]) -> None:
             f"{', '.join(keywords())}"
         )
     try:
-        text = file.read_text("utf-8") if file.exists() else ""
+        text = read_plain(file).decode() if file.exists() else ""
         document = tomlkit.parse(text)
+    except OSError as error:
+        raise InvalidInput(
+            f"job file {str(file)!r} cannot be read ({error.strerror}); save it into another file"
+        ) from error
     except (TOMLKitError, UnicodeDecodeError) as error:
         raise InvalidInput(f"job file {str(file)!r} is no TOML: {error}; correct it") from error
     jobs = document.setdefault("jobs", tomlkit.table(is_super_table=True))

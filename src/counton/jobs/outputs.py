@@ -97,6 +97,8 @@ def check_output(
         raise InvalidInput(f"the folder of {str(path)!r} does not exist; make it first")
     if path.is_dir():
         raise InvalidInput(f"{str(path)!r} is a folder; name a file in it")
+    if path.exists() and not path.is_file():
+        raise InvalidInput(f"{str(path)!r} is no plain file; name another")
     if not os.access(folder, os.W_OK):
         raise InvalidInput(
             f"the folder of {str(path)!r} cannot be written; change its permissions, or write "

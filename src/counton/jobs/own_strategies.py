@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from counton.bounds import parse_json, read_plain
 from counton.errors import InvalidInput, field, is_one
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def own_strategy(given: object) -> StreamStrategy | None:
 
     if isinstance(given, str):
         try:
-            read = json.loads(Path(given).read_text("utf-8"))
+            read = parse_json(read_plain(given))
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) else "it is no JSON"
             raise InvalidInput(

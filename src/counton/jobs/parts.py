@@ -97,6 +97,8 @@ def check_type(name: str, type_: str, value: Any) -> None:
 
     >>> check_type("append", "bool", True)
     """
+    if isinstance(value, str | os.PathLike):
+        check_text(name, os.fspath(value))
     if type_.startswith("bool"):
         if value is not True and value is not False:
             raise wrong_type(name, value, "True or False")
@@ -109,18 +111,14 @@ def check_type(name: str, type_: str, value: Any) -> None:
     elif "datetime" in type_:
         if not isinstance(value, str | datetime):
             raise wrong_type(name, value, "a date, a datetime or a text, as in 2013-01-01T00:00")
-        check_text(name, value)
     elif "Sequence[Any]" in type_:  # checked where it is read
-        if isinstance(value, str | os.PathLike):
-            check_text(name, os.fspath(value))
+        return
     elif "Sequence" in type_:
         of_several = isinstance(value, list | tuple) and all(map(is_one, value))
         if not isinstance(value, str) and not of_several:
             raise wrong_type(name, value, "a list, or a text with commas between")
-        check_text(name, value)
     elif type_ == "Kept":
-        if isinstance(value, str | os.PathLike) and isinstance(path := os.fspath(value), str):
-            check_text(name, path)
+        if isinstance(value, str | os.PathLike) and isinstance(os.fspath(value), str):
             return
         from counton.noise import Key
 
@@ -133,13 +131,10 @@ def check_type(name: str, type_: str, value: Any) -> None:
             url = " or a database URL" if name in ("state", "ledger") else ""
             what = f"the path of a file{url}"
             raise wrong_type(name, value, what)
-        check_text(name, path)
     elif "StreamStrategy" in type_ and not isinstance(value, str):
         own_strategy(value)
-    else:
-        if not isinstance(value, str):
-            raise wrong_type(name, value, "a text")
-        check_text(name, value)
+    elif not isinstance(value, str):
+        raise wrong_type(name, value, "a text")
 
 
 def check_text(name: str, value: object) -> None:

@@ -12,6 +12,7 @@ from typing import Self
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from counton.bounds import read_plain
 from counton.errors import InvalidInput, WrongKey
 
 _MAGIC = "counton-key-1:"
@@ -148,7 +149,7 @@ class Key:
         file = Path(path)
         try:
             found = file.stat()
-            text = file.read_text(encoding="ascii")
+            text = read_plain(file).decode("ascii")
         except (OSError, UnicodeDecodeError) as error:
             raise WrongKey(
                 f"key file {file} cannot be read ({type(error).__name__}): give the path of the "

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from counton.bounds import open_plain, read_plain
 from counton.errors import StateError
 from counton.noise.key import InsecureSeededKey, Key, sync_folder
 
@@ -135,7 +136,7 @@ def note_in(
     """
     if not path.exists() and _begin(path, _text([entry])):
         return None
-    descriptor = os.open(path, os.O_RDWR)
+    descriptor = open_plain(path, os.O_RDWR)
     with os.fdopen(descriptor, "rb+", buffering=0) as file:
         _lock(descriptor)
         before = file.read()
@@ -175,7 +176,7 @@ def join_in(path: Path, entry: dict[str, Any]) -> None:
     """
     if not path.exists() and _begin(path, _text(join_among([], entry))):
         return
-    descriptor = os.open(path, os.O_RDWR)
+    descriptor = open_plain(path, os.O_RDWR)
     with os.fdopen(descriptor, "rb+", buffering=0) as file:
         _lock(descriptor)
         before = file.read()
@@ -221,7 +222,7 @@ class WitnessFile:
     def read(self) -> Entries:
         """Its entries; none where there is no file."""
         try:
-            return parse_entries(self.path.read_bytes())
+            return parse_entries(read_plain(self.path))
         except (FileNotFoundError, NotADirectoryError):
             return []
         except PermissionError:
@@ -303,7 +304,7 @@ def reserve_in(path: Path, entry: dict[str, Any]) -> None:
         nothing = _text([{**entry, "step": 0, "digest": ""}])
         if _begin(path, nothing.ljust(len(_text([entry])))):
             return
-    descriptor = os.open(path, os.O_RDWR)
+    descriptor = open_plain(path, os.O_RDWR)
     with os.fdopen(descriptor, "rb+", buffering=0) as file:
         _lock(descriptor)
         before = file.read()
@@ -319,7 +320,7 @@ def reserve_in(path: Path, entry: dict[str, Any]) -> None:
 def _begin(path: Path, text: bytes) -> bool:
     """Make a witness with its first entry in it; whether no other process had made it."""
     waiting = path.with_name(f"{path.name}.new")
-    descriptor = os.open(waiting, os.O_RDWR | os.O_CREAT, 0o600)
+    descriptor = open_plain(waiting, os.O_RDWR | os.O_CREAT)
     try:
         _lock(descriptor)
         if os.pwrite(descriptor, text, 0) != len(text):

@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from counton.bounds import read_plain
 from counton.errors import InvalidInput, field
 from counton.store.whole_file import replace_file
 
@@ -140,7 +141,7 @@ class Tokens:
                 f"tokens in {str(self.file)!r} may be written by others; make it 0600 (chmod 600)"
             )
         try:
-            kept = json.loads(self.file.read_text("utf-8"))
+            kept = json.loads(read_plain(self.file))
             return tuple(
                 Token(str(one["id"]), tuple(one["scopes"]), str(one["digest"]), str(one["made"]))
                 for one in kept["tokens"]

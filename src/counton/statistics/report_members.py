@@ -8,6 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from counton.arrays import Floats, Integers
+from counton.bounds import parse_json, parse_toml, read_plain
 from counton.errors import InvalidInput, field
 from counton.exact import check_integer, exact, quote
 from counton.laws import BoundedChange
@@ -287,17 +288,11 @@ def tables_of(given: Any) -> dict[str, dict[str, Any]]:
     Raises:
         InvalidInput: something else.
     """
-    import json
-    import tomllib
-    from pathlib import Path
-
     found = given
     if isinstance(given, str):
-        text = given
         try:
-            if not given.lstrip().startswith("{"):
-                text = Path(given).read_text("utf-8")
-            found = json.loads(text) if text.lstrip().startswith("{") else tomllib.loads(text)
+            data = given.encode() if given.lstrip().startswith("{") else read_plain(given)
+            found = parse_json(data) if data.lstrip().startswith(b"{") else parse_toml(data)
         except (OSError, ValueError) as error:
             raise InvalidInput(
                 f"{field('statistics', given[:80])} is no table of statistics by name ({error}); "

@@ -27,6 +27,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 from sqlalchemy.engine import Connection
 
+from counton.bounds import open_plain
 from counton.errors import CountonError, InvalidInput, StateError, StreamConflict, WrongKey, field
 from counton.noise import Key
 from counton.noise.key import sync_folder
@@ -693,7 +694,7 @@ class Witness:
                 continue
             path = place.path
             try:
-                os.close(os.open(path, os.O_RDWR))
+                os.close(open_plain(path, os.O_RDWR))
             except FileNotFoundError:
                 continue
             except OSError as error:

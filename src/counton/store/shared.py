@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
+from counton.bounds import read_plain
 from counton.errors import (
     BudgetExceeded,
     InvalidInput,
@@ -365,7 +366,7 @@ class SharedLedger(Closing):
         if path is None:
             return []
         try:
-            found = parse_entries(path.read_bytes())
+            found = parse_entries(read_plain(path))
         except FileNotFoundError:
             return []
         except (OSError, ValueError) as error:

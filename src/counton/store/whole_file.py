@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from collections.abc import Callable
@@ -39,6 +40,8 @@ def replace_file(path: Path, write: Callable[[str], object], mode: int | None = 
 
 
 def _replace_file(path: Path, write: Callable[[str], object], mode: int | None) -> None:
+    if path.exists() and not path.is_file():  # whose name it would take
+        raise OSError(errno.EINVAL, "it is no plain file", os.fspath(path))
     folder, prefix = path.resolve().parent, f".counton-{path.name[:40]}."
     _remove_left(folder, prefix)
     handle, name = tempfile.mkstemp(prefix=prefix, suffix=path.suffix, dir=folder)

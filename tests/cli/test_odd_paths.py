@@ -1,0 +1,195 @@
+"""What an option names may be a pipe, a folder, a device, or no name at all: nothing waits."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from counton.bounds import open_plain
+from counton.cli.app import app
+from counton.cli.statistic import command_of
+from counton.errors import InvalidInput
+from counton.jobs import Job
+from counton.jobs.fields import options_of
+from counton.jobs.job import check_types
+from counton.jobs.jobfile import _FILES, load
+from counton.jobs.statements import all_options
+from counton.noise.witness import WitnessFile
+from counton.options import Option
+from counton.statistics.report_members import tables_of
+
+from .conftest import Workplace
+
+#: Seconds after which a command hangs; each takes one or two.
+HANGS = 60
+#: What the help of an option says that names a file.
+_FILE = re.compile(r"\b(files?|folder|path|database|table|state)\b|\.(png|toml)")
+#: Of a command, so that it comes to what it names: all words, of which one is replaced or added.
+COMMANDS = {
+    "run": "n.toml",
+    "serve": "n.toml --listen nowhere",
+    "serve-token": "n.toml",
+    "serve-left-out": "n.toml",
+    "plan": "n.toml",
+    "inspect": "e.csv --user who --epsilon 1 --state new.db",
+    "ledger": "s.db",
+    "show": "s.db",
+    "forget": "ann --state s.db",
+    "end": "--state s.db --name none",
+    "backup": "--state s.db --out b.db",
+    "key": "new.key",
+    "export": "--state s.db --out x.csv",
+    "answer": "t.parquet",
+    "methods": "s.db",
+    "publish": "--state s.db --to p.db",
+    "verify": "s.db",
+    "demo": "--folder d",
+}
+COUNT = (
+    "e.csv --state new.db --time time --every 1d --from 2024-03-01 --steps 9 --epsilon 1 "
+    "--until 2024-03-02"
+)
+#: How the name ends of what an option takes by its ending.
+ENDINGS = {
+    "events": ".csv",
+    "out": ".csv",
+    "known": ".csv",
+    "simulate": ".csv",
+    "plot": ".png",
+    "strategy": ".json",
+    "statistics": ".toml",
+    "file": ".toml",
+    "save": ".toml",
+    "asked": ".toml",
+    "source": ".parquet",
+}
+
+
+def _named() -> Iterator[tuple[str, str, str]]:
+    """Of all commands the options that name files: command, option, and its name in Python."""
+    one = typer.Typer()
+    command_of(one, "report", "a report")
+    group: Any = typer.main.get_command(app)
+    report: Any = typer.main.get_command(one)
+    beside = {"count", "sum", "hierarchy", "contingency", "ranges", "statistic"}
+    assert {*group.commands} == {*COMMANDS, *beside}
+    for command, of in {"report": report, **group.commands}.items():
+        for item in of.params:
+            text = not getattr(item, "is_flag", False) and item.name != "help"
+            argument = item.param_type_name == "argument"
+            if text and (item.name in _FILES or argument or _FILE.search(item.help or "")):
+                yield command, "" if argument else item.opts[0], item.name
+
+
+NAMED = [*_named()]
+
+
+def _takes_text(item: Option) -> bool:
+    return item.kind in ("text", "texts", "path") and not item.exact
+
+
+@pytest.fixture
+def waits_for_nobody() -> Iterator[None]:
+    def stop(*_: object) -> None:
+        raise AssertionError("it waits for a pipe")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(HANGS)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workplace:
+    monkeypatch.chdir(tmp_path)
+    Path("e.csv").write_text("time,page,who\n2024-03-01T09:00,home,ann\n")
+    return Workplace(tmp_path)
+
+
+def test_all_options_that_name_files_are_tried() -> None:
+    tried = {name for _command, _option, name in NAMED}
+    assert {"key", "state", "ledger", "witness", "domain", "known", "strategy", "out"} <= tried
+    assert {"plot", "save", "bad_rows", "statistics", "simulate", "file", "place"} <= tried
+
+
+@pytest.mark.parametrize(("command", "option", "name"), NAMED)
+@pytest.mark.parametrize("kind", ["pipe", "folder"])
+def test_no_command_waits_for_what_is_no_file(
+    place: Workplace, waits_for_nobody: None, command: str, option: str, name: str, kind: str
+) -> None:
+    if (name, kind) == ("events", "pipe"):
+        pytest.skip("rows may come through a pipe, as standard input does")
+    if "n.toml" in COMMANDS.get(command, ""):
+        Path("n.toml").write_text('[jobs.n]\nevents = "e.csv"\nstate = "s.db"\n')
+    elif "t.parquet" in COMMANDS.get(command, "") or "s.db" in COMMANDS.get(command, ""):
+        done = place.plain("count", *COUNT.replace("new.db", "s.db").split(), "--out", "t.parquet")
+        assert not done.code, done.err
+    odd = f"odd{ENDINGS.get(name, '')}"
+    os.mkfifo(odd) if kind == "pipe" else os.mkdir(odd)
+    shown = f"quarantine:{odd}" if name == "bad_rows" else odd
+    words = COMMANDS.get(command, COUNT).split()
+    if option in words:
+        words[words.index(option) + 1] = shown
+    elif option:
+        words += [option, shown]
+    else:
+        words[0] = shown
+    first = ["count"] if command == "report" and name != "statistics" else [command]
+    first = ["statistic", "report"] if first == ["report"] else first
+    place.plain(*first, *words)  # which raises what is no error made on purpose
+    assert not Path(odd).is_file()
+
+
+_TEXTS = [name for name, item in {**options_of(Job), **all_options()}.items() if _takes_text(item)]
+
+
+@pytest.mark.parametrize("name", _TEXTS)
+def test_nul_is_refused_in_every_option(tmp_path: Path, name: str) -> None:
+    job = Job("count", "e.csv", "s.db")
+    if name in options_of(Job):
+        with pytest.raises(InvalidInput, match="NUL"):
+            check_types(job.having(**{name: "a\0b"}))
+    option = {**options_of(Job), **all_options()}[name]
+    (tmp_path / "n.toml").write_text(f'[jobs.n]\n{option.key} = "a\\u0000b"\n')
+    with pytest.raises(InvalidInput, match=rf"jobs\.n\.{option.key} is .*NUL"):
+        load(tmp_path / "n.toml")
+
+
+@pytest.mark.parametrize("table", ["publish", "limit", "serve", "report.n.mean"])
+def test_nul_is_refused_in_every_table_of_a_job_file(tmp_path: Path, table: str) -> None:
+    (tmp_path / "n.toml").write_text(f'[{table}]\nto = ["a", "a\\u0000b"]\n')
+    with pytest.raises(InvalidInput, match="NUL"):
+        load(tmp_path / "n.toml")
+
+
+@pytest.mark.parametrize("file", ["s.db.key.witness", "n.toml"])
+def test_files_beside_a_state_and_saved_jobs_are_plain(
+    place: Workplace, waits_for_nobody: None, file: str
+) -> None:
+    os.mkfifo(file)
+    done = place.plain("count", *COUNT.replace("new.db", "s.db").split(), "--save", "n.toml")
+    assert done.code
+    assert "it is no plain file" in done.err
+
+
+def test_a_pipe_among_witnesses_is_read_by_nobody(tmp_path: Path, waits_for_nobody: None) -> None:
+    os.mkfifo(tmp_path / "w")
+    with pytest.raises(OSError, match="no plain file"):
+        WitnessFile(tmp_path / "w").read()
+    with pytest.raises(OSError, match="no plain file"):
+        open_plain("/dev/zero")
+
+
+def test_statistics_of_a_report_are_read_within_bounds(tmp_path: Path) -> None:
+    for name, text in {"deep.toml": "a = " + "[" * 10**5, "deep.json": "{" * 10**5}.items():
+        (tmp_path / name).write_text(text)
+        with pytest.raises(InvalidInput, match="is no table of statistics by name"):
+            tables_of(str(tmp_path / name))
