@@ -358,6 +358,8 @@ class InspectOptions:
     file_format: str | None = option(
         None, "csv, parquet or jsonl, if the file's name does not say", "--format"
     )
+    separator: str = option(",", "of CSV: what stands between fields: , ; | or tab")
+    decimal: str = option(".", "of CSV: what stands before the fraction of a number: . or ,")
     time_format: str | None = option(
         None, "epoch, epoch_ms, epoch_us, epoch_ns or a strftime format; default: ISO 8601"
     )

@@ -142,6 +142,7 @@ def _inspect_arguments(options: InspectOptions) -> dict[str, Any]:
     names = (
         "user", "state", "epsilon", "delta", "rho", "at_most", "bounds", "most", "lower", "upper",
         "cells", "edges", "per", "time", "timezone", "file_format", "time_format", "clock_change",
+        "separator", "decimal",
         "missing", "unit", "name", "key", "ledger", "level",
     )  # fmt: skip
     found = {name: getattr(options, name) for name in names}
@@ -233,6 +234,7 @@ def _print_exact(options: InspectOptions, planned: dict[str, Any]) -> None:
         time=options.time,
         timezone=options.timezone,
         file_format=options.file_format,
+        separator=options.separator,
         time_format=options.time_format,
         clock_change=cast(ClockChange, options.clock_change),
     )

@@ -190,7 +190,7 @@ def _wrong_number(part: Rows, reading: RowReading, row: int, problem: Problem) -
     if len(names) == 1:
         return names[0]
     values = part.scan(names).slice(row - 1, 1).collect()
-    numbers = values.select(pl.col(names).cast(pl.Float64, strict=False))
+    numbers = values.select(part.number(pl.col(names)).cast(pl.Float64, strict=False))
     for name in names:
         number = numbers[name][0]
         if problem == Problem.NO_VALUE:

@@ -20,7 +20,7 @@ from typing import IO, cast
 import polars as pl
 
 from counton.errors import InvalidInput, field, is_text
-from counton.events.formats import Format, format_of
+from counton.events.formats import CsvForm, Format, format_of
 from counton.events.frames import write_lines
 from counton.events.linesums import LineSums
 from counton.events.sifting import (
@@ -34,6 +34,7 @@ from counton.events.sifting import (
 from counton.events.sources import UNREADABLE, Rows, UnreadableRow
 from counton.sqlite_header import sqlite_header
 
+CSV = CsvForm()
 #: Gzip and zstd, which polars unpacks.
 _COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
 
@@ -77,18 +78,26 @@ class EventFile(Rows):
     Args:
         path: a file, or ``-``.
         stated: format; from the file's name if None. Standard input is CSV unless stated.
+        form: how CSV is written.
+        piped: whether it may be a pipe.
 
     Raises:
         InvalidInput: no such file, an empty file, or an unknown format.
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], stated: str | None = None, *, piped: bool = False
+        self,
+        path: str | os.PathLike[str],
+        stated: str | None = None,
+        *,
+        form: CsvForm = CSV,
+        piped: bool = False,
     ) -> None:
         path = os.fspath(path)
         self.name = "standard input" if path == "-" else path
         self._bytes: bytes | None = None
         self._is_short: bool | None = None
+        self.form = form
         if path == "-":
             self.kind: Format = format_of(path, stated or "csv")
             self._bytes = sys.stdin.buffer.read()
@@ -173,13 +182,21 @@ class EventFile(Rows):
         found = Path(self.path).stat()
         return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
+    def number(self, given: pl.Expr) -> pl.Expr:
+        """See `Rows.number`."""
+        if self.kind != "csv" or self.form.decimal == ".":
+            return given
+        return given.str.replace_many([".", ","], [",", "."])  # a point is none of one number
+
     def frame(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
         """See `Rows.frame`."""
         self._refuse_no_text()
         source = Path(self.path) if self._bytes is None else io.BytesIO(self._bytes)
         if self.kind == "csv":
             # Text only: a column of times or group names must not be guessed to be numbers.
-            rows = pl.scan_csv(source, infer_schema=False, glob=False)
+            rows = pl.scan_csv(
+                source, infer_schema=False, glob=False, separator=self.form.separator
+            )
             # All columns are read: of some alone polars does not see that a row has too many.
             return rows.map_batches(self._refuse_short, projection_pushdown=False, streamable=True)
         if self.kind == "parquet":
@@ -195,7 +212,7 @@ class EventFile(Rows):
         if width > 1 and rows.to_series(width - 1).null_count():
             if self._is_short is None:
                 with self._lines() as lines:
-                    self._is_short = has_short_line(lines, width)
+                    self._is_short = has_short_line(lines, width, self.form.separator)
             if self._is_short:
                 raise pl.exceptions.ShapeError("a line has fewer fields than the header")
         return rows
@@ -242,10 +259,13 @@ class EventFile(Rows):
             return self
         except UNREADABLE as error:
             reason = error
-        read = csv_rows if self.kind == "csv" else json_rows
         try:
             with self._lines() as lines:
-                found = sift(read(lines, asked), asked, most)
+                if self.kind == "csv":
+                    rows = csv_rows(lines, asked, self.form.separator)
+                else:
+                    rows = json_rows(lines, asked)
+                found = sift(rows, asked, most)
         except (*UNREADABLE, EOFError, zlib.error):
             raise self.unreadable(reason) from reason
         if isinstance(found, FileRows):
@@ -253,7 +273,7 @@ class EventFile(Rows):
         row, line = found
         with self._lines() as lines:
             header = b"" if self.kind == "jsonl" else lines.readline()
-        wrong = _wrong_row(io.BytesIO(header + line), self.kind)
+        wrong = _wrong_row(io.BytesIO(header + line), self.kind, self.form.separator)
         what = {"csv": "is no CSV", "jsonl": "is no JSON object"}[self.kind]
         raise self._wrong(row + 1, what if wrong is None else wrong[1])
 
@@ -263,7 +283,7 @@ class EventFile(Rows):
             return super().unreadable(error)
         try:
             with self._lines() as lines:
-                wrong = _wrong_row(lines, self.kind)
+                wrong = _wrong_row(lines, self.kind, self.form.separator)
         except (OSError, EOFError, zlib.error):
             wrong = None
         if wrong is None:
@@ -329,6 +349,10 @@ class SiftedFile(Rows):
         """See `Rows.frame`."""
         return self._rows.lazy()
 
+    def number(self, given: pl.Expr) -> pl.Expr:
+        """See `Rows.number`."""
+        return self.file.number(given)
+
     def digest(self, columns: Sequence[str] = ()) -> str:
         """See `Rows.digest`."""
         return self.file.digest(columns)
@@ -346,7 +370,7 @@ class SiftedFile(Rows):
         return self.file.has_changed()
 
 
-def _wrong_row(lines: IO[bytes], kind: Format) -> tuple[int, str] | None:
+def _wrong_row(lines: IO[bytes], kind: Format, separator: str) -> tuple[int, str] | None:
     """The first row that is no CSV or JSON, and what it is in words; None if there is none."""
     row = 0
     texts = _decode(lines)
@@ -357,7 +381,7 @@ def _wrong_row(lines: IO[bytes], kind: Format) -> tuple[int, str] | None:
                 if text.strip() and not isinstance(json.loads(text, parse_int=str), dict):
                     return row, "is no JSON object"
             return None
-        reader = csv.reader(texts, strict=True)
+        reader = csv.reader(texts, strict=True, delimiter=separator)
         width = len(next(reader, []))
         for row, fields in enumerate(reader, 1):
             if fields and len(fields) != width:

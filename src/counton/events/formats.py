@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
-from counton.errors import InvalidInput
+from counton.errors import InvalidInput, field
 
 
 def is_file(name: str) -> bool:
@@ -41,6 +41,41 @@ SUFFIXES: dict[str, Format] = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
 }
+
+
+class CsvForm(NamedTuple):
+    """How CSV is written: what stands between fields, and before the fraction of a number."""
+
+    separator: str = ","
+    decimal: str = "."
+
+    @classmethod
+    def read(cls, separator: str = ",", decimal: str = ".") -> CsvForm:
+        """The form that two words say.
+
+        Args:
+            separator: one of four signs, or ``tab``.
+            decimal: a point or a comma.
+
+        Raises:
+            InvalidInput: something else.
+
+        >>> CsvForm.read("tab", ",").separator
+        '\\t'
+        """
+        between = "\t" if separator == "tab" else separator
+        if between not in SEPARATORS:
+            raise InvalidInput(
+                f"{field('separator')} is {separator!r}; use one of , ; | or tab, or write the "
+                f"file with one of them"
+            )
+        if decimal not in (".", ","):
+            raise InvalidInput(f"{field('decimal')} is {decimal!r}; use . or ,")
+        return cls(between, decimal)
+
+
+#: What may stand between the fields of CSV.
+SEPARATORS = (",", ";", "|", "\t")
 
 
 def format_of(path: str, stated: str | None = None) -> Format:

@@ -117,7 +117,7 @@ def mark_part(
     for place, (column, one) in enumerate(parts):
         label = one is not None and one.kind == "label"
         given = pl.col(column)
-        taken[f"part {place}"] = as_text(given, types[column]) if label else given
+        taken[f"part {place}"] = as_text(given, types[column]) if label else part.number(given)
     step, total = reading.windows.step("us"), pl.lit(1, dtype=pl.Int64)
     missing = [("user", Problem.NO_USER), ("id", Problem.NO_ID)]
     if reading.unknown == "refuse" and reading.other is None:

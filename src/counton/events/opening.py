@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 
 from counton.errors import InvalidInput, field
-from counton.events.files import EventFile
-from counton.events.formats import format_of
+from counton.events.files import CSV, EventFile
+from counton.events.formats import CsvForm, format_of
 from counton.events.frames import EventFrame
 from counton.events.paths import event_paths, is_database
 from counton.events.sources import Source
 
 
-def open_source(events: object, stated: str | None = None) -> Source:
+def open_source(events: object, stated: str | None = None, form: CsvForm = CSV) -> Source:
     """The rows of a path, of several, of a folder or pattern, or of a data frame.
 
     Args:
@@ -20,6 +20,7 @@ def open_source(events: object, stated: str | None = None) -> Source:
             pattern such as ``logs/2024-*.csv``, a sequence of these; whatever speaks Arrow:
             frames and lazy frames of polars, pandas, pyarrow, DuckDB; or a source, as it is.
         stated: format of the files; from their names if None.
+        form: how those of CSV are written.
 
     Raises:
         InvalidInput: nothing of this kind, no such file, the same file twice, an empty file or an
@@ -38,6 +39,6 @@ def open_source(events: object, stated: str | None = None) -> Source:
     if stated is not None:
         format_of("", stated)
     paths = event_paths(events, stated)
-    parts = tuple(EventFile(path, stated, piped=True) for path in paths)
+    parts = tuple(EventFile(path, stated, form=form, piped=True) for path in paths)
     name = parts[0].name if len(parts) == 1 else f"{len(parts):,} files from {parts[0].name}"
     return Source(parts, name)

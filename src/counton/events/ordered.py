@@ -111,7 +111,7 @@ def ordered_rows(
         types, taken = frame.collect_schema(), dict[str, pl.Expr]()
         for place, name in enumerate(columns):
             text = as_text(pl.col(name), types[name])
-            number = pl.col(name).cast(pl.Float64, strict=False)
+            number = part.number(pl.col(name)).cast(pl.Float64, strict=False)
             given = _flag(text) if name in flags else number if name in numbers else text
             taken[f"part {place}"] = given
         if time is not None and windows is not None:

@@ -24,7 +24,7 @@ _MOST_LINES: Final = 1000
 _REPLACED: Final = "\ufffd"
 #: What stands in a line of JSON: texts, signs, and all else.
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s"{}\[\],:]+')
-_QUOTE, _COMMA, _NEWLINE, _RETURN = b'",\n\r'
+_QUOTE, _NEWLINE, _RETURN = b'"\n\r'
 #: Texts of records that can be read, and of one that cannot.
 Piece = tuple[pl.DataFrame | None, bytes]
 
@@ -124,14 +124,17 @@ def json_rows(stream: IO[bytes], columns: Sequence[str]) -> Iterator[Piece]:
             given, records = given[read + 1 :], records[read + 1 :]
 
 
-def csv_rows(stream: IO[bytes], columns: Sequence[str]) -> Iterator[Piece]:
+def csv_rows(stream: IO[bytes], columns: Sequence[str], separator: str = ",") -> Iterator[Piece]:
     """Rows of CSV, as texts of some columns; of lines that cannot be read none."""
     header, width = b"", 0
 
     def parse(records: list[bytes]) -> pl.DataFrame:
         rows = io.BytesIO(header + b"".join(records))
-        frame = pl.scan_csv(rows, infer_schema=False).collect().select(columns)
-        return _of_height(frame, len(records))
+        frame = pl.scan_csv(rows, infer_schema=False, separator=separator).collect()
+        return _of_height(frame.select(columns), len(records))
+
+    def fields_of(record: bytes) -> int:
+        return _fields_of(record, separator)
 
     lines: list[bytes] = []
     for more in _blocks(stream):
@@ -139,13 +142,18 @@ def csv_rows(stream: IO[bytes], columns: Sequence[str]) -> Iterator[Piece]:
         if not header:
             size = _records(lines)[0][0]
             header, lines = b"".join(lines[:size]), lines[size:]
-            width = _fields_of(header)
-        lines = yield from _read_csv(lines, parse, width, whole=False)
-    yield from _read_csv(lines, parse, width, whole=True)
+            width = fields_of(header)
+        lines = yield from _read_csv(lines, parse, fields_of, width, whole=False)
+    yield from _read_csv(lines, parse, fields_of, width, whole=True)
 
 
 def _read_csv(
-    lines: list[bytes], parsed: Callable[[list[bytes]], pl.DataFrame], width: int, *, whole: bool
+    lines: list[bytes],
+    parsed: Callable[[list[bytes]], pl.DataFrame],
+    fields_of: Callable[[bytes], int],
+    width: int,
+    *,
+    whole: bool,
 ) -> Generator[Piece, None, list[bytes]]:
     """Read lines; those of a last record that may go on are returned."""
     while lines:
@@ -157,7 +165,7 @@ def _read_csv(
         frame, read = _prefix(records, parsed)
         begin = 0
         for place, record in enumerate(records[:read]):
-            if 0 < _fields_of(record) < width:
+            if 0 < fields_of(record) < width:
                 yield frame[begin:place], b""
                 yield None, record
                 begin = place + 1
@@ -172,17 +180,17 @@ def _read_csv(
     return []
 
 
-def _fields_of(record: bytes) -> int:
+def _fields_of(record: bytes, separator: str) -> int:
     """How many fields a record of CSV has; an empty line has none."""
     if b'"' not in record:
-        return record.count(b",") + 1 if record.rstrip(b"\r\n") else 0
+        return record.count(separator.encode()) + 1 if record.rstrip(b"\r\n") else 0
     try:
-        return len(next(csv.reader([record.decode("utf-8", "replace")]), ()))
+        return len(next(csv.reader([record.decode("utf-8", "replace")], delimiter=separator), ()))
     except csv.Error:
         return 0
 
 
-def has_short_line(stream: IO[bytes], width: int) -> bool:
+def has_short_line(stream: IO[bytes], width: int, separator: str = ",") -> bool:
     """Whether a record of CSV has fewer fields than the header; empty lines have none.
 
     A reader that fills such a line with nothing does not tell it from one that ends with nothing.
@@ -190,20 +198,21 @@ def has_short_line(stream: IO[bytes], width: int) -> bool:
     Args:
         stream: the whole file, without a line that has more fields than the header.
         width: fields of the header.
+        separator: what stands between fields.
 
     >>> has_short_line(io.BytesIO(b'a,b\\n"1,\\n2",\\n\\n3,4\\n'), 2)
     False
     >>> has_short_line(io.BytesIO(b'a,b\\n"1,\\n2"\\n\\n3,4\\n'), 2)
     True
     """
-    rest, more = b"", True
+    rest, more, between = b"", True, separator.encode()
     while more:
         block = stream.read(BLOCK)
         more = bool(block)
         rest += block if more else b"\n"
         end = rest.rfind(b"\n") + 1
         # No line has more fields than the header here: that is refused by itself.
-        if b'"' not in rest and rest.count(b",", 0, end) == rest.count(b"\n") * (width - 1):
+        if b'"' not in rest and rest.count(between, 0, end) == rest.count(b"\n") * (width - 1):
             rest = rest[end:]
             continue
         bytes_ = np.frombuffer(rest, np.uint8)
@@ -211,8 +220,8 @@ def has_short_line(stream: IO[bytes], width: int) -> bool:
         ends = np.flatnonzero((bytes_ == _NEWLINE) & outside)
         if not len(ends):
             continue
-        commas = np.flatnonzero((bytes_ == _COMMA) & outside)
-        fields = np.diff(np.searchsorted(commas, ends), prepend=0) + 1
+        between_fields = np.flatnonzero((bytes_ == between[0]) & outside)
+        fields = np.diff(np.searchsorted(between_fields, ends), prepend=0) + 1
         # As long as an empty line, with and without a return.
         long = np.diff(ends, prepend=-1) - (bytes_[ends - 1] == _RETURN)
         if ((fields < width) & (long > 1)).any():

@@ -14,6 +14,7 @@ import polars as pl
 
 from counton.columns import BETWEEN
 from counton.errors import InvalidInput, field
+from counton.events.formats import SEPARATORS
 from counton.events.windows import as_text
 
 #: What polars raises where rows cannot be read. It ends with a panic, which is no `Exception`, on
@@ -61,6 +62,10 @@ class Rows(ABC):
     @abstractmethod
     def frame(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
         """The columns, or all of them with types only to look at; see `scan`."""
+
+    def number(self, given: pl.Expr) -> pl.Expr:
+        """A column of numbers, so that it can be cast: of text with a decimal point."""
+        return given
 
     def sift(self, columns: Sequence[str], most: int) -> Rows:
         """The rows with those empty that cannot be read: see `EventFile.sift`."""
@@ -200,6 +205,10 @@ def _listing(columns: Sequence[str]) -> str:
     """Names of columns for a message: a few, and readable."""
     if not columns:
         return "it has no columns"
+    other = next((sign for sign in SEPARATORS if len(columns) == 1 and sign in columns[0]), None)
+    if other is not None:
+        said = field("separator", "tab" if other == "\t" else f"'{other}'")
+        return f"its only one is {columns[0][:_SHOWN]!r}: say what stands between them, {said}"
     names = [name if name.isprintable() else repr(name) for name in columns[:_COLUMNS_SHOWN]]
     shown = ", ".join(name if len(name) <= _SHOWN else f"{name[:_SHOWN]}..." for name in names)
     more = len(columns) - len(names)

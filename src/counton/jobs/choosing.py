@@ -15,6 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, field
+from counton.events.formats import CsvForm
 from counton.events.marking import collect
 from counton.events.opening import open_source
 from counton.events.windows import CLOCK_CHANGE, ClockChange, moments
@@ -97,6 +98,7 @@ def activity(
     time: str | None = None,
     timezone: str = "UTC",
     file_format: str | None = None,
+    separator: str = ",",
     time_format: str | None = None,
     clock_change: ClockChange = "raise",
 ) -> Activity:
@@ -106,7 +108,7 @@ def activity(
         events: as in `Job`.
         user, time: columns.
         per: length of a period, as ``1d``; None for the whole log.
-        timezone, file_format, time_format, clock_change: as in `Job`.
+        timezone, file_format, separator, time_format, clock_change: as in `Job`.
 
     Raises:
         InvalidInput: the events cannot be read, lack a column or have no user.
@@ -125,7 +127,7 @@ def activity(
         raise InvalidInput(f"{field('per', per)} needs {field('time')}, the column of times")
     if per is not None:
         check_period(per)
-    source, parts = open_source(events, file_format), []
+    source, parts = open_source(events, file_format, CsvForm.read(separator)), []
     for part in source.parts:
         frame = part.scan([user] if per is None or time is None else [user, time], [user])
         name = pl.col(user).cast(pl.String)

@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from counton.errors import CountonError, InvalidInput, field
+from counton.events.formats import CsvForm
 from counton.events.opening import open_source
 from counton.jobs.counting import release
 from counton.jobs.each_user import UserRows, each_user
@@ -63,6 +64,8 @@ def inspect(
     time: str | None = None,
     timezone: str = "UTC",
     file_format: str | None = None,
+    separator: str = ",",
+    decimal: str = ".",
     time_format: str | None = None,
     clock_change: str = "raise",
     missing: str = "refuse",
@@ -99,7 +102,8 @@ def inspect(
         most: of values, how many of each user count.
         lower, upper, cells, edges: of values, cells as of `Quantiles`.
         per, time: look at each period of a user, as ``1d``, by a column of times.
-        timezone, file_format, time_format, clock_change, missing: as of `release`.
+        timezone, file_format, separator, decimal, time_format, clock_change, missing: as of
+            `release`.
         unit: what a user is called; None: "user", or as the state says.
         name: of the stream.
         key, ledger: as of `release`.
@@ -172,7 +176,7 @@ def inspect(
         "ledger": ledger,
         "level": level,
     }
-    rows = each_user(open_source(events, file_format), asked)
+    rows = each_user(open_source(events, file_format, CsvForm.read(separator, decimal)), asked)
     found = release(
         quantiles, cast(Any, rows), state=state, guarantee=guarantee, progress=progress, **stated
     )

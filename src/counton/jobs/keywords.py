@@ -103,6 +103,8 @@ class JobFields(TypedDict, total=False):
     witness: str | os.PathLike[str] | None
     query: str | None
     file_format: str | None
+    separator: str
+    decimal: str
     time_format: str | None
     clock_change: str
     unknown: str

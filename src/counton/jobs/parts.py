@@ -445,6 +445,8 @@ class RowPolicies(JobPart):
         id: column that says which event a row is; it counts once, in whatever files it comes.
         query: of a database, which rows: one SELECT.
         file_format, time_format, clock_change: how the events are read.
+        separator, decimal: of CSV, what stands between fields (a comma, ``;``, ``|`` or ``tab``),
+            and before the fraction of a number (a point or a comma).
         bad_rows: whether rows that cannot be read end the run ("refuse"), or are written into a
             file, anew in each run ("quarantine:FILE"), at most ``bad_rows_most`` of them.
         missing: whether rows that lack a time, group, value, user or id are refused as such
@@ -473,6 +475,10 @@ class RowPolicies(JobPart):
     )
     file_format: str | None = option(
         None, "csv, parquet or jsonl, if the file's name does not say", "format", group="Rows"
+    )
+    separator: str = option(",", "of CSV: what stands between fields: , ; | or tab", group="Rows")
+    decimal: str = option(
+        ".", "of CSV: what stands before the fraction of a number: . or ,", group="Rows"
     )
     time_format: str | None = option(
         None,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from counton.errors import InvalidInput, field
 from counton.events.domains import table_columns
 from counton.events.files import EventFile
-from counton.events.formats import is_file
+from counton.events.formats import CsvForm, is_file
 from counton.events.marking import collect
 from counton.events.opening import open_source
 from counton.events.paths import is_database
@@ -83,7 +83,7 @@ def number_rows(job: Job) -> Job:
             f"a database answers with rows in no order, and without {field('label')} each row is a "
             f"cell of a line; give {field('label')}, the column that names the cells"
         )
-    source = open_source(job.events, job.file_format)
+    source = open_source(job.events, job.file_format, CsvForm.read(job.separator, job.decimal))
     if len(source.parts) != 1:
         raise InvalidInput(
             f"{field('events')} are {len(source.parts)} files, and the rows of a line without "
@@ -95,7 +95,7 @@ def number_rows(job: Job) -> Job:
             f"{part.name} has rows in no order, and without {field('label')} each row is a cell of "
             f"a line; give {field('label')}, the column that names the cells"
         )
-    rows = part.scan((value,)).with_row_index(ROWS)
+    rows = part.scan((value,)).select(part.number(pl.col(value))).with_row_index(ROWS)
     table = collect(source, rows.with_columns(pl.col(ROWS).cast(pl.String)))
     if not table.height:
         raise InvalidInput(

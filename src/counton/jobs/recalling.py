@@ -22,7 +22,7 @@ from counton.store.store import StoredStream
 #: says nothing of outputs has those of the last job that wrote a file.
 POLICIES = (
     *("watermark", "unknown", "bad_rows", "bad_rows_most", "missing", "late"),
-    *("clock_change", "time_format", "file_format", "retain"),
+    *("clock_change", "time_format", "file_format", "separator", "decimal", "retain"),
 )
 OUTPUTS = (
     *("out", "above", "surely_above", "plot", "sums"),

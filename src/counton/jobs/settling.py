@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from counton.errors import InvalidInput, field
+from counton.events.formats import CsvForm
 from counton.events.opening import open_source
 from counton.events.paths import event_paths, is_database, refuse_among_events
 from counton.events.policies import Policies
@@ -222,7 +223,7 @@ def _open_source(job: Job, before: Definition | None) -> Source:
                 f"none; give duckdb:///FILE, sqlite:///FILE or postgresql://USER@HOST/DATABASE, or "
                 f"leave it out"
             )
-        source = open_source(job.events, job.file_format)
+        source = open_source(job.events, job.file_format, CsvForm.read(job.separator, job.decimal))
     _refuse_events_as_domain(job, before, source)
     return source
 

@@ -35,7 +35,7 @@ from counton.store.store import StoredStream
 #: Fields of a job that say what a service does by itself.
 _NOT_SERVED = (
     *("append", "counted", "confirmed", "out", "above", "surely_above", "plot", "sums"),
-    *("file_format", "query"),
+    *("file_format", "separator", "decimal", "query"),
 )
 
 
