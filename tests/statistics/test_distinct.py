@@ -68,6 +68,13 @@ def test_no_user_who_stays_for_a_while_moves_more_than_claimed(changes: int) -> 
     check_sensitivity(Distinct(stay=2, changes=changes), HORIZON, moves, slack=1.25)
 
 
+def test_whose_window_is_protected_is_said() -> None:
+    """Of a user of all windows nothing is promised, and no word says it."""
+    said = Distinct(window=2, unit="reader").contribution().unit
+    assert said == "reader within one window"
+    assert Distinct(window=2, windows=3, unit="reader").contribution().unit == "reader"
+
+
 def test_what_is_counted() -> None:
     def counted(statistic: Distinct, *batches: Any) -> Any:
         stops = np.cumsum([len(batch) for batch in batches])
