@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 
 from counton.jobs import Job, run
+from counton.serve.service import Service
 from counton.store import Stream
 
 EVENTS = ["00:10,a", "00:50,b", "01:30,a", "01:30,a", "03:00,b"]
@@ -430,3 +431,25 @@ def test_of_many_groups_the_screen_shows_the_largest_and_the_table_all(place: An
     assert len(out.read_text().splitlines()) == 46
     everything = json.loads(place("count", events, *place.again, "--json").out)
     assert [row["estimate"] for row in everything["last"]["groups"]] == list(range(45))
+
+
+@pytest.mark.parametrize("dangling", [False, True])
+def test_a_run_says_how_a_second_witness_is_named(
+    place: Any, monkeypatch: pytest.MonkeyPatch, dangling: bool
+) -> None:
+    """In the words of each door, where the user's folder is a file or leads nowhere."""
+    home = place.folder / "home"
+    home.symlink_to(place.folder / "nowhere") if dangling else home.write_text("")
+    monkeypatch.setenv("XDG_STATE_HOME", str(home))
+    file = place.folder / "jobs.toml"
+    printed = place.count(place.write("e.csv", ["00:10,a"]), "--save", str(file))
+    assert printed.code == 0, printed.err
+    said = f"no second witness ({home}/counton cannot be written)"
+    assert said in printed.err
+    assert "say where else one may be kept, --witness, or set" in printed.err
+    assert "may be kept, witness, or set" in place("run", str(file)).err
+    jobs = [line for line in file.read_text().splitlines() if line[:5] not in ("event", "until")]
+    file.write_text("\n".join(jobs))
+    service = Service(file)
+    service.close()
+    assert "may be kept, witness, or set" in service.remarks[0]

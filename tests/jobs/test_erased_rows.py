@@ -124,6 +124,36 @@ def test_a_counted_file_is_known_while_its_windows_go_on(
     assert sum(totals(again.having(counted="keep"))[0][-1]) == 2 * 4024
 
 
+@pytest.mark.parametrize("length", [10, 13])
+@pytest.mark.parametrize(("rows", "gone"), [(2000, 24), (400, 1), (8, 1)])
+def test_a_counted_file_of_dates_is_known_while_its_windows_go_on(
+    rows: int, gone: int, length: int, tmp_path: Path
+) -> None:
+    """Or of hours: what an erased reader's rows said, others say too."""
+    found = [(row[0][:length], *row[1:]) for row in day(1, rows)]
+    others = [row for row in found if row[2] != "ann"]
+    readers = [row for row in found if row[2] == "ann"][:gone]
+    first, then = [*others, *readers], day(2, 9)
+    job = asked(write(tmp_path / "1.csv", first), tmp_path, "count", "2024-03-01T12:00")
+    run(job.having(every="1w", start="2024-02-26", append=True)).close()
+    files = [write(tmp_path / "1.csv", others), write(tmp_path / "2.csv", then)]
+    again = asked(files, tmp_path, "count", "2024-03-18", append=True, confirmed=True)
+    with pytest.raises(ReplayMismatch, match=rf"{rows:,} of the {rows:,} rows of .*1\.csv say"):
+        run(again)
+    assert sum(totals(again.having(counted="keep"))[0][-1]) == len(first) + len(then)
+
+
+def test_files_of_dates_of_other_shops_are_no_copies_of_each_other(tmp_path: Path) -> None:
+    """Each has fewer of some page, and more of another, or far fewer of all."""
+    dates = [f"2024-03-0{number}" for number in range(1, 7)]
+    for number, (a, b) in enumerate([(40, 60), (60, 40), (20, 30), (9, 50)], 1):
+        rows = [(date, *said) for date in dates for said in [("a", "", "1")] * a]
+        rows += [(date, *said) for date in dates for said in [("b", "", "1")] * b]
+        job = asked(write(tmp_path / f"{number}.csv", rows), tmp_path, "count", "2024-03-01T12:00")
+        with run(job.having(append=True)) as outcome:
+            assert outcome.for_operator().rows == len(rows)
+
+
 def test_an_export_of_all_events_is_not_counted_as_new_ones(tmp_path: Path) -> None:
     days = [day(number, 20) for number in (1, 2)]
     run(asked(write(tmp_path / "1.csv", days[0]), tmp_path, "count", "2024-03-02")).close()

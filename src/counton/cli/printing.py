@@ -60,12 +60,15 @@ def print_line(console: Console, text: str, *, bold: bool = False) -> None:
     console.print(printable(text), style=style, highlight=False, markup=False, soft_wrap=True)
 
 
-def warn_of_no_witness(errors: Console, *states: tuple[Any, Sequence[Any], Any]) -> None:
+def warn_of_no_witness(
+    errors: Console, *states: tuple[Any, Sequence[Any], Any], option: str = "witness"
+) -> None:
     """Say once where no old copy of a state would be noticed.
 
     Args:
         errors: where it is said.
         states: each with where its keys are kept, and where its second witness, if that is said.
+        option: what names a second witness here.
     """
     from counton.store.keyfile import without_witness
 
@@ -74,7 +77,7 @@ def warn_of_no_witness(errors: Console, *states: tuple[Any, Sequence[Any], Any])
         with suppress(CountonError):  # said of what cannot be used
             told |= dict.fromkeys(filter(None, [without_witness(state, *keys, witness=witness)]))
     for said in told:
-        print_line(errors, said)
+        print_line(errors, InvalidInput(said).translate({"witness": option}))
 
 
 def warn_of_weak(

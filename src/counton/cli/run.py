@@ -90,7 +90,7 @@ def carried_out(job: Job, *, silently: bool, bar: bool = False, about: str = "")
     job = recall(check_types(job))
     outputs = Outputs.of(job)
     if not about:
-        warn_of_no_witness(errors, (job.state, [job.key], job.witness))
+        warn_of_no_witness(errors, (job.state, [job.key], job.witness), option="--witness")
     aside = SetAside.of(job)
     with (
         working(errors, always=bar) as progress,

@@ -2,8 +2,8 @@
 
 A file that has lost a few rows has other bytes, and comes to other sums. Most of its rows
 still say what they said. So a sample of *facts* is taken while rows are read: which time, window,
-value and groups, and how many rows say so. A fact is in the sample by its own hash, whatever else
-the file holds; so two samples can be compared fact by fact.
+value and group, and how many rows say so. A fact is in the sample by its own hash, whatever else
+the file holds and however many say it; so two samples can be compared fact by fact.
 """
 
 from __future__ import annotations
@@ -29,6 +29,10 @@ _PHI, _PI = (np.uint64(word) for word in (0x9E3779B97F4A7C15, 0x243F6A8885A308D3
 #: Words from which on a hash has one leading zero less.
 _POWERS: Final = np.array([2**power for power in range(64)], np.uint64)
 
+#: How rare facts are: leading zeros of a hash of time and value, and of one of the group as well.
+#: By the first most rows are passed over as they are read, and by the second some groups of a time.
+Rarity = NDArray[np.int64]
+
 
 @dataclass(frozen=True, repr=False)
 class Sample:
@@ -36,19 +40,19 @@ class Sample:
 
     Attributes:
         us: times of the facts, as words.
-        said: what the rows of each say besides, and how many they are, as words.
+        said: what the rows of each say besides, as words.
         steps: their windows.
         rows: how many rows say each.
-        rarity: how many leading zeros the hash of each has.
-        least: all facts of the file of this rarity and above are in the sample.
+        rarity: of each, of shape (2, facts).
+        least: all facts of the file of this rarity and above are in the sample; of shape (2, 1).
     """
 
     us: Words
     said: Words
     steps: NDArray[np.int64]
     rows: NDArray[np.int64]
-    rarity: NDArray[np.int64]
-    least: int
+    rarity: Rarity
+    least: Rarity
 
     def __repr__(self) -> str:
         return "Sample(secret)"
@@ -62,8 +66,8 @@ class FactSampler:
     >>> len(sampler.take(pl.DataFrame(rows).to_struct()))
     3
     >>> sample = sampler.sample()
-    >>> sample.steps.tolist(), sample.rows.tolist(), sample.least
-    ([1, 2], [2, 1], 0)
+    >>> sample.steps.tolist(), sample.rows.tolist(), sample.least.tolist()
+    ([1, 1, 2], [1, 1, 1], [[0], [0]])
     """
 
     def __init__(self, steps: int) -> None:
@@ -104,26 +108,29 @@ class FactSampler:
             if not self._rows:
                 return None
             facts = self._compact()
-        said = facts["total"].to_numpy().view(np.uint64) * _PHI
-        if "group" in facts.columns:
-            said = said ^ _words_of(facts["group"].cast(pl.String).fill_null(""))
-        said = _scramble(said) * facts["rows"].to_numpy().view(np.uint64)
-        # Groups of one time and value are one fact: what they say is added up modulo 2^64.
-        by = ["us", "step", "total"]
-        one = facts.select(*by, "rows").with_columns(said=pl.Series(said))
-        one = one.group_by(by).agg(pl.col("rows").sum(), pl.col("said").sum()).sort(by)
-        us, total = one["us"].to_numpy(), one["total"].to_numpy()
+        by = [name for name in facts.columns if name != "rows"]
+        facts = facts.sort(by)
+        us, total = facts["us"].to_numpy(), facts["total"].to_numpy()
+        groups = np.zeros(len(us), np.uint64)
+        if "group" in by:
+            groups = _words_of(facts["group"].cast(pl.String).fill_null(""))
+        first = _hashes(us, total)
+        second = _scramble(_scramble(first ^ groups) * _PHI)
+        rarity, least = np.stack([_rarity(first), _rarity(second)]), 0
+        while (rarity[1] >= least).sum() > MOST_FACTS:
+            least += 1
+        kept = rarity[1] >= least
         return Sample(
-            us=us.view(np.uint64),
-            said=_scramble(one["said"].to_numpy() ^ total.view(np.uint64)),
-            steps=one["step"].cast(pl.Int64).to_numpy(),
-            rows=one["rows"].to_numpy(),
-            rarity=_rarity(_hashes(us, total)),
-            least=self._least,
+            us=us[kept].view(np.uint64),
+            said=_scramble(groups ^ total.view(np.uint64) * _PHI)[kept],
+            steps=facts["step"].cast(pl.Int64).to_numpy()[kept],
+            rows=facts["rows"].to_numpy()[kept],
+            rarity=rarity[:, kept],
+            least=np.array([[self._least], [least]]),
         )
 
     def _compact(self) -> pl.DataFrame:
-        """Facts of the rows that are held, with their groups, so few that they fit a sample."""
+        """Facts of the rows that are held, of so few times and values that they fit a sample."""
         together = pl.concat(self._held, how="vertical_relaxed")
         by = [name for name in together.columns if name != "rows"]
         facts = together.group_by(by).agg(pl.col("rows").sum())
@@ -151,7 +158,7 @@ def _hashes(us: NDArray[np.int64], total: NDArray[np.int64]) -> Words:
     return (us.view(np.uint64) + total.view(np.uint64) * _PI) * _PHI
 
 
-def _rarity(hashes: Words) -> NDArray[np.int64]:
+def _rarity(hashes: Words) -> Rarity:
     return 64 - np.searchsorted(_POWERS, hashes, side="right")
 
 

@@ -3,7 +3,8 @@
 A counted file of which a person's rows were deleted, a corrected one, or an export of all events
 has bytes of its own. So of each file that is counted a sample of what its rows say is kept, as
 keyed digests; and each new file is judged by itself. It looks counted if half of what is known of
-a counted file, in the windows that both have, is in it too; or if nearly all of its rows are late.
+a counted file, in the windows that both have, is in it too; if nearly all rows of that file are,
+and none more that say the same, as where times are dates; or if nearly all of its rows are late.
 
 That is a judgement by all rows of a file, and not for certain. What is done then is the operator's
 choice: the file is refused, it adds nothing (``counted="keep"``), or it is new indeed
@@ -18,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.errors import ReplayMismatch, field
-from counton.events.samples import Sample
+from counton.events.samples import Rarity, Sample
 from counton.events.sources import Rows, Source
 from counton.events.tally import FileLook, Tally
 from counton.jobs.again import FilesLeftOut, KnownBy, refuse_nothing_new
@@ -31,7 +32,7 @@ from counton.store import Stream, marks
 FILE = "file"
 #: Of this many files counted last samples are kept.
 MOST_FILES = 512
-#: Fewer facts may agree by chance, and this share of a file's facts, if no row of it was new.
+#: Fewer facts, or rows, may agree by chance, and this share of a file's facts.
 _FEW, _SHARE = 3, 0.5
 
 
@@ -57,7 +58,12 @@ class _Facts(NamedTuple):
     file: NDArray[np.int64]
     step: NDArray[np.int64]
     rows: NDArray[np.int64]
-    rarity: NDArray[np.int64]
+    rarity: Rarity
+
+    def where(self, which: NDArray[np.intp]) -> _Facts:
+        """Some of them."""
+        digests, file, step, rows, rarity = self
+        return _Facts(digests[which], file[which], step[which], rows[which], rarity[:, which])
 
 
 class FileMemory:
@@ -81,9 +87,10 @@ class FileMemory:
     ) -> None:
         self._secret, self._files = secret, open_private(files)
         self._parts = [] if stream is None else [*open_private(stream.marks(FILE))]
-        nothing = marks.MarkSet(FILE, 0, np.zeros(0, np.uint64), (np.zeros(0, np.int64),) * 4)
+        nothing = marks.MarkSet(FILE, 0, np.zeros(0, np.uint64), (np.zeros(0, np.int64),) * 5)
         whole = marks.merge([nothing, *self._parts])
-        self._known = _Facts(whole.digests, *(fact.astype(np.int64) for fact in whole.facts))
+        number, steps, rows, first, second = (fact.astype(np.int64) for fact in whole.facts)
+        self._known = _Facts(whole.digests, number, steps, rows, np.stack([first, second]))
         self._released, self._seen, self._again = 0, np.zeros(0, np.int64), 0
         if stream is not None:
             self._released, measures = stream.step, definition.measures
@@ -123,13 +130,14 @@ class FileMemory:
     def _judge(self, look: FileLook, name: str) -> Suspicion | None:
         """Whether a file looks counted, and why."""
         new = (look.steps > self._released) & ~np.isin(look.steps, self._seen)
-        if look.sample is not None and (same := self._same(look, look.sample)).any():
-            sample, known = look.sample, self._known
-            there = sample.rarity >= known.rarity[same].min()
-            matched = there & np.isin(self._digests(sample), known.digests[same])
-            share = sample.rows[matched].sum() / sample.rows[there].sum()
-            new &= ~np.isin(look.steps, known.step[same])
-            about = "" if there.all() and not sample.least else "about "
+        if look.sample is not None and (same := self._same(look, look.sample)) is not None:
+            sample, (of_known, of_file) = look.sample, same
+            known = self._known.where(of_known)
+            there = (sample.rarity >= known.rarity.min(axis=1, keepdims=True)).all(axis=0)
+            before = np.bincount(of_file, known.rows, len(sample.rows))
+            share = np.minimum(sample.rows, before)[there].sum() / sample.rows[there].sum()
+            new &= ~np.isin(look.steps, known.step)
+            about = "" if there.all() and not sample.least.any() else "about "
             rows = max(1, round(share * look.rows))
             return Suspicion(
                 f"{about}{rows:,} of the {look.rows:,} rows of {name} say what rows said that have "
@@ -151,19 +159,35 @@ class FileMemory:
             False,
         )
 
-    def _same(self, look: FileLook, sample: Sample) -> NDArray[np.bool_]:
-        """Facts of counted files that are in a file too, if it looks counted; else none."""
+    def _same(
+        self, look: FileLook, sample: Sample
+    ) -> tuple[NDArray[np.intp], NDArray[np.intp]] | None:
+        """Facts of counted files, and which of a file each is, if it looks counted."""
         known, digests = self._known, self._digests(sample)
-        here = np.isin(known.step, look.steps) & (known.rarity >= sample.least)
-        same = here & np.isin(known.digests, digests)
+        here = np.isin(known.step, look.steps)
+        here &= (known.rarity >= sample.least).all(axis=0)
+        order = np.argsort(digests, kind="stable")
+        places = np.searchsorted(digests, known.digests, sorter=order)
+        places = order[np.minimum(places, len(order) - 1)]
+        here_too = here & (digests[places] == known.digests)
+        rows = np.where(here_too, sample.rows[places], 0)
         files = 1 + int(known.file.max(initial=0))
-        of_all, of_same = (
-            np.bincount(known.file[which], minlength=files) for which in (here, same)
-        )
-        same &= (of_same >= _SHARE * of_all)[known.file]
-        matched = np.isin(digests, known.digests[same])
-        enough = matched.sum() >= _FEW or sample.rows[matched].sum() >= KNOWN_ROWS
-        return same if enough or matched.all() else np.zeros_like(same)
+
+        def by_file(which: NDArray[np.bool_], what: NDArray[np.int64]) -> NDArray[np.float64]:
+            return np.bincount(known.file[which], what[which], files).astype(float)
+
+        one = np.ones_like(rows)
+        facts, equal = by_file(here, one), here_too & (rows == known.rows)
+        copied = by_file(equal, one) >= np.maximum(_SHARE * facts, 1)
+        matched = np.unique(places[equal & copied[known.file]])
+        enough = len(matched) >= _FEW or sample.rows[matched].sum() >= KNOWN_ROWS
+        copied &= enough or len(matched) == len(digests)
+        # A few rows are gone, and none has come.
+        before, still = by_file(here, known.rows), by_file(here, rows)
+        less = (by_file(here & (rows > known.rows), one) == 0) & (before > _FEW)
+        copied |= less & (before - still <= np.maximum(1, (1 - KNOWN_SHARE) * before))
+        same = np.flatnonzero(here_too & copied[known.file])
+        return (same, places[same]) if len(same) else None
 
     def change(self) -> marks.Change | None:
         """Marks of the files of the run, once they are counted; None where they have none."""
@@ -171,7 +195,7 @@ class FileMemory:
         added, replaced = list[marks.MarkSet](), list[tuple[str, int]]()
         for number, look in enumerate(looks, first):
             if (sample := look.sample) is not None:
-                facts = np.full(len(sample.us), number), sample.steps, sample.rows, sample.rarity
+                facts = np.full(len(sample.us), number), sample.steps, sample.rows, *sample.rarity
                 added.append(marks.MarkSet(FILE, 0, self._digests(sample), facts))
         if not added:
             return None

@@ -11,7 +11,7 @@ from time import monotonic
 
 from polars.exceptions import PanicException
 
-from counton.errors import CountonError
+from counton.errors import CountonError, InvalidInput
 from counton.mechanisms.counter import NoiseAhead
 from counton.serve.access import Access
 from counton.serve.intake import Clock, Committer, UnderWay
@@ -171,7 +171,8 @@ class Service:
             without_witness(job.state, job.key, witness=job.witness)
             for job in (one.job for one in self.served.values())
         }
-        return [*filter(None, unseen), *ended, *map(str, self.failed.values())]
+        told = [str(InvalidInput(why)) for why in unseen if why is not None]
+        return [*told, *ended, *map(str, self.failed.values())]
 
     def state_of(self, name: str) -> State:
         """The state of a stream."""

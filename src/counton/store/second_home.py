@@ -90,7 +90,7 @@ def why_not_written(named: Place | None) -> str | None:
     folder = default_folder() if named is None else Path(named)
     if folder is None:
         return "the user has no home"
-    there = next((one for one in (folder, *folder.parents) if one.exists()), folder)
+    there = next((one for one in (folder, *folder.parents) if os.path.lexists(one)), folder)
     return None if os.access(there, os.W_OK | os.X_OK) else f"{folder} cannot be written"
 
 
