@@ -62,9 +62,9 @@ def spans(axes: Any) -> list[tuple[float, float]]:
     return [(bar.get_x(), bar.get_x() + bar.get_width()) for bar in axes.patches]
 
 
-@pytest.mark.parametrize(("every", "until"), [("1d", 4), ("1h", 2), ("1mo", 32)])
+@pytest.mark.parametrize(("every", "until"), [("1d", 4), ("1h", 2), ("1mo", 62)])
 def test_a_bar_stands_on_its_window(tmp_path: Path, every: str, until: int) -> None:
-    end = date(2024, 3, until) if until < 32 else date(2024, 4, 1)
+    end = date(2024, 2, 29) + timedelta(until)
     found = counted(tmp_path, end, every=every, release="windows")
     axes = found.figures()["windows"].axes[0]
     table = found.table()
@@ -197,3 +197,56 @@ def test_a_narrow_chart_has_its_names_below_and_fits(tmp_path: Path) -> None:
     for width in (0.0, 2.9, 31, float("nan"), "4", True):
         with pytest.raises(InvalidInput, match="no width of a chart"):
             found.figures(width=width)
+
+
+def test_what_a_ranking_draws_is_the_largest_of_the_whole_time(tmp_path: Path) -> None:
+    """The zoo has all of the last day, and next to nothing before."""
+    rows = [(date(2024, 3, day), name) for day in range(1, 11) for name in GROUPS[:2] * 200]
+    rows += [(date(2024, 3, 11), "Zoo")] * 300
+    events = pl.DataFrame(rows, schema=["at", "museum"], orient="row")
+    asked = {**BASE, "every": "1d", "until": date(2024, 3, 12), "state": tmp_path / "s.db", **BY}
+    release("top-k", events, top=2, **asked)
+    figure = release("top-k", events, top=2, over=1, **asked).figures()["statistic"]
+    assert set(drawn_colours(figure)) == {"Cathedral", "Harbour"}
+    assert "the 2 largest" in words(figure)
+    assert "the largest over the whole time" in words(figure)
+    table = release("top-k", events, top=2, over=1, **asked).last_rows()
+    assert table["group"][0] == "Zoo"
+
+
+def test_distinct_users_are_called_so(tmp_path: Path) -> None:
+    people: dict[str, Any] = {
+        "user": "visitor",
+        "most": 3,
+        "per": "1d",
+        "distinct": True,
+        "unit": "visitor",
+    }
+    asked = {**BASE, "every": "1d", "until": date(2024, 3, 8), "state": tmp_path / "s.db", **BY}
+    found = release("top-k", VISITS, top=2, **asked, **people)
+    said = words(found.figures()["statistic"])
+    assert "Running number of visitors, each once in a window, by museum: the 2 largest" in said
+    found = release("top-k", VISITS, top=2, over=1, **asked, **people)
+    assert "Number of distinct visitors, by museum: the 2 largest" in words(
+        found.figures()["statistic"]
+    )
+
+
+def test_a_report_names_what_it_shows_and_says_what_it_leaves_out(tmp_path: Path) -> None:
+    """Of 8 groups the 6 largest at the end, though the others come first."""
+    names = [f"g{n}" for n in range(8)]
+    order = [name for number, name in enumerate(names) for _ in range(10 * number + 1)]
+    events = VISITS.with_columns(museum=pl.Series([order[n % len(order)] for n in range(620)]))
+    asked = {**BASE, "every": "1d", "until": date(2024, 4, 1), "state": tmp_path / "s.db"}
+    asked["guarantee"] = PureDP(40)
+    statistics: dict[str, Any] = {
+        "visits": {"statistic": "count", "by": "museum", "domain": names},
+        "age": {"statistic": "average", "value": "age", "lower": 0, "upper": 90, "resolution": 1},
+    }
+    figure = release("report", events, statistics=statistics, **asked).figures()["statistic"]
+    said = words(figure)
+    assert "Visits and age so far" in said
+    assert "of visits the 6 largest of 8 groups" in said
+    headings = [axes.get_title("left").replace("\n", "   ") for axes in figure.axes]
+    shown = [heading.split("   ")[0] for heading in headings if heading]
+    assert shown == [*(f"visits: {name}" for name in names[2:]), "age: mean of age"]

@@ -30,6 +30,15 @@ _QUESTIONS = ("difference", "ratio", "change", "share")
 _TABLES = ("sums", "changes", "band", "hidden")
 #: Files of charts, and changes that one shows.
 _CHARTS, _DRAWN = (".png", ".svg", ".pdf"), 20
+#: By question what a chart of its answers shows, and what its axis shows.
+_DRAWN_AS = {
+    "difference": ("differences", "difference in {subject}"),
+    "ratio": ("ratios", "ratio: 1 is as many"),
+    "change": ("changes in per cent", "change in per cent"),
+    "share": ("shares", "share: 1 is all"),
+    "changes": ("largest changes", "change of {subject}"),
+    "hidden": ("groups that are not shown", "{subject}"),
+}
 #: Rows that the screen shows.
 _ROWS = 40
 
@@ -71,7 +80,7 @@ def perform(options: AnswerOptions) -> None:
                 Answer(value, std, low, high, released.level, name)
                 for name, value, std, low, high in rows
             ]
-            _draw(drawn, released, options.plot)
+            _draw(drawn, released, options, steps)
         _print_table(table, released, options)
         return
     answers = [_answer(released, options, name, words, steps) for name, words in asked]
@@ -80,7 +89,7 @@ def perform(options: AnswerOptions) -> None:
     if not asked:
         answers = [released.most_of_hidden()]
     if options.plot is not None:
-        _draw(answers, released, options.plot)
+        _draw(answers, released, options, steps)
     if options.json:
         about = {"about": promise_of(released)}
         numbers = [_numbers(one) for one in answers]
@@ -95,16 +104,38 @@ def perform(options: AnswerOptions) -> None:
         print_line(Console(), text)
 
 
-def _draw(answers: Sequence[Answer], released: Release, path: Path) -> None:
-    """Write a chart of answers."""
+def _draw(
+    answers: Sequence[Answer], released: Release, options: AnswerOptions, steps: range
+) -> None:
+    """Write a chart of answers: of what and of when they are, in its title and below it."""
     from counton.plots.answers import plot_answers
     from counton.plots.style import save_figure
-    from counton.results.wording import foot_of
+    from counton.results.wording import foot_of, groups_in_words, span_in_words
 
+    definition, asked = released.definition, [name for name in _DRAWN_AS if getattr(options, name)]
+    subject = definition.subject if definition.statistic.additive else released.terms.name
+    kind, axis = _DRAWN_AS[asked[0]] if len(asked) == 1 else ("answers", "")
+    if asked == ["changes"]:
+        several = len(released.groups)
+        some = f"the {len(answers)} {kind} of {several:,} groups"
+        kind = f"{some if several > len(answers) else 'changes'}, by {groups_in_words(definition)}"
+    elif len(answers) == 1:
+        kind = kind.replace("changes", "change").removesuffix("s")
+    when = "of all rows" if definition.once else span_in_words(definition.cut, steps)
+    if options.other_steps is not None and options.beside is None:
+        when += f", against {span_in_words(definition.cut, _steps(options.other_steps, released))}"
     level = f"{100 * released.level:g}%"
-    subtitle = f"with {level} intervals" + (", which hold together" if len(answers) > 1 else "")
-    foot = foot_of(released.definition, None)
-    save_figure(plot_answers(answers, released.terms.name, subtitle, foot=foot), path)
+    subtitle = f"{when}; with {level} intervals"
+    subtitle += ", which hold together" if len(answers) > 1 else ""
+    figure = plot_answers(
+        answers,
+        f"{subject[:1].upper()}{subject[1:]}: {kind}",
+        subtitle,
+        axis=axis.format(subject=subject),
+        foot=foot_of(definition, None),
+    )
+    assert options.plot is not None
+    save_figure(figure, options.plot)
 
 
 def _table(released: Release, options: AnswerOptions, steps: range) -> pl.DataFrame:

@@ -4,29 +4,37 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from textwrap import fill
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from counton.errors import InvalidInput
+from counton.exact import quantity
 from counton.plots.style import (
     FAINT,
     INK,
     PALETTE,
     WIDTH,
+    axis_inches,
+    axis_lines,
     clean,
     drawing,
     foot_inches,
     heading_inches,
+    tick,
     write_foot,
     write_heading,
 )
+from counton.plots.totals import NAME_INCHES, VALUE_INCHES, Labels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from counton.mechanisms.contrasts import Answer
 
-#: Answers that one chart shows, and inches of each.
-_MOST, _ROW = 40, 0.5
+#: Answers that one chart shows, and inches that a letter of a name takes.
+_MOST, _LETTER = 40, 0.078
 
 
 @drawing
@@ -35,16 +43,18 @@ def plot_answers(
     title: str,
     subtitle: str = "",
     *,
+    axis: str = "",
     foot: str = "",
     width: float = WIDTH,
 ) -> Figure:
-    """Answers below each other: a point, its interval, and a line at 0 where that is in sight.
+    """Answers below each other: a name, a point, its interval, its number, and a line at 0.
 
     An interval that nothing bounds goes from one end of the chart to the other.
 
     Args:
         answers: 1 to 40 of them, with numbers of one kind.
         title, subtitle, foot: above and below.
+        axis: what the numbers are.
         width: in inches.
 
     Raises:
@@ -53,34 +63,73 @@ def plot_answers(
 
     >>> from counton.mechanisms import Answer
     >>> figure = plot_answers([Answer(3.0, 1.0, 1.0, 5.0, 0.95, "home minus shop")], "Visits")
-    >>> [text.get_text() for text in figure.axes[0].texts]
-    ['home minus shop']
+    >>> [text.get_text() for text in (*figure.axes[0].get_yticklabels(), *figure.axes[0].texts)]
+    ['home minus shop', '3 ± 2']
     """
     from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     if not 1 <= len(answers) <= _MOST:
         raise InvalidInput(f"{len(answers):,} answers are no chart; draw 1 to {_MOST} of them")
-    head, below = heading_inches(title, subtitle, width), 0.4 + foot_inches(foot, width)
-    tall = head + _ROW * len(answers) + below
+    ends = np.array([(one.value, one.lower, one.upper) for one in answers], np.float64).T
+    values = [_number(one) for one in answers]
+    beside = 0.3 + VALUE_INCHES * max(map(len, values))
+    longest = max(len(one.what) for one in answers)
+    left = min(0.25 + NAME_INCHES * longest, max(0.4 * width, 0.65 * width - beside))
+    names = [fill(one.what, int((left - 0.2) / _LETTER)) for one in answers]
+    row = 0.12 + 0.16 * max(name.count("\n") + 1 for name in names)
+    head = heading_inches(title, subtitle, width) + 0.15 + (0.15 + axis_inches(axis, width))
+    below = 0.35 + foot_inches(foot, width)
+    tall = head + row * len(answers) + below
     figure = Figure(figsize=(width, tall), dpi=150, facecolor="white")
     write_heading(figure, title, subtitle)
     write_foot(figure, foot)
-    rows = _ROW * len(answers) / tall
-    ax = figure.add_axes((0.03, below / tall, 0.94, rows))
-    ends = [end for one in answers for end in (one.lower, one.upper, one.value)]
-    known = [end for end in ends if math.isfinite(end)] or [0.0]
-    low, high = min(*known, 0.0), max(*known, 0.0)
+    wide = 1 - (left + beside) / width
+    ax = figure.add_axes((left / width, below / tall, wide, row * len(answers) / tall))
+    known = ends[np.isfinite(ends)]
+    low, high = min(known.min(initial=0.0), 0.0), max(known.max(initial=0.0), 0.0)
     room = 0.05 * (high - low or 1.0)
     low, high = low - room, high + room
     ax.set_xlim(low, high)
-    ax.set_ylim(len(answers) - 0.3, -0.6)
+    ax.set_ylim(len(answers) - 0.5, -0.5)
     ax.axvline(0, color=FAINT, linewidth=1)
-    for row, one in enumerate(answers):
-        left, right = max(one.lower, low), min(one.upper, high)
-        ax.plot([left, right], [row + 0.1] * 2, color=PALETTE[0], linewidth=3, alpha=0.45)
-        if math.isfinite(one.value):
-            ax.plot([one.value], [row + 0.1], "o", color=PALETTE[0], markersize=6)
-        ax.text(low, row - 0.2, one.what, size=9, color=INK, va="center", parse_math=False)
+    for place, (value, lower, upper) in enumerate(ends.T.tolist()):
+        band = [max(lower, low), min(upper, high)]
+        ax.plot(band, [place] * 2, color=PALETTE[0], linewidth=3, alpha=0.45)
+        if math.isfinite(value):
+            ax.plot([value], [place], "o", color=PALETTE[0], markersize=6)
+        where: dict[str, Any] = {"xy": (1, place), "xycoords": ("axes fraction", "data")}
+        style: dict[str, Any] = {"size": 8.5, "color": FAINT, "va": "center"}
+        ax.annotate(values[place], **where, xytext=(6, 0), textcoords="offset points", **style)
     clean(ax, grid="x")
-    ax.set_yticks([])
+    ax.set_yticks(range(len(names)), names)
+    ax.tick_params(axis="y", labelcolor=INK)
+    for label in ax.get_yticklabels():
+        label.set_parse_math(False)
+    most = int(wide * width / (0.3 + VALUE_INCHES * len(tick(float(round(high))))))
+    ax.xaxis.set_major_locator(MaxNLocator(min(max(most, 1), 6)))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
+    called = "\n".join(axis_lines(axis, width))
+    ax.set_title(
+        called, x=(0.15 - left) / (wide * width), loc="left", size=9, color=FAINT, pad=4,
+        parse_math=False,
+    )  # fmt: skip
     return figure
+
+
+def _number(one: Answer) -> str:
+    """A value with its interval, as far as they are known.
+
+    >>> from counton.mechanisms import Answer
+    >>> [_number(Answer(one, 1.0, 0.5, math.inf, 0.95)) for one in (2.0, math.nan)]
+    ['2.0 (0.5 or more)', '0.50 or more']
+    """
+    ends = one.value, one.lower, one.upper
+    if all(map(math.isfinite, ends)):
+        return Labels.of([one.what], *(np.array([end]) for end in ends)).values[0]
+    error = max((abs(end) for end in ends if math.isfinite(end)), default=1.0)
+    value, low, high = (quantity(end, error) if math.isfinite(end) else "" for end in ends)
+    bounds = [f"{low} or more"] if low else [f"{high} or less"] if high else ["nothing bounds it"]
+    if low and high:
+        bounds = [f"{high} or less"] if one.lower == 0 else [f"{low} to {high}"]
+    return f"{value} ({bounds[0]})" if value else bounds[0]

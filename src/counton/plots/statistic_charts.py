@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from counton.columns import list_in_words
 from counton.plots.style import (
     FAINT,
     INK,
@@ -25,7 +27,14 @@ from counton.plots.style import (
     write_foot,
     write_heading,
 )
-from counton.plots.totals import Curves, largest_groups, moment_in_words, plot_totals
+from counton.plots.totals import (
+    VALUE_INCHES,
+    Curves,
+    Labels,
+    largest_groups,
+    plot_totals,
+    until_in_words,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -81,12 +90,13 @@ def plot_statistic(
     inner = statistic.inner
     how, chosen = inner.drawing, inner.drawing.rows
     said = how.title or f"{inner.keyword or 'Statistic'} so far"
-    said, shown = (words.format(counted=counted) for words in (said, how.axis))
+    parts = _upper(list_in_words([*inner.statistics]))
+    said, shown = (words.format(counted=counted, statistics=parts) for words in (said, how.axis))
     if of is not None and how.of_values:
         said, shown = f"{said} of {of}", of
     if over is not None:
         said = _upper(said.removeprefix("Running ").removesuffix(" so far"))
-    table = inner.reword(table)
+    table, left_out = inner.reword(table), inner.left_out_of_chart(table)
     if inner is not statistic:
         table, middle = _by_group(table, chosen)
         share = None if middle is None else f"{'Running m' if over is None else 'M'}{middle[1:]}"
@@ -99,7 +109,7 @@ def plot_statistic(
     steps, place = np.unique(table["step"], return_inverse=True)
     names = next((table[name].astype(str) for name in _NAMES if name in table), None)
     bars = names is not None and statistic.on_demand and len(steps) == 1
-    promise = f"with {100 * level:g}% intervals"
+    promise = f"with {100 * level:g}% intervals" + (f"; {left_out}" if left_out else "")
     if how.jointly:
         promise += " for all groups at once"
     profile = inner.profile(table)
@@ -116,9 +126,10 @@ def plot_statistic(
     when_ended = np.asarray(times(range(int(steps[0]), int(steps[-1]) + 1)))[steps - steps[0]]
     if how.jointly and by is not None:
         said = f"{said}, by {by}: the {int(last.sum()):,} largest"
+        promise += "" if over is None else "; the largest over the whole time"
     if bars or profile is not None:
         estimate, low, high = (end[last] for end in ends)
-        until = f"{_at(when_ended[-1])}; {promise}"
+        until = f"{until_in_words(when_ended[-1])}; {promise}"
         named = names[last].tolist()
         if profile is not None:
             return plot_line(
@@ -151,12 +162,13 @@ def plot_statistic(
     if len(drawn) == 1 and drawn[0] == "mean":
         drawn = [of or "mean"]
     curves = Curves(when_ended, drawn, grids[0], grids[1], grids[2], starts=starts, places=places)
+    curves = replace(curves, running=over is None)
     return plot_totals(
         curves,
         title or said,
         f"{when}; {promise}" if when else promise,
         axis or shown,
-        panels=how.panels,
+        alike=not how.panels,
         from_zero=how.from_zero,
         foot=foot,
         width=width,
@@ -209,12 +221,6 @@ def _share(share: float) -> str:
     return "median" if share == 0.5 else f"{100 * share:.12g}%"
 
 
-def _at(time: Any) -> str:
-    if isinstance(time, np.datetime64):
-        return f"up to {moment_in_words(time)}"
-    return f"after step {int(time):,}"
-
-
 @drawing
 def plot_bars(
     names: Sequence[str],
@@ -227,7 +233,7 @@ def plot_bars(
     foot: str = "",
     width: float = WIDTH,
 ) -> Figure:
-    """Cells beside each other, each with its interval; of many the largest.
+    """Cells beside each other, each with its interval and its number; of many the largest.
 
     Args:
         names: of the cells.
@@ -252,17 +258,23 @@ def plot_bars(
     tall = head + 0.15 + bottom + 0.24 * len(kept)
     figure = Figure(figsize=(width, tall), dpi=150, facecolor="white")
     ax = figure.subplots()
-    longest = max(len(shorten(names[place])) for place in kept)
+    shown = [names[place] for place in kept]
+    numbers = [part[kept] for part in (estimates, low, high)]
+    labels = Labels.of(shown, *numbers)
+    longest = max(map(len, labels.names))
     figure.subplots_adjust(
         left=min((0.25 + 0.1 * longest) / width, 0.5),
-        right=1 - 0.3 / width,
+        right=1 - (0.3 + VALUE_INCHES * max(map(len, labels.values))) / width,
         bottom=bottom / tall,
         top=1 - head / tall,
     )
     write_heading(figure, title, subtitle)
     write_foot(figure, foot)
-    shown = [names[place] for place in kept]
-    draw_bars(ax, shown, *(numbers[kept] for numbers in (estimates, low, high)))
+    draw_bars(ax, shown, *numbers)
+    for row, value in enumerate(labels.values):
+        where: dict[str, Any] = {"xy": (1, row), "xycoords": ("axes fraction", "data")}
+        beside: dict[str, Any] = {"xytext": (6, 0), "textcoords": "offset points", "va": "center"}
+        ax.annotate(value, **where, **beside, size=8.5, color=FAINT, annotation_clip=False)
     ax.set_title(axis, loc="left", size=9, color=FAINT, pad=4)
     return figure
 

@@ -21,6 +21,7 @@ from counton.plots.style import (
     FAINT,
     INK,
     NARROW,
+    PALETTE,
     WIDTH,
     axis_inches,
     axis_lines,
@@ -40,13 +41,15 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MOST_POINTS = 2_000
-#: Groups that one chart can name, how many of more are drawn, and how many in panels of their own.
-MOST_GROUPS, LARGEST_SHOWN, MOST_PANELS = 40, 12, 24
+#: Groups that share a chart, as many as there are hues; more have small charts, at most so many.
+MOST_LINES, MOST_PANELS = len(PALETTE), 24
 #: Bars of one group that stand beside each other, at most.
 _MOST_BARS = 80
 _LEGEND_INCHES = 0.19  # of a line of names under a narrow chart
 _LABEL_POINTS = 12.5  # height of a line of labels
 _LARGEST_RATIO = 8.0  # groups farther apart than this share no axis
+_THIN = 0.005  # of the axis: a narrower band cannot be seen behind its line
+_LETTERS = 12.3  # of a heading above a small chart, in an inch
 NAME_INCHES, VALUE_INCHES = 0.095, 0.078  # widths of a letter of a name and of a value
 LINE_INCHES = 0.19  # from the axis to a name
 
@@ -61,9 +64,10 @@ class Curves:
         estimates, lower, upper: shape ``(steps, groups)``.
         all_groups: how many groups there are; None: these.
         starts: where each estimate is of its own window, the beginnings of these windows, as
-            ``times`` are their ends; groups are then as large as their sums.
+            ``times`` are their ends.
         places: the place of each group among all groups there are, which chooses its colour; None:
             these are all.
+        running: estimates are of all time so far; False: of some time up to each, as of windows.
 
     >>> hours = np.arange("2026-01-01T01", "2026-01-01T04", dtype="datetime64[h]")
     >>> estimates = np.array([[3.0], [5.0], [9.0]])
@@ -79,6 +83,22 @@ class Curves:
     all_groups: int | None = None
     starts: NDArray[np.datetime64] | None = None
     places: Sequence[int] | None = None
+    running: bool = True
+
+    @property
+    def sizes(self) -> NDArray[np.float64]:
+        """How large each group is by the whole series: the last total, or the mean of windows.
+
+        The last window alone would choose by its noise.
+
+        >>> windows = np.array([[90.0, 5.0], [80.0, 6.0], [1.0, 4.0]])
+        >>> Curves(np.arange(3), "ab", windows, windows, windows, running=False).sizes.tolist()
+        [57.0, 5.0]
+        """
+        if self.running and self.starts is None:
+            return np.asarray(np.nan_to_num(self.estimates[-1]))
+        known = np.maximum(np.isfinite(self.estimates).sum(axis=0), 1)
+        return np.asarray(np.nansum(self.estimates, axis=0) / known)
 
     @property
     def colours(self) -> dict[int, str]:
@@ -87,11 +107,14 @@ class Curves:
         return dict(enumerate(colours_at(places)))
 
     def largest(self, count: int) -> Curves:
-        """The largest groups, largest first, if there are more: by totals, or sums of windows."""
-        if len(self.groups) <= count:
-            return self
-        sizes = np.nansum(self.estimates, axis=0) if self.starts is not None else self.estimates[-1]
-        kept = largest_groups(sizes, count)
+        """The largest groups, largest first, at most so many: see `sizes`."""
+        return self._of(largest_groups(self.sizes, count))
+
+    def first(self, count: int) -> Curves:
+        """At most so many groups, in the order given."""
+        return self._of(range(len(self.groups))[:count])
+
+    def _of(self, kept: Sequence[int]) -> Curves:
         return replace(
             self,
             groups=[self.groups[index] for index in kept],
@@ -137,6 +160,7 @@ def plot_totals(
     ylabel: str,
     *,
     panels: bool = False,
+    alike: bool = True,
     from_zero: bool = True,
     foot: str = "",
     width: float = WIDTH,
@@ -146,14 +170,16 @@ def plot_totals(
     A window's number stands on its window: a bar where there is one group and few windows, else a
     level from its beginning to its end. A group's colour follows from its place.
 
-    Of more groups than a chart can name (40) the 12 largest are drawn, and it says so.
+    More than 8 groups have small charts, the largest first; of more than 24 it says so. A single
+    step has bars beside each other, a single number is written out.
 
     Args:
         curves: what to draw; at least one step and one group.
         title: what is counted.
         subtitle: of which times, and what the bands mean.
         ylabel: what the axis shows.
-        panels: a small chart for each group, the largest 24, each with an axis of its own.
+        panels: a small chart for each group, also of few.
+        alike: curves are numbers of one kind; False: each has a small chart, in the order given.
         from_zero: the axis reaches down to 0, as it should for what is counted.
         foot: below it: where the numbers come from, and what is protected.
         width: in inches; on a narrow chart names stand below.
@@ -169,22 +195,75 @@ def plot_totals(
     """
     if len(curves.times) == 0 or not curves.groups:
         raise InvalidInput("there is nothing to draw: no step has been released yet")
-    if panels or len(curves.groups) > MOST_GROUPS:
-        most = MOST_PANELS if panels else LARGEST_SHOWN
-        if len(curves.groups) > most:
-            curves, several = curves.largest(most), curves.all_groups or len(curves.groups)
-            subtitle += f"; the {most} largest of {several:,} groups"
-    if curves.starts is not None:  # the numbers beside names are of one window alone
-        (window,) = window_names(curves.starts[-1:], curves.times[-1:].astype("datetime64[us]"))
-        subtitle += f"; in numbers: {' '.join(window.split())}"
-    curves = curves.thin()
+    several = curves.all_groups or len(curves.groups)
+    windows = curves.starts is not None and len(curves.times) > _MOST_BARS
+    most = MOST_LINES // 2 if windows else MOST_LINES  # bands of many windows hide each other
+    panels = panels or not alike or len(curves.groups) > most
     if panels:
-        return _small_charts(curves, title, subtitle, ylabel, foot, width, from_zero=from_zero)
-    return _one_chart(curves, title, subtitle, ylabel, foot, width, from_zero=from_zero)
+        curves = curves.largest(MOST_PANELS) if alike else curves.first(MOST_PANELS)
+        if several > len(curves.groups):
+            which = f"{len(curves.groups)} largest" if alike else f"first {len(curves.groups)}"
+            subtitle += f"; the {which} of {several:,}{' groups' if alike else ''}"
+    if len(curves.times) == 1 and alike:
+        return _one_step(curves, title, subtitle, ylabel, foot, width)
+    if curves.starts is not None:  # the numbers beside names are of one window alone
+        subtitle += f"; in numbers: {_last_window(curves)}"
+    parts = [[place] for place in range(len(curves.groups))]
+    if not panels:  # of averages none is small or large
+        everything = [[*range(len(curves.groups))]]
+        parts = split_by_size(curves.sizes) if from_zero else everything
+    curves = curves.thin()
+    if any(_is_thin(curves, part, from_zero=from_zero) for part in parts):
+        subtitle += "; where no band is seen, it is narrower than the line"
+    charts = _small_charts if panels else _one_chart
+    return charts(curves, parts, title, subtitle, ylabel, foot, width, from_zero=from_zero)
+
+
+def _is_thin(curves: Curves, part: Sequence[int], *, from_zero: bool) -> bool:
+    """Whether a band at the end cannot be told from its line."""
+    low, high = reach(curves, part, from_zero=from_zero)
+    wide = curves.upper[-1, part] - curves.lower[-1, part]
+    return bool((wide < _THIN * (high - low)).any())
+
+
+def _last_window(curves: Curves) -> str:
+    """What the last window is called, in a line."""
+    assert curves.starts is not None
+    (window,) = window_names(curves.starts[-1:], curves.times[-1:].astype("datetime64[us]"))
+    return " ".join(window.split())
+
+
+def _one_step(
+    curves: Curves, title: str, subtitle: str, ylabel: str, foot: str, wide: float
+) -> Figure:
+    """Bars of groups beside each other, each with its number; of one group its number alone."""
+    from matplotlib.figure import Figure
+
+    from counton.plots.statistic_charts import plot_bars
+
+    when = until_in_words(curves.times[0]) if curves.starts is None else _last_window(curves)
+    subtitle = f"{subtitle}; {when}"
+    last = curves.estimates[-1], curves.lower[-1], curves.upper[-1]
+    if len(curves.groups) > 1:
+        return plot_bars(list(curves.groups), *last, title, subtitle, ylabel, foot, wide)
+    labels = Labels.of(curves.groups, *last, room=wide)
+    head, bottom = heading_inches(title, subtitle, wide), 0.1 + foot_inches(foot, wide)
+    tall = head + 1.0 + bottom
+    figure = Figure(figsize=(wide, tall), dpi=150, facecolor="white")
+    write_heading(figure, title, subtitle)
+    write_foot(figure, foot)
+    ax = figure.add_axes((0.15 / wide, bottom / tall, 1 - 0.3 / wide, 1.0 / tall))
+    ax.set_axis_off()
+    size = min(30.0, 66 * wide / len(labels.values[0]))
+    style: dict[str, Any] = {"va": "center", "parse_math": False}
+    ax.text(0, 0.62, labels.values[0], size=size, color=curves.colours[0], **style)
+    ax.text(0, 0.18, labels.names[0], size=11, color=INK, **style)
+    return figure
 
 
 def _one_chart(
     curves: Curves,
+    panels: list[list[int]],
     title: str,
     subtitle: str,
     ylabel: str,
@@ -195,7 +274,6 @@ def _one_chart(
 ) -> Figure:
     from matplotlib.figure import Figure
 
-    panels = split_by_size(curves.estimates[-1])
     below = wide < NARROW  # where names stand
     last = curves.estimates[-1], curves.lower[-1], curves.upper[-1]
     labels = Labels.of(curves.groups, *last, room=wide - 0.6 if below else None)
@@ -252,6 +330,7 @@ def _list_below(
 
 def _small_charts(
     curves: Curves,
+    panels: list[list[int]],
     title: str,
     subtitle: str,
     ylabel: str,
@@ -260,43 +339,54 @@ def _small_charts(
     *,
     from_zero: bool,
 ) -> Figure:
-    """Small multiples, two beside each other, so that a telephone shows them too."""
+    """Small multiples, as many beside each other as their headings allow."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     subtitle += f"; {ylabel}" if ylabel else ""
     subtitle += "; each chart with its own scale"
-    count, columns = len(curves.groups), 1 if wide < NARROW else min(2, len(curves.groups))
+    count, last = len(panels), (curves.estimates[-1], curves.lower[-1], curves.upper[-1])
+    labels = Labels.of(curves.groups, *last)
+    ends = [end for panel in panels for end in reach(curves, panel, from_zero=from_zero)]
+    left = 0.3 + VALUE_INCHES * max(4, *(len(f"{end:,.0f}") for end in ends))
+    names, most = [min(len(name), 20) for name in labels.names], 3 if count > MOST_LINES else 2
+    values = [len(value) for value in labels.values]
+    between, needed = "   ", max(one + 3 + of for one, of in zip(names, values, strict=True))
+    for columns in range(min(most, count), 0, -1):
+        each = (wide - 0.22) / columns
+        room = int((each - 0.1) * _LETTERS)  # above a chart
+        if each >= left + 0.9 and room >= max(*names, *values):
+            between = between if room >= needed else "\n"
+            break
     rows, head = -(-count // columns), heading_inches(title, subtitle, wide) + 0.45
     bottom = 0.55 + foot_inches(foot, wide)
-    tall = head + bottom + 1.75 * rows - 0.6
+    tall = head + bottom + (1.95 if between == "\n" else 1.75) * rows - 0.6
     figure = Figure(figsize=(wide, tall), dpi=150, facecolor="white")
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     figure.subplots_adjust(
-        left=0.75 / wide,
+        left=left / wide,
         right=1 - 0.22 / wide,
         bottom=bottom / tall,
         top=1 - head / tall,
-        hspace=0.7,
-        wspace=0.24,
+        hspace=0.9 if between == "\n" else 0.7,
+        wspace=left / (each - left),
     )
     write_heading(figure, title, subtitle)
     write_foot(figure, foot)
-    last = curves.estimates[-1], curves.lower[-1], curves.upper[-1]
-    labels = Labels.of(curves.groups, *last)
-    room = int((wide - 0.9) / columns * 13.2)  # letters above a chart
     shades = curves.colours
     for index, ax in enumerate(axes):
         if index >= count:
             ax.set_axis_off()
             continue
-        _draw_panel(ax, curves, [index], shades, from_zero=from_zero)
+        _draw_panel(ax, curves, panels[index], shades, from_zero=from_zero)
         value = labels.values[index]
-        name = f"{shorten(curves.groups[index], max(room - len(value) - 3, 8))}   {value}"
-        ax.set_title(name, loc="left", size=10, color=INK, parse_math=False)
+        beside = 0 if between == "\n" else len(value) + 3
+        name = f"{shorten(curves.groups[index], max(room - beside, 8))}{between}{value}"
+        x = (0.15 - left) / (each - left)  # above the numbers of the axis, too
+        ax.set_title(name, x=x, loc="left", size=10, color=INK, parse_math=False)
         ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
         ax.yaxis.set_major_locator(MaxNLocator(3))
-        name_times(ax, curves, 2, 4)
+        name_times(ax, curves, 2, 4 if each > 2.5 else 3)
     return figure
 
 
@@ -564,6 +654,17 @@ def moment_in_words(time: np.datetime64) -> str:
         one = (time.astype("datetime64[s]") - np.timedelta64(1, "s")).item()
         return f"the end of {one.day} {one:%b %Y}"
     return f"{one.day} {one:%b %Y, %H:%M}"
+
+
+def until_in_words(time: Any) -> str:
+    """Up to what time a number counts, or after which step.
+
+    >>> until_in_words(np.int64(3)), until_in_words(np.datetime64("2024-03-29T12:30"))
+    ('after step 3', 'up to 29 Mar 2024, 12:30')
+    """
+    if isinstance(time, np.datetime64):
+        return f"up to {moment_in_words(time)}"
+    return f"after step {int(time):,}"
 
 
 def _label_ends(

@@ -645,7 +645,7 @@ class ReleasedCells(Release):
             MissingExtra: matplotlib is not installed.
         """
         from counton.plots.style import check_width
-        from counton.plots.totals import MOST_GROUPS, plot_totals
+        from counton.plots.totals import MOST_PANELS, plot_totals
         from counton.results.wording import (
             foot_of,
             groups_in_words,
@@ -654,7 +654,7 @@ class ReleasedCells(Release):
         )
 
         self.check_released()
-        definition, part, wide = self.definition, self.largest(MOST_GROUPS + 1), check_width(width)
+        definition, part, wide = self.definition, self.largest(MOST_PANELS), check_width(width)
         grouped = groups_in_words(definition)
         by = f", by {grouped}" if grouped else ""
         what = definition.subject

@@ -284,10 +284,7 @@ class Description:
         if self.people is None:
             return f"number of {plural(self.unit)}"
         if self.people.distinct and not self.people.first:
-            users = plural(self.unit.removesuffix(self.people.of("")))
-            if self.release == "windows":
-                return f"number of distinct {users}"
-            return f"number of {users}, each once in a window"
+            return self.users_once(alone=self.release == "windows")
         if not self.people.first:
             return "number of events"
         users, most = f"number of distinct {plural(self.unit)}", self.people.most
@@ -295,6 +292,14 @@ class Description:
             return users
         first = "first group" if most == 1 else f"first {most:,} groups"
         return f"{users} (each in the {first} alone)"
+
+    def users_once(self, *, alone: bool) -> str:
+        """What is counted where a user counts once in a window: of windows alone, or added up."""
+        assert self.people is not None
+        users = plural(self.unit.removesuffix(self.people.of("")))
+        return (
+            f"number of distinct {users}" if alone else f"number of {users}, each once in a window"
+        )
 
     def public(self) -> dict[str, Any]:
         """As JSON values, but for what the terms of the stream say."""

@@ -624,8 +624,10 @@ class ReleasedReadings(Release):
             return {"table": self._chart_of_table(Look(title, axis, source, width))}
         steps, after = self._some(), self.steps.stop - 1
         drawn = self.table(steps)
-        if "rank" in drawn.columns:  # those that are shown last, all along
-            last = self._table(range(after, after + 1))["group"].to_list()
+        if "rank" in drawn.columns:  # the same groups all along: the largest of all that is shown
+            over = None if self.first == 1 else self.steps.stop - self.first
+            whole = replace(self, shown=replace(self.shown, over=over))
+            last = whole._table(range(after, after + 1))["group"].to_list()
             drawn = replace(self, shown=replace(self.shown, ask=tuple(last))).table(steps)
         look = Look(title, axis, source, width)
         return {"statistic": chart_of(self.statistic, drawn, self, look, over=self.shown.over)}
@@ -737,7 +739,7 @@ def chart_of(
         when=times_in_words(definition, over),
         by=groups_in_words(definition),
         of=definition.value,
-        counted=counted_in_words(definition),
+        counted=counted_in_words(definition, over),
         over=over,
         foot=foot_of(definition, look.source),
         width=width,

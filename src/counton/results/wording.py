@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import time, timedelta
 
 import polars as pl
 
@@ -12,6 +13,7 @@ from counton.privacy.contribution import PERIODS
 from counton.privacy.guarantees import AgesWithData, difference, plural
 from counton.results.description import Description
 from counton.strategies import StreamStrategy
+from counton.windows import Windows
 
 #: What is known of every stream of events besides its numbers.
 _WHEN = (
@@ -141,10 +143,12 @@ def series_in_words(definition: Description) -> str:
     return definition.subject.removeprefix("number of ").partition(",")[0].partition(" (")[0]
 
 
-def counted_in_words(definition: Description) -> str:
-    """What cells of a statistic count."""
-    unit = "event" if definition.people is not None else definition.unit
-    return f"number of {plural(unit)}"
+def counted_in_words(definition: Description, over: int | None = None) -> str:
+    """What cells of a statistic count, where so many steps are shown together; None: all so far."""
+    people = definition.people
+    if people is not None and people.distinct:
+        return definition.users_once(alone=over == 1)
+    return f"number of {plural(definition.unit if people is None else 'event')}"
 
 
 def groups_in_words(definition: Description) -> str | None:
@@ -180,6 +184,30 @@ def times_in_words(
     start = cut.local(cut.start)
     at = "" if start.hour == start.minute == 0 else f", {start:%H:%M}"
     return f"since {start.day} {start:%B %Y}{at}"
+
+
+def span_in_words(cut: Windows | None, steps: range) -> str:
+    """Of what time some steps are, both ends included; without windows, which steps.
+
+    >>> from datetime import UTC, datetime
+    >>> from counton.windows import Windows
+    >>> days = Windows(datetime(2024, 3, 1, tzinfo=UTC), "1d", 30)
+    >>> span_in_words(days, range(1, 8)), span_in_words(None, range(1, 8))
+    ('1 March to 7 March 2024', 'steps 1 to 7')
+    """
+    first, last = steps[0], steps[-1]
+    if cut is None:
+        return f"step {last:,}" if first == last else f"steps {first:,} to {last:,}"
+    begin = cut.local(int(cut.starts(range(first, first + 1))[0]))
+    end = cut.local(int(cut.ends(range(last, last + 1))[0]))
+    if begin.time() == end.time() == time():  # midnight ends the day before
+        end -= timedelta(days=1)
+        if begin.date() == end.date():
+            return f"{end.day} {end:%B %Y}"
+        year = "" if begin.year == end.year else f" {begin.year}"
+        return f"{begin.day} {begin:%B}{year} to {end.day} {end:%B %Y}"
+    until = f"{end:%H:%M}" if begin.date() == end.date() else f"{end.day} {end:%B %Y, %H:%M}"
+    return f"{begin.day} {begin:%B %Y, %H:%M} to {until}"
 
 
 def foot_of(definition: Description, source: str | None) -> str:

@@ -63,7 +63,8 @@ class Drawing(NamedTuple):
 
     Attributes:
         title: what it is called; "Running" and "so far" go where it shows what came in some steps
-            alone, and "{counted}" is what cells count. "": the statistic's own name.
+            alone, and "{counted}" is what cells count, "{statistics}" what a report is of. "": the
+            statistic's own name.
         axis: what the axis shows, likewise; "": rows differ in that.
         rows: by name, the rows of a table that are drawn; None: all.
         of_values: it is of the values of a column, whose name the chart says.
@@ -336,6 +337,10 @@ class Statistic(ABC):
     def reword(self, table: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
         """A table whose names are such as a chart shows."""
         return table
+
+    def left_out_of_chart(self, table: Mapping[str, NDArray[Any]]) -> str:
+        """What `reword` leaves out of a table, in words; "": nothing that readers would miss."""
+        return ""
 
     def chart_rows(self, table: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
         """The rows of a table that a chart shows, called by a column ``group`` where need be."""

@@ -61,7 +61,7 @@ from counton.statistics.tallied import First, Part, TallyStatistic, X
 _MOST_SAID = 2**62
 _MOST_STATISTICS = 64
 #: Of several numbers of a statistic the first of these is drawn, else the first that it has.
-_SHOWN_FIRST, _WORDS = ("mean", "0.5"), {"0.5": "median"}
+_SHOWN_FIRST = ("mean", "0.5")
 #: Of a statistic by group this many groups are drawn.
 _MOST_SHOWN = 6
 
@@ -108,7 +108,7 @@ class Report(TallyStatistic):
     says = "Several statistics of the same rows, under one guarantee and one bound on people."
     phrase = "report of {statistics}"
     also_called = ("several", "dashboard")
-    drawing = Drawing("Running report", "", panels=True, from_zero=False, cells="name")
+    drawing = Drawing("{statistics} so far", "", panels=True, from_zero=False, cells="name")
     event = "row"
     shows = ("over", "sums")
     reads = ("size",)
@@ -218,6 +218,34 @@ class Report(TallyStatistic):
         """See `Statistic.reword`: of each statistic the number that says most."""
         names = table["name"].astype(str)
         kept, called = np.zeros(len(names), np.bool_), names.astype(object)
+        for one, shown in self._drawn(table).items():
+            own = table["statistic"].astype(str) == one
+            of = "".join(f" of {column}" for column in self.columns.get(one, ())[-1:])
+            words = {"mean": f"mean{of}", "0.5": f"median{of}"}
+            for name in shown[:_MOST_SHOWN]:
+                rows = own & (names == name)
+                kept |= rows
+                plain = name in ("all", "total")
+                group, _, number = name.rpartition(" ")
+                told = " ".join([group, words.get(number, number)]).strip()
+                called[rows] = one if plain else f"{one}: {told}"
+        found = {name: values[kept] for name, values in table.items() if name != "statistic"}
+        return {**found, "name": called[kept]}
+
+    def left_out_of_chart(self, table: Mapping[str, NDArray[Any]]) -> str:
+        """See `Statistic.left_out_of_chart`."""
+        return "; ".join(
+            f"of {one} the {_MOST_SHOWN} largest of {len(shown):,} groups"
+            for one, shown in self._drawn(table).items()
+            if len(shown) > _MOST_SHOWN
+        )
+
+    def _drawn(self, table: Mapping[str, NDArray[Any]]) -> dict[str, list[str]]:
+        """Of each statistic the names of what a chart shows, of many the largest first.
+
+        They are as large as their last row, or where rows are of some steps as all rows together.
+        """
+        names, found = table["name"].astype(str), {}
         for one, statistic in self.statistics.items():
             own = table["statistic"].astype(str) == one
             there = [*dict.fromkeys(names[own].tolist())]
@@ -226,13 +254,12 @@ class Report(TallyStatistic):
             shown = [name for name in wanted if name in there]
             if not shown:  # of one kind: each group has it, or it is the first
                 shown = there if len(groups) == len(there) else there[:1]
-            for name in shown[:_MOST_SHOWN]:
-                rows = own & (names == name)
-                kept |= rows
-                plain = name in ("all", "total")
-                called[rows] = one if plain else f"{one}: {_WORDS.get(name, name)}"
-        found = {name: values[kept] for name, values in table.items() if name != "statistic"}
-        return {**found, "name": called[kept]}
+            if len(shown) > _MOST_SHOWN:
+                numbers = {name: table["estimate"][own & (names == name)] for name in shown}
+                size = np.nanmean if "over" in table else lambda rows: rows[-1]
+                shown.sort(key=lambda name: -float(size(numbers[name])))
+            found[one] = shown
+        return found
 
     @property
     def own_columns(self) -> OwnColumns:
