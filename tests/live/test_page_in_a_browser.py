@@ -495,11 +495,74 @@ def test_on_a_phone_the_long_text_comes_last(served: str, browser: Any, width: i
     with watching(browser, served, viewport={"width": width, "height": 844}) as watched:
         for stream in ("visits", "spent", "waits"):
             page = watched.open(stream)
+            page.get_by_role("heading", name="In figures").click()  # it is folded
             tops, edges, right = page.evaluate(_PLACES)
             assert tops == sorted(tops)
             assert sum(edge <= right + 1 for edge in edges) >= 2, stream
             assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert watched.complaints == []
+
+
+#: Words of an axis of times, and names beside lines, of a chart so wide over so many seconds.
+_CHART = """(async ([width, every]) => {
+  const page = document.querySelector('script[type=module]').src;
+  const [{ Chart }, { Clock }] = await Promise.all(
+    ["chart.js", "format.js"].map((name) => import(page.replace("app.js", name))),
+  );
+  const place = document.createElement("div");
+  place.style.width = `${width}px`;
+  document.body.append(place);
+  const said = [];
+  const tell = CanvasRenderingContext2D.prototype.fillText;
+  CanvasRenderingContext2D.prototype.fillText = function (text, ...where) {
+    said.push(text);
+    return tell.call(this, text, ...where);
+  };
+  const windows = [...Array(200).keys()].map((step) => ({
+    start: 1000 * every * step, end: 1000 * every * (step + 1),
+  }));
+  const rows = windows.map((_, step) => ({ estimate: step, lower: step - 1, upper: step + 1 }));
+  const lines = ["first", "second"].map((name, colour) => ({ name, colour, rows }));
+  const chart = new Chart(place, { marked() {} });
+  chart.draw({ clock: new Clock("UTC", every), windows, lines, stepped: false, fromZero: true });
+  await new Promise((done) => setTimeout(done, 50));
+  CanvasRenderingContext2D.prototype.fillText = tell;
+  const [low, high] = [chart.plot.scales.x.min, chart.plot.scales.x.max];
+  const { _splits, _values } = chart.plot.axes[0];
+  const times = _values.filter((text, at) => text && _splits[at] >= low && _splits[at] <= high);
+  place.remove();
+  return [times, said];
+})"""
+
+
+@pytest.mark.parametrize("every", [1, 7, 60, 100, 3600, 10_000, 86_400, 604_800])
+def test_a_chart_on_a_phone_names_times_and_lines(watched: Page, every: int) -> None:
+    page = watched.open("visits")
+    for width in (290, 330):
+        times, said = page.evaluate(f"{_CHART}([{width}, {every}])")
+        assert len(times) >= 2, (width, every)
+        assert {"first", "second"} <= set(said)
+
+
+def test_on_a_phone_all_of_a_few_groups_are_seen_and_long_parts_are_folded(
+    served: str, browser: Any
+) -> None:
+    with watching(browser, served, viewport={"width": 390, "height": 844}) as watched:
+        page = watched.open("visits", windows=20)
+        watched.until("document.querySelector('#methods').textContent.length > 40")
+        assert page.evaluate("document.documentElement.scrollHeight") < 2600
+        assert page.evaluate(
+            "(list => list.scrollHeight <= list.clientHeight)(document.querySelector('#groups'))"
+        )
+        page.get_by_role("heading", name="For your methods section").click()
+        pairs = texts(page, "#methods dt:not(.all)"), texts(page, "#methods dd")
+        named = dict(zip(*pairs, strict=True))
+        assert named["software"].startswith("counton ")
+        assert not any("  " in one for one in texts(page, "#methods p, #methods dt, #methods dd"))
+        assert watched.complaints == []
+    with watching(browser, served) as watched:
+        page = watched.open("visits")
+        assert page.evaluate("[...document.querySelectorAll('.fold')].every(one => one.open)")
 
 
 def test_downloads_are_what_was_released(watched: Page) -> None:

@@ -30,7 +30,7 @@ _QUESTIONS = ("difference", "ratio", "change", "share")
 _TABLES = ("sums", "changes", "band", "hidden")
 #: Files of charts, and changes that one shows.
 _CHARTS, _DRAWN = (".png", ".svg", ".pdf"), 20
-#: By question what a chart of its answers shows, and what its axis shows.
+#: By question the titles of a chart of its answers, and of its axis.
 _DRAWN_AS = {
     "difference": ("differences", "difference in {subject}"),
     "ratio": ("ratios", "ratio: 1 is as many"),
@@ -107,7 +107,7 @@ def perform(options: AnswerOptions) -> None:
 def _draw(
     answers: Sequence[Answer], released: Release, options: AnswerOptions, steps: range
 ) -> None:
-    """Write a chart of answers: of what and of when they are, in its title and below it."""
+    """Write a chart of answers, with their subject and time above it."""
     from counton.plots.answers import plot_answers
     from counton.plots.style import save_figure
     from counton.results.wording import foot_of, groups_in_words, span_in_words

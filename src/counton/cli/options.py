@@ -470,9 +470,7 @@ class BackupOptions:
 class MethodsOptions:
     """Options of ``methods``."""
 
-    state: str = argument(
-        "SQLite file or database URL that keeps the releases; secret"
-    )
+    state: str = argument("SQLite file or database URL that keeps the releases; secret")
     name: str | None = option(None, "only this stream or table; default: all")
     level: float | None = option(
         None, "probability that an interval holds the true number; default: as in the files"

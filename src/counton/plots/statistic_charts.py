@@ -18,7 +18,6 @@ from counton.plots.style import (
     axis_inches,
     axis_lines,
     clean,
-    draw_bars,
     drawing,
     foot_inches,
     heading_inches,
@@ -28,10 +27,8 @@ from counton.plots.style import (
     write_heading,
 )
 from counton.plots.totals import (
-    VALUE_INCHES,
     Curves,
-    Labels,
-    largest_groups,
+    plot_bars,
     plot_totals,
     until_in_words,
 )
@@ -43,8 +40,6 @@ if TYPE_CHECKING:
 
 #: Columns that name what a row is about; the first that is there.
 _NAMES = ("group", "name", "cell", "share", "degree", "cut")
-#: Cells that are drawn beside each other, at most.
-_MOST_BARS = 30
 #: More cells of a line than this are drawn side by side after the last step, not over time.
 _MOST_CURVES = 12
 #: So many cells of a line are bars, more are steps.
@@ -219,64 +214,6 @@ def _by_group(
 
 def _share(share: float) -> str:
     return "median" if share == 0.5 else f"{100 * share:.12g}%"
-
-
-@drawing
-def plot_bars(
-    names: Sequence[str],
-    estimates: NDArray[np.float64],
-    low: NDArray[np.float64],
-    high: NDArray[np.float64],
-    title: str,
-    subtitle: str,
-    axis: str,
-    foot: str = "",
-    width: float = WIDTH,
-) -> Figure:
-    """Cells beside each other, each with its interval and its number; of many the largest.
-
-    Args:
-        names: of the cells.
-        estimates, low, high: of each.
-        title, subtitle: what is shown, what is protected.
-        axis: what lengths mean.
-        foot: below the chart: where numbers come from, and what is protected.
-        width: in inches.
-
-    >>> counts = np.array([5.0, 2.0])
-    >>> chart = plot_bars(["AC", "GT"], counts, counts - 1, counts + 1, "Words", "letters", "count")
-    >>> len(chart.axes)
-    1
-    """
-    from matplotlib.figure import Figure
-
-    kept = list(range(len(names)))
-    if len(names) > _MOST_BARS:
-        kept = largest_groups(estimates, _MOST_BARS)
-        subtitle += f"; the {_MOST_BARS} largest of {len(names):,}"
-    head, bottom = heading_inches(title, subtitle, width) + 0.3, 0.35 + foot_inches(foot, width)
-    tall = head + 0.15 + bottom + 0.24 * len(kept)
-    figure = Figure(figsize=(width, tall), dpi=150, facecolor="white")
-    ax = figure.subplots()
-    shown = [names[place] for place in kept]
-    numbers = [part[kept] for part in (estimates, low, high)]
-    labels = Labels.of(shown, *numbers)
-    longest = max(map(len, labels.names))
-    figure.subplots_adjust(
-        left=min((0.25 + 0.1 * longest) / width, 0.5),
-        right=1 - (0.3 + VALUE_INCHES * max(map(len, labels.values))) / width,
-        bottom=bottom / tall,
-        top=1 - head / tall,
-    )
-    write_heading(figure, title, subtitle)
-    write_foot(figure, foot)
-    draw_bars(ax, shown, *numbers)
-    for row, value in enumerate(labels.values):
-        where: dict[str, Any] = {"xy": (1, row), "xycoords": ("axes fraction", "data")}
-        beside: dict[str, Any] = {"xytext": (6, 0), "textcoords": "offset points", "va": "center"}
-        ax.annotate(value, **where, **beside, size=8.5, color=FAINT, annotation_clip=False)
-    ax.set_title(axis, loc="left", size=9, color=FAINT, pad=4)
-    return figure
 
 
 @drawing

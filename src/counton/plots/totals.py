@@ -27,6 +27,7 @@ from counton.plots.style import (
     axis_lines,
     clean,
     colours_at,
+    draw_bars,
     drawing,
     foot_inches,
     heading_inches,
@@ -41,10 +42,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MOST_POINTS = 2_000
-#: Groups that share a chart, as many as there are hues; more have small charts, at most so many.
+#: Groups that share a chart, as many as there are hues, and small charts for more, at most.
 MOST_LINES, MOST_PANELS = len(PALETTE), 24
 #: Bars of one group that stand beside each other, at most.
 _MOST_BARS = 80
+#: Cells that are drawn beside each other, at most.
+_MOST_CELLS = 30
 _LEGEND_INCHES = 0.19  # of a line of names under a narrow chart
 _LABEL_POINTS = 12.5  # height of a line of labels
 _LARGEST_RATIO = 8.0  # groups farther apart than this share no axis
@@ -107,11 +110,11 @@ class Curves:
         return dict(enumerate(colours_at(places)))
 
     def largest(self, count: int) -> Curves:
-        """The largest groups, largest first, at most so many: see `sizes`."""
+        """The largest groups, largest first, ``count`` at most: see `sizes`."""
         return self._of(largest_groups(self.sizes, count))
 
     def first(self, count: int) -> Curves:
-        """At most so many groups, in the order given."""
+        """The first ``count`` groups."""
         return self._of(range(len(self.groups))[:count])
 
     def _of(self, kept: Sequence[int]) -> Curves:
@@ -239,8 +242,6 @@ def _one_step(
     """Bars of groups beside each other, each with its number; of one group its number alone."""
     from matplotlib.figure import Figure
 
-    from counton.plots.statistic_charts import plot_bars
-
     when = until_in_words(curves.times[0]) if curves.starts is None else _last_window(curves)
     subtitle = f"{subtitle}; {when}"
     last = curves.estimates[-1], curves.lower[-1], curves.upper[-1]
@@ -258,6 +259,64 @@ def _one_step(
     style: dict[str, Any] = {"va": "center", "parse_math": False}
     ax.text(0, 0.62, labels.values[0], size=size, color=curves.colours[0], **style)
     ax.text(0, 0.18, labels.names[0], size=11, color=INK, **style)
+    return figure
+
+
+@drawing
+def plot_bars(
+    names: Sequence[str],
+    estimates: NDArray[np.float64],
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
+    title: str,
+    subtitle: str,
+    axis: str,
+    foot: str = "",
+    width: float = WIDTH,
+) -> Figure:
+    """Cells beside each other, each with its interval and its number; of many the largest.
+
+    Args:
+        names: of the cells.
+        estimates, low, high: of each.
+        title, subtitle: what is shown, what is protected.
+        axis: what lengths mean.
+        foot: below the chart: where numbers come from, and what is protected.
+        width: in inches.
+
+    >>> counts = np.array([5.0, 2.0])
+    >>> chart = plot_bars(["AC", "GT"], counts, counts - 1, counts + 1, "Words", "letters", "count")
+    >>> len(chart.axes)
+    1
+    """
+    from matplotlib.figure import Figure
+
+    kept = list(range(len(names)))
+    if len(names) > _MOST_CELLS:
+        kept = largest_groups(estimates, _MOST_CELLS)
+        subtitle += f"; the {_MOST_CELLS} largest of {len(names):,}"
+    head, bottom = heading_inches(title, subtitle, width) + 0.3, 0.35 + foot_inches(foot, width)
+    tall = head + 0.15 + bottom + 0.24 * len(kept)
+    figure = Figure(figsize=(width, tall), dpi=150, facecolor="white")
+    ax = figure.subplots()
+    shown = [names[place] for place in kept]
+    numbers = [part[kept] for part in (estimates, low, high)]
+    labels = Labels.of(shown, *numbers)
+    longest = max(map(len, labels.names))
+    figure.subplots_adjust(
+        left=min((0.25 + 0.1 * longest) / width, 0.5),
+        right=1 - (0.3 + VALUE_INCHES * max(map(len, labels.values))) / width,
+        bottom=bottom / tall,
+        top=1 - head / tall,
+    )
+    write_heading(figure, title, subtitle)
+    write_foot(figure, foot)
+    draw_bars(ax, shown, *numbers)
+    for row, value in enumerate(labels.values):
+        where: dict[str, Any] = {"xy": (1, row), "xycoords": ("axes fraction", "data")}
+        beside: dict[str, Any] = {"xytext": (6, 0), "textcoords": "offset points", "va": "center"}
+        ax.annotate(value, **where, **beside, size=8.5, color=FAINT, annotation_clip=False)
+    ax.set_title(axis, loc="left", size=9, color=FAINT, pad=4)
     return figure
 
 

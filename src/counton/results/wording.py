@@ -144,7 +144,7 @@ def series_in_words(definition: Description) -> str:
 
 
 def counted_in_words(definition: Description, over: int | None = None) -> str:
-    """What cells of a statistic count, where so many steps are shown together; None: all so far."""
+    """What cells of a statistic count, by how many steps are shown together; None: all so far."""
     people = definition.people
     if people is not None and people.distinct:
         return definition.users_once(alone=over == 1)
@@ -187,7 +187,7 @@ def times_in_words(
 
 
 def span_in_words(cut: Windows | None, steps: range) -> str:
-    """Of what time some steps are, both ends included; without windows, which steps.
+    """The time of some steps, both ends included; without windows their numbers.
 
     >>> from datetime import UTC, datetime
     >>> from counton.windows import Windows

@@ -218,7 +218,7 @@ class Report(TallyStatistic):
         """See `Statistic.reword`: of each statistic the number that says most."""
         names = table["name"].astype(str)
         kept, called = np.zeros(len(names), np.bool_), names.astype(object)
-        for one, shown in self._drawn(table).items():
+        for one, shown in self._names_to_draw(table).items():
             own = table["statistic"].astype(str) == one
             of = "".join(f" of {column}" for column in self.columns.get(one, ())[-1:])
             words = {"mean": f"mean{of}", "0.5": f"median{of}"}
@@ -236,11 +236,11 @@ class Report(TallyStatistic):
         """See `Statistic.left_out_of_chart`."""
         return "; ".join(
             f"of {one} the {_MOST_SHOWN} largest of {len(shown):,} groups"
-            for one, shown in self._drawn(table).items()
+            for one, shown in self._names_to_draw(table).items()
             if len(shown) > _MOST_SHOWN
         )
 
-    def _drawn(self, table: Mapping[str, NDArray[Any]]) -> dict[str, list[str]]:
+    def _names_to_draw(self, table: Mapping[str, NDArray[Any]]) -> dict[str, list[str]]:
         """Of each statistic the names of what a chart shows, of many the largest first.
 
         They are as large as their last row, or where rows are of some steps as all rows together.

@@ -3,7 +3,7 @@
 import { COLOURS, Chart } from "./chart.js";
 import { Difference } from "./difference.js";
 import { Clock, count, everyWords, percent, secondsOf } from "./format.js";
-import { element, showGroups, showHead, showLegend, showPromise, showTable } from "./panels.js";
+import { element, showGroups, showHead, showLegend, showMethods, showPromise, showTable } from "./panels.js";
 import { Series } from "./series.js";
 import { Live, NeedsToken, Service, Unreachable } from "./service.js";
 
@@ -63,6 +63,13 @@ class App {
     const place = () => this.place(narrow.matches);
     narrow.addEventListener("change", place);
     place();
+    const phone = matchMedia("(max-width: 36rem)");
+    const fold = () => page.querySelectorAll(".fold").forEach((one) => {
+      one.open = !phone.matches;
+      one.firstElementChild.tabIndex = phone.matches ? 0 : -1; // on a desk there is nothing to unfold
+    });
+    phone.addEventListener("change", fold);
+    fold();
     setInterval(() => this.stream && !page.hidden && this.head(), 1000);
   }
 
@@ -533,6 +540,7 @@ class App {
     if (!this.counts) return;
     const spans = this.series.spans(this.most);
     this.difference.mark(spans[from].end, spans[to].end);
+    find("#difference .fold").open = true;
   }
 
   asked({ group, from, to, level, against }) {
@@ -550,18 +558,20 @@ class App {
 
   async words(name) {
     if (!this.stream.steps) return; // there is nothing to tell of yet
+    let told;
     try {
-      const told = await this.service.methods(name);
-      if (name === this.stream.name) find("#methods").textContent = told;
+      told = await this.service.methods(name);
     } catch (error) {
-      if (name === this.stream.name) find("#methods").textContent = error.message;
+      told = error.message;
     }
+    if (name !== this.stream.name) return;
+    this.methods = told;
+    showMethods(page, told);
   }
 
   async copy() {
-    const text = find("#methods").textContent;
     try {
-      await navigator.clipboard.writeText(text);
+      await navigator.clipboard.writeText(this.methods);
     } catch {
       // Without https there is no clipboard to write to: the text is marked for the reader to copy.
       getSelection().selectAllChildren(find("#methods"));

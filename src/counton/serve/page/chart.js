@@ -6,8 +6,18 @@ const { uPlot } = globalThis;
 
 /** So many lines have colours that readers with any kind of colour vision tell apart. */
 export const COLOURS = 8;
-/** From this width on, names stand beside the ends of their lines. */
-const NAMED_FROM = 560;
+/** Below this width a chart is lower, and the names beside the ends of its lines are shorter. */
+const NARROW = 560;
+/** Seconds that ticks may be apart; each is at most about twice the one before, so that there are several. */
+const [MINUTE, HOUR, DAY, MONTH, YEAR] = [60, 3600, 86400, 30 * 86400, 365 * 86400];
+const APART = [
+  ...[1, 2, 3, 5, 10, 15, 30],
+  ...[1, 2, 3, 5, 10, 15, 30].map((one) => one * MINUTE),
+  ...[1, 2, 3, 6, 12].map((one) => one * HOUR),
+  ...[1, 2, 3, 5, 7, 14].map((one) => one * DAY),
+  ...[1, 2, 3, 6].map((one) => one * MONTH),
+  ...[1, 2, 3, 5, 10, 20, 50, 100].map((one) => one * YEAR),
+];
 const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
 
 /** At most about so many of the places 0 to length - 1, evenly spaced, the last among them. */
@@ -66,7 +76,7 @@ export class Chart {
   }
 
   get height() {
-    return this.width < NAMED_FROM ? 280 : Math.round(Math.min(440, Math.max(320, this.width * 0.48)));
+    return this.width < NARROW ? 280 : Math.round(Math.min(440, Math.max(320, this.width * 0.48)));
   }
 
   /**
@@ -144,7 +154,7 @@ export class Chart {
       ticks: { show: false },
     };
     this.plot?.destroy();
-    const named = this.width >= NAMED_FROM && lines.length > 1 && !alone;
+    const named = lines.length > 1 && !alone;
     this.plot = new uPlot(
       {
         width: this.width,
@@ -169,7 +179,8 @@ export class Chart {
           {
             ...axis,
             size: (plot, values) => (values?.some((text) => text.includes("\n")) ? 44 : 28),
-            space: 74,
+            space: (plot, axis, low, high, room) => Math.min(74, room / 4), // two ticks at least
+            incrs: APART,
             grid: { show: false },
             values: (plot, splits, number_, space, apart) =>
               clock.ticks(splits.map((stamp) => stamp * 1000), apart),
@@ -199,10 +210,16 @@ export class Chart {
     return getComputedStyle(this.tip).outlineColor;
   }
 
+  /** A name that fits beside the chart. */
+  short(name) {
+    const most = this.width < NARROW ? 10 : 18;
+    return name.length > most ? `${name.slice(0, most - 1)}…` : name;
+  }
+
   nameRoom() {
     const context = (this.measure ??= document.createElement("canvas").getContext("2d"));
     context.font = `600 12px ${FONT}`;
-    const widths = this.shown.lines.map(({ name }) => context.measureText(short(name)).width);
+    const widths = this.shown.lines.map(({ name }) => context.measureText(this.short(name)).width);
     return Math.ceil(Math.max(...widths)) + 22;
   }
 
@@ -233,7 +250,7 @@ export class Chart {
       ctx.lineTo(right + 12 * ratio, bbox.top + placed[rank]);
       ctx.stroke();
       ctx.fillStyle = ink;
-      ctx.fillText(short(line.name), right + 16 * ratio, bbox.top + placed[rank]);
+      ctx.fillText(this.short(line.name), right + 16 * ratio, bbox.top + placed[rank]);
     });
     ctx.restore();
   }
@@ -370,10 +387,6 @@ function point(stroke) {
   dot.style.width = dot.style.height = "9px";
   dot.style.marginLeft = dot.style.marginTop = "-4.5px";
   return dot;
-}
-
-function short(name) {
-  return name.length > 18 ? `${name.slice(0, 17)}…` : name;
 }
 
 /** The one window that there is stands in the middle. */

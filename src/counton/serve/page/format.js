@@ -77,7 +77,8 @@ export class Clock {
       full: named({ ...day, ...second }),
       day: named(day),
       dayMonth: named({ day: "numeric", month: "short" }),
-      month: named({ month: "short", year: "numeric" }),
+      month: named({ month: "short" }),
+      year: named({ year: "numeric" }),
       minute: named(hour),
       second: named({ ...hour, second: "2-digit" }),
       local: named({
@@ -98,16 +99,12 @@ export class Clock {
 
   /** What stands below an axis whose ticks are so many seconds apart. */
   ticks(moments, apart) {
-    if (apart >= 86400 * 28) return moments.map((one) => this.forms.month.format(one));
+    if (apart >= 86400 * 360) return moments.map((one) => this.forms.year.format(one));
+    if (apart >= 86400 * 28) return below(moments, this.forms.month, this.forms.year);
     if (apart >= 86400) return moments.map((one) => this.forms.dayMonth.format(one));
-    let before = null;
-    return moments.map((one) => {
-      const day = this.forms.dayMonth.format(one);
-      const text = (apart < 60 ? this.forms.second : this.forms.minute).format(one);
-      const shown = day === before ? text : `${text}\n${day}`;
-      before = day;
-      return shown;
-    });
+    if (apart >= 60) return below(moments, this.forms.minute, this.forms.dayMonth);
+    const seconds = { format: (one) => `${Math.floor(one / 1000) % 60} s` };
+    return below(moments, seconds, this.forms.minute);
   }
 
   _local(moment) {
@@ -148,6 +145,17 @@ export class Clock {
     }
     return guess;
   }
+}
+
+/** Moments in words, and below each what it is a part of, where that begins. */
+function below(moments, form, whole) {
+  let before = null;
+  return moments.map((one) => {
+    const part = whole.format(one);
+    const shown = part === before ? form.format(one) : `${form.format(one)}\n${part}`;
+    before = part;
+    return shown;
+  });
 }
 
 const MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split(" ");

@@ -123,6 +123,7 @@ export function showGroups(page, { series, names, picked, most, search, toggled,
   const grouped = "group" in (series.latest.get(names[0]) ?? {});
   page.querySelector("#groups-title").textContent = grouped ? "Groups" : "Values";
   list.classList.toggle("plain", !bars);
+  list.classList.toggle("long", names.length > SEARCHED);
   page.querySelector("#search-label").hidden = names.length <= SEARCHED;
   page.querySelector("#groups-note").textContent = `${picked.size} of ${count(names.length)} shown`;
   const wanted = search.trim().toLowerCase();
@@ -193,6 +194,21 @@ function moment(text) {
   const [day, ...time] = text.split(", ");
   const whole = (words) => element("span", { className: "whole", textContent: words });
   return time.length ? [whole(`${day},`), " ", whole(time.join(", "))] : [whole(day)];
+}
+
+/** Paragraphs of a text; of lines with two columns, such as sources, names and what they say. */
+export function showMethods(page, text) {
+  const blocks = text.split("\n\n").map((block) => {
+    const lines = block.split("\n").map((line) => /^(\S.*?) {2,}(.+)$/.exec(line));
+    if (!lines.some(Boolean)) return element("p", { textContent: block });
+    const told = block.split("\n").flatMap((line, place) => {
+      if (!lines[place]) return [element("dt", { className: "all", textContent: line })];
+      const [, name, said] = lines[place];
+      return [element("dt", { textContent: name }), element("dd", { textContent: said })];
+    });
+    return element("dl", {}, ...told);
+  });
+  page.querySelector("#methods").replaceChildren(...blocks);
 }
 
 /** The same numbers as text, newest first. */
