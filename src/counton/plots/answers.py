@@ -54,7 +54,7 @@ def plot_answers(
     Args:
         answers: 1 to 40 of them, with numbers of one kind.
         title, subtitle, foot: above and below.
-        axis: what the numbers are.
+        axis: name and unit of the numbers.
         width: in inches.
 
     Raises:

@@ -230,7 +230,7 @@ def _is_thin(curves: Curves, part: Sequence[int], *, from_zero: bool) -> bool:
 
 
 def _last_window(curves: Curves) -> str:
-    """What the last window is called, in a line."""
+    """Name of the last window, in a line."""
     assert curves.starts is not None
     (window,) = window_names(curves.starts[-1:], curves.times[-1:].astype("datetime64[us]"))
     return " ".join(window.split())
@@ -716,7 +716,7 @@ def moment_in_words(time: np.datetime64) -> str:
 
 
 def until_in_words(time: Any) -> str:
-    """Up to what time a number counts, or after which step.
+    """Up to when a number counts, or after which step.
 
     >>> until_in_words(np.int64(3)), until_in_words(np.datetime64("2024-03-29T12:30"))
     ('after step 3', 'up to 29 Mar 2024, 12:30')

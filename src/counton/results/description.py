@@ -294,7 +294,7 @@ class Description:
         return f"{users} (each in the {first} alone)"
 
     def users_once(self, *, alone: bool) -> str:
-        """What is counted where a user counts once in a window: of windows alone, or added up."""
+        """Users who count once in a window, in words: of windows alone, or added up."""
         assert self.people is not None
         users = plural(self.unit.removesuffix(self.people.of("")))
         return (

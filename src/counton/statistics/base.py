@@ -339,7 +339,7 @@ class Statistic(ABC):
         return table
 
     def left_out_of_chart(self, table: Mapping[str, NDArray[Any]]) -> str:
-        """What `reword` leaves out of a table, in words; "": nothing that readers would miss."""
+        """Words on groups that `reword` leaves out of a chart; "": none."""
         return ""
 
     def chart_rows(self, table: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:

@@ -241,7 +241,7 @@ class Report(TallyStatistic):
         )
 
     def _names_to_draw(self, table: Mapping[str, NDArray[Any]]) -> dict[str, list[str]]:
-        """Of each statistic the names of what a chart shows, of many the largest first.
+        """The names that a chart shows of each statistic, of many groups the largest first.
 
         They are as large as their last row, or where rows are of some steps as all rows together.
         """
