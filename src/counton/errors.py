@@ -172,7 +172,19 @@ class WrongKey(CountonError):
 
 
 class StateError(CountonError):
-    """A saved state is truncated, altered, of another format version, or of another stream."""
+    """A saved state is truncated, altered or of another format version; or a kind named below."""
+
+
+class OldCopy(StateError):
+    """A state, or a ledger, is not the newest: a copy was restored, or two were continued."""
+
+
+class StateUnavailable(StateError):
+    """A state cannot be reached, read or written now: its server, its permissions, the space."""
+
+
+class RequestMismatch(StateError):
+    """What is asked for does not fit the state: another option than before, a name it lacks."""
 
 
 class ReplayMismatch(CountonError):

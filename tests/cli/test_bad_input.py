@@ -343,7 +343,7 @@ def test_options_that_contradict_the_stream_are_refused(
     before = contents()
     asked = [word for name, value in options.items() for word in (f"--{name}", value)]
     done = place("count", events, *place.again, *asked)
-    assert done.code == 3
+    assert done.code == 2
     assert _matches(words, done.err), done.err
     assert contents() == before
 
@@ -353,7 +353,7 @@ def test_a_count_cannot_be_continued_as_a_sum(place: Any, contents: Contents) ->
     place.count(events)
     before = contents()
     done = place("sum", events, *place.again)
-    assert done.code == 3
+    assert done.code == 2
     assert "is of 'count' and cannot be continued as 'sum'" in done.err
     assert contents() == before
 

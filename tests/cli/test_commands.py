@@ -105,7 +105,7 @@ def test_values_that_have_changed_are_refused(place: Any) -> None:
     place("sum", place.write("e.csv", rows, "time,group,value"), *place.new(), *bounds)
     rows[0] = "00:10,a,2"
     done = place("sum", place.write("e.csv", rows, "time,group,value"), *place.again)
-    assert done.code == 3
+    assert done.code == 8
     assert "of group 'a' holds other values than those seen before" in done.err
 
 
@@ -116,7 +116,10 @@ def test_every_kind_of_error_has_its_code() -> None:
         errors.SumOverflow: ExitCode.INPUT,
         errors.NoiseAddressError: ExitCode.INPUT,
         errors.StateError: ExitCode.STATE,
-        errors.ReplayMismatch: ExitCode.STATE,
+        errors.OldCopy: ExitCode.OLD_COPY,
+        errors.StateUnavailable: ExitCode.UNAVAILABLE,
+        errors.RequestMismatch: ExitCode.INPUT,
+        errors.ReplayMismatch: ExitCode.ROWS,
         errors.StreamConflict: ExitCode.CONFLICT,
         errors.WrongKey: ExitCode.KEY,
         errors.BudgetExceeded: ExitCode.BUDGET,
@@ -125,6 +128,7 @@ def test_every_kind_of_error_has_its_code() -> None:
     }
     for kind, code in expected.items():
         assert exit_code(kind("x")) is code
+    assert set(ExitCode) - set(expected.values()) == {ExitCode.OK}
     defined = {
         kind
         for kind in vars(errors).values()

@@ -83,7 +83,7 @@ def test_a_missing_folder_is_the_states_and_not_the_keys(place: Any, contents: C
     events = place.write("e.csv", EVENTS)
     before = contents()
     done = place("count", events, *place.new(state=str(place.folder / "no" / "s.db")))
-    assert done.code == 3
+    assert done.code == 2
     assert "cannot be created (its folder does not exist): make the folder" in done.err
     assert "key file" not in done.err
     assert contents() == before
@@ -105,7 +105,7 @@ def test_a_limit_may_be_set_before_the_first_release(place: Any) -> None:
 @pytest.mark.parametrize(
     ("words", "code"),
     [
-        ([], 3),
+        ([], 2),
         (["--limit-epsilon", "-1"], 2),
         (["--limit-epsilon", "1", "--limit-age", "-2"], 2),
         (["--limit-epsilon", "1", "--limit-approximate-delta", "2"], 2),

@@ -92,7 +92,7 @@ def test_a_full_disk_says_so(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
     done = subprocess.run(words, capture_output=True, text=True, preexec_fn=small, check=False)
-    assert done.returncode == 3, done.stderr
+    assert done.returncode == 9, done.stderr
     assert "disk is full" in done.stderr
     again = subprocess.run(words, capture_output=True, text=True, check=False)
     assert again.returncode == 0, again.stderr

@@ -85,9 +85,9 @@ def test_a_machine_that_was_away_is_told_what_to_say(on_server: Any) -> None:
     copy.write_bytes(key.read_bytes())
     copy.chmod(0o600)
     refused = on_server("verify", on_server.state, "--key", str(copy))
-    assert refused.code == 3
+    assert refused.code == 7
     away = on_server.count(rows, "--key", str(copy))
-    assert away.code == 3, away.err
+    assert away.code == 7, away.err
     assert "say so (counton verify --adopt)" in away.err
     taken = on_server("verify", on_server.state, "--key", str(copy), "--adopt")
     assert taken.code == 0, taken.out + taken.err

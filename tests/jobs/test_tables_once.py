@@ -21,7 +21,13 @@ from typer.testing import CliRunner
 
 import counton
 from counton.cli.app import app
-from counton.errors import BudgetExceeded, InvalidInput, ReplayMismatch, StateError
+from counton.errors import (
+    BudgetExceeded,
+    InvalidInput,
+    ReplayMismatch,
+    RequestMismatch,
+    StateError,
+)
 from counton.jobs import Job, export, methods, publish, recall, run
 from counton.jobs.jobfile import save
 from counton.jobs.succession import end_stream
@@ -441,7 +447,7 @@ def test_how_numbers_fit_is_remembered_and_shown_everywhere(tmp_path: Path) -> N
         read: Any = counton.read(tmp_path / f"{what}.parquet")
         assert read.table().equals(found)
         assert read.facts()["notes"]
-    with pytest.raises(ReplayMismatch, match="one table has one number a cell"):
+    with pytest.raises(RequestMismatch, match="one table has one number a cell"):
         run(table("hierarchy", tmp_path, **fit, known={("N",): 8}))
 
 

@@ -127,6 +127,6 @@ def test_what_cannot_be_asked_for_is_refused(tmp_path: Path) -> None:
         assert "give one of them" in command(tmp_path, "--drop", id, "--put-back", id, code=2)
         service.at(1)
         end_stream(tmp_path / "visits.db", "visits")
-        said = " ".join(command(tmp_path, "--put-back", id, code=3).split())
+        said = " ".join(command(tmp_path, "--put-back", id, code=2).split())
         assert "has ended and counts no rows any more" in said
         assert [one["id"] for one in listed(tmp_path)] == [id]

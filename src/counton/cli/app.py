@@ -361,7 +361,8 @@ def publish(options: PublishOptions) -> None:
 def verify(options: VerifyOptions) -> None:
     """Compute every released value again, from sums and key, and compare with the journal.
 
-    The state does not change. Exit code 0: all is right; 3: something differs; 6: a key is missing.
+    The state does not change. Exit code 0: all is right; 3: something differs; 6: a key is
+    missing; 7: the state is an old copy.
     """
     from counton.cli.inspection import print_verification
 

@@ -12,8 +12,12 @@ from counton.errors import (
     BudgetExceeded,
     CountonError,
     InvalidInput,
-    MissingExtra,
     NoiseAddressError,
+    OldCopy,
+    ReplayMismatch,
+    RequestMismatch,
+    StateError,
+    StateUnavailable,
     StreamConflict,
     WrongKey,
     hide_secrets,
@@ -31,17 +35,37 @@ class ExitCode(IntEnum):
     BUDGET = 4
     CONFLICT = 5
     KEY = 6
+    OLD_COPY = 7
+    ROWS = 8
+    UNAVAILABLE = 9
 
 
 MEANINGS = {
     ExitCode.OK: "done, even if there was nothing new to release",
     ExitCode.FAILED: "an unexpected failure: a file that cannot be written, or a defect",
-    ExitCode.INPUT: "an option or the data is not allowed; nothing was released",
-    ExitCode.STATE: "the state is damaged, or of another stream, or rows have disappeared",
+    ExitCode.INPUT: "an option, a name or the data is not allowed; nothing was released",
+    ExitCode.STATE: "the state is damaged, altered or of another version of counton",
     ExitCode.BUDGET: "the limit of the privacy budget would be exceeded",
     ExitCode.CONFLICT: "another process works on the stream; try again when it has ended",
     ExitCode.KEY: "the key is missing, badly protected, not the stream's own, or cannot be written",
+    ExitCode.OLD_COPY: "the state is an old copy, or two copies of it went on",
+    ExitCode.ROWS: "rows that were counted have changed or disappeared, or come again",
+    ExitCode.UNAVAILABLE: "the state cannot be reached or written now; try again when it can",
 }
+
+#: The code of each kind of error; the first that fits, so those of `StateError` before it.
+_CODES: tuple[tuple[type[Exception], ExitCode], ...] = (
+    (InvalidInput, ExitCode.INPUT),
+    (NoiseAddressError, ExitCode.INPUT),
+    (RequestMismatch, ExitCode.INPUT),
+    (OldCopy, ExitCode.OLD_COPY),
+    (StateUnavailable, ExitCode.UNAVAILABLE),
+    (StateError, ExitCode.STATE),
+    (ReplayMismatch, ExitCode.ROWS),
+    (BudgetExceeded, ExitCode.BUDGET),
+    (StreamConflict, ExitCode.CONFLICT),
+    (WrongKey, ExitCode.KEY),
+)
 
 
 def exit_code(error: Exception) -> ExitCode:
@@ -50,17 +74,7 @@ def exit_code(error: Exception) -> ExitCode:
     >>> exit_code(InvalidInput("epsilon is -1")).name
     'INPUT'
     """
-    if isinstance(error, InvalidInput | NoiseAddressError):
-        return ExitCode.INPUT
-    if isinstance(error, MissingExtra):
-        return ExitCode.FAILED
-    if isinstance(error, BudgetExceeded):
-        return ExitCode.BUDGET
-    if isinstance(error, StreamConflict):
-        return ExitCode.CONFLICT
-    if isinstance(error, WrongKey):
-        return ExitCode.KEY
-    return ExitCode.STATE if isinstance(error, CountonError) else ExitCode.FAILED
+    return next((code for kind, code in _CODES if isinstance(error, kind)), ExitCode.FAILED)
 
 
 @contextmanager

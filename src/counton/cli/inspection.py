@@ -441,6 +441,7 @@ def print_verification(options: VerifyOptions) -> None:
             f"computed again",
         )
     if wrong:
-        raise SystemExit(int(ExitCode.STATE))
+        old = any(one.old_copy for one in found)
+        raise SystemExit(int(ExitCode.OLD_COPY if old else ExitCode.STATE))
     if skipped:
         raise SystemExit(int(ExitCode.KEY))

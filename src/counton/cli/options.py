@@ -612,8 +612,8 @@ class VerifyOptions:
     """Options of ``verify``."""
 
     state: str = argument(
-        "SQLite file or database URL that keeps the releases, secret; or what is public: a table, a "
-        "database that `publish` wrote, a stream of a service"
+        "SQLite file or database URL that keeps the releases, secret; or what is public: a table, "
+        "a database that `publish` wrote, a stream of a service"
     )
     name: str | None = option(None, "only this stream or table; default: all")
     key: list[str] | None = option(

@@ -6,7 +6,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
-from counton.errors import InvalidInput, StateError, field
+from counton.errors import InvalidInput, RequestMismatch, field
 from counton.events.domains import refuse_long_terms
 from counton.events.row_reading import Columns
 from counton.exact import check_integer
@@ -117,7 +117,7 @@ def check_reached(definition: Definition, request: Job) -> None:
         request.within is not None
         and (reached := _reached_halfwidths(definition, request)).factor > 1
     ):
-        raise StateError(
+        raise RequestMismatch(
             f"{field('within', request.within)} is wanted, but stream {request.name!r} was created "
             f"with {definition.guarantee}: {reached}; leave it out to continue the stream, or "
             f"start another one with another {field('name')}"

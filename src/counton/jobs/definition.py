@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from counton.arrays import Integers
-from counton.errors import StateError, field
+from counton.errors import RequestMismatch, field
 from counton.events.row_reading import Columns
 from counton.groups import GroupNames
 from counton.mechanisms import StreamTerms
@@ -209,12 +209,12 @@ class Definition(Description):
         """
         found = details.get("discovery")
         if found is not None and not discovering:
-            raise StateError(
+            raise RequestMismatch(
                 f"stream {saved.name!r} finds groups that nobody declared, so it has no successor: "
                 f"begin a stream of declared groups"
             )
         if details.get("kind") != KIND:
-            raise StateError(
+            raise RequestMismatch(
                 f"stream {saved.name!r} does not count or sum events by windows of time; continue "
                 f"it with the program that made it, or choose another {field('name')}"
             )

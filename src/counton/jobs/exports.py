@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from counton.errors import InvalidInput, StateError, field
+from counton.errors import InvalidInput, OldCopy, RequestMismatch, field
 from counton.jobs.definition import KIND, Definition
 from counton.jobs.outputs import (
     PICTURES,
@@ -186,7 +186,7 @@ def export_all(
             if name in (None, each)
         ]
     if not places:
-        raise StateError(f"{os.fspath(state)} has released nothing yet: release first")
+        raise RequestMismatch(f"{os.fspath(state)} has released nothing yet: release first")
     files: dict[tuple[str, str], Path] = {}
     for place in places:
         path = Path(out).with_name(Path(out).name.replace(NAMED, _as_file(place[1])))
@@ -333,7 +333,9 @@ def _released_names(store: Store, name: str | None) -> list[str]:
         return [name]
     names = [one for one in store.streams if store.reader(one).step]
     if not names:
-        raise StateError(f"state {store.database.label} has released nothing yet: release first")
+        raise RequestMismatch(
+            f"state {store.database.label} has released nothing yet: release first"
+        )
     return names
 
 
@@ -358,9 +360,9 @@ def only_name(names: Sequence[str]) -> str:
     """
     if len(names) != 1:
         if not names:
-            raise StateError("the state has released nothing: release first")
+            raise RequestMismatch("the state has released nothing: release first")
         listed = ", ".join(map(repr, sorted(names)))
-        raise StateError(f"the state has {listed}: say which with {field('name')}")
+        raise RequestMismatch(f"the state has {listed}: say which with {field('name')}")
     return names[0]
 
 
@@ -491,13 +493,13 @@ def publish(
                 with place.transaction(write=True) as connection:
                     known = published.remove(connection, chosen)
                 if known is None:
-                    raise StateError(
+                    raise RequestMismatch(
                         f"no stream {chosen!r} is published in {place.label}: correct "
                         f"{field('name')} or {field('to')}; nothing was removed"
                     )
                 return Publication(chosen, place.label, known.step, 0)
             if (doubt := reader.doubt()) is not None:
-                raise StateError(f"nothing was published: {doubt}")
+                raise OldCopy(f"nothing was published: {doubt}")
             return publish_new(reader, place, level)
         finally:
             place.close()

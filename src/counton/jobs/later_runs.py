@@ -7,7 +7,7 @@ from datetime import datetime
 
 import numpy as np
 
-from counton.errors import InvalidInput, StateError, field
+from counton.errors import InvalidInput, RequestMismatch, field
 from counton.groups import GroupNames
 from counton.jobs import statements
 from counton.jobs.asking import RequestValues, bound_of_people, value_column
@@ -26,7 +26,7 @@ def refuse_ended(definition: Definition, name: str) -> None:
         StateError: it has.
     """
     if definition.ended is not None:
-        raise StateError(
+        raise RequestMismatch(
             f"stream {name!r} has ended at step {definition.ended:,} and releases nothing more; "
             f"begin another {field('name')} with {field('continues', name)}, or write again what "
             f"was released from the state alone"
@@ -138,20 +138,20 @@ def check(definition: Definition, asked: RequestValues) -> None:
     """
     request, windows, columns = asked.request, definition.cut, definition.columns
     if request.expire and asked.endless is None:
-        raise StateError(
+        raise RequestMismatch(
             f"stream {request.name!r} was created without {field('expire')} and cannot change its "
             f"guarantee; leave it out, or start another stream with another {field('name')}"
         )
     finds = definition.discovery is not None
     if (finds and request.unknown == "drop") or (not finds and request.unknown == "discover"):
         groups = "finds its groups" if finds else "has declared groups"
-        raise StateError(
+        raise RequestMismatch(
             f"{field('unknown', request.unknown)} does not go with stream {request.name!r}, which "
             f"{groups}; leave it out, or start another stream with another {field('name')}"
         )
     what = statements.name_of(request.what)
     if what != definition.what:
-        raise StateError(
+        raise RequestMismatch(
             f"stream {request.name!r} is of {definition.what!r} and cannot be continued as "
             f"{what!r}; use {field('what', definition.what)} or another {field('name')}"
         )
@@ -207,7 +207,7 @@ def check(definition: Definition, asked: RequestValues) -> None:
     ):
         if given is not None and given != kept:
             created = "without it" if kept is None else f"with {_in_words(kept)}"
-            raise StateError(
+            raise RequestMismatch(
                 f"{name} is {_in_words(given)}, but stream {request.name!r} was created {created}; "
                 f"leave it out to continue the stream, or start another one with another "
                 f"{field('name')}"
@@ -227,7 +227,7 @@ def _check_statistic(definition: Definition, asked: RequestValues) -> None:
         given = given.by_groups(inner.declares)  # compared as groups, below
     if given is not None and not given.allows(inner):
         alike = repr(given) == repr(inner)
-        raise StateError(
+        raise RequestMismatch(
             f"the statistic is {given!r}, but stream {asked.request.name!r} was created with "
             f"{inner!r}{' of other names, or in another order' if alike else ''}; give what it was "
             f"created with, or start another one with another {field('name')}"
@@ -236,7 +236,7 @@ def _check_statistic(definition: Definition, asked: RequestValues) -> None:
     named = tuple(definition.current_name(name) or name for name in parts.names)
     if asked.parts is not None and asked.parts.names and asked.parts.names != parts.names:
         given_names = (definition.current_name(name) or name for name in asked.parts.names)
-        raise StateError(
+        raise RequestMismatch(
             f"the columns are {', '.join(given_names)}, but stream {asked.request.name!r} "
             f"was created with {', '.join(named)}; leave them out to continue the stream, or start "
             f"another one with another {field('name')}"

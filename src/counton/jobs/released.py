@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from counton.errors import InvalidInput, ReplayMismatch, field
+from counton.errors import (
+    InvalidInput,
+    RequestMismatch,
+    field,
+)
 from counton.exact import quote
 from counton.jobs.definition import Definition
 from counton.jobs.job import Job
@@ -115,10 +119,10 @@ def refuse_other_fit(name: str, kept: Fit | None, asked: Fit | None) -> None:
         asked: how they are to be made to fit now; None if nobody says.
 
     Raises:
-        ReplayMismatch: another way than before.
+        RequestMismatch: another way than before.
     """
     if kept and asked and kept != asked:
-        raise ReplayMismatch(
+        raise RequestMismatch(
             f"the numbers of {name!r} were made to fit in another way "
             f"({', '.join(sorted(kept.to_dict()))}), and one table has one number a cell; leave "
             f"the options of the fit out, or state them as they were"

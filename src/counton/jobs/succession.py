@@ -25,7 +25,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from counton.errors import InvalidInput, StateError, field
+from counton.errors import InvalidInput, RequestMismatch, field
 from counton.jobs.asking import STRATEGIES
 from counton.jobs.definition import Continuation, Definition
 from counton.jobs.job import EXPIRING, Job
@@ -135,7 +135,7 @@ def succeed(request: Job, store: Store | None) -> tuple[Job, Definition, End]:
     """
     assert request.continues is not None
     if store is None:
-        raise StateError(
+        raise RequestMismatch(
             f"{field('continues', request.continues)} names a stream of the same state, and "
             f"{field('state', os.fspath(request.state))} does not exist; correct it"
         )

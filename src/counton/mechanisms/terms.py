@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.errors import InvalidInput, StateError
+from counton.errors import InvalidInput, RequestMismatch, StateError
 from counton.exact import quote, quoted_numbers
 from counton.laws import Law, law_from_dict, law_to_dict
 from counton.mechanisms.intervals import halfwidths, window_halfwidths
@@ -144,9 +144,9 @@ class StreamTerms:
         check_format(saved)
         with understanding("a stream"):
             if saved["kind"] != "stream":
-                raise StateError(f"state describes {saved['kind']!r}, not a stream")
+                raise RequestMismatch(f"state describes {saved['kind']!r}, not a stream")
             if strategy is not None and strategy.to_dict() != saved["strategy"]:
-                raise StateError(
+                raise RequestMismatch(
                     f"strategy is {str(strategy.to_dict())[:300]}, but the state was written with "
                     f"{str(saved['strategy'])[:300]}: pass that one, or start a new stream"
                 )
@@ -330,7 +330,7 @@ def _refuse_unknown(saved: Mapping[str, Any]) -> None:
     if kind in {one.__name__ for one in public_strategies()}:
         return
     arguments = ", ".join(f"{name}={value!r}" for name, value in told.items() if name != "strategy")
-    raise StateError(
+    raise RequestMismatch(
         f"stream {saved['name']!r} was made with the strategy {kind}, which is none of counton's "
         f"own: pass it again, as in Stream.open(state, {saved['name']!r}, "
         f"strategy={f'{kind}({arguments})'[:300]})"

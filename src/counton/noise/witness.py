@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from counton.bounds import open_plain, read_plain
-from counton.errors import StateError
+from counton.errors import StateError, StateUnavailable
 from counton.noise.key import InsecureSeededKey, Key, sync_folder
 
 #: By fingerprint of the key and what was named: the identity under which it has given noise.
@@ -106,7 +106,7 @@ def _identity_in(path: Path, fingerprint: str, name: str, identity: str) -> str:
         note_in(path, entry, agrees)
     except OSError as error:
         if os.path.lexists(path):
-            raise StateError(
+            raise StateUnavailable(
                 f"the witness {path} of a key cannot be written ({error.strerror}), so the use of "
                 f"{name!r} would be forgotten: let it be written (its mode, the space left), or "
                 f"take another key"

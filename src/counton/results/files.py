@@ -30,6 +30,7 @@ from counton.errors import (
     InvalidInput,
     MissingExtra,
     StateError,
+    StateUnavailable,
     field,
     without_secrets,
 )
@@ -490,7 +491,9 @@ def _refusal(address: str, error: urllib.error.HTTPError) -> InvalidInput | Stat
             f"give the address that it leads to"
         )
     if error.code == 503:
-        return StateError(f"{address!r} cannot be read now: its state is not ready; try later")
+        return StateUnavailable(
+            f"{address!r} cannot be read now: its state is not ready; try later"
+        )
     try:
         detail = str(parse_json(error.read1(2**16))["detail"])[:500]
     except (ValueError, LookupError, TypeError, OSError, http.client.HTTPException):

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from counton.errors import CountonError, InvalidInput, StateError, field
+from counton.errors import CountonError, InvalidInput, StateError, StateUnavailable, field
 from counton.events.frames import EventFrame
 from counton.events.policies import Policies
 from counton.events.row_reading import RowReading
@@ -124,7 +124,9 @@ def about(name: str) -> Iterator[None]:
     except CountonError as error:
         raise type(error)(f"job {name!r}: {explain(error)}") from error
     except OSError as error:
-        raise StateError(f"job {name!r}: {error}; see that it can be read and written") from error
+        raise StateUnavailable(
+            f"job {name!r}: {error}; see that it can be read and written"
+        ) from error
     except BaseException as error:  # a panic of a library of other languages is no Exception
         raise StateError(f"job {name!r}: {type(error).__name__}: {error}") from error
 

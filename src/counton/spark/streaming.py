@@ -19,7 +19,9 @@ from counton.errors import (
     BudgetExceeded,
     InvalidInput,
     MissingExtra,
+    OldCopy,
     ReplayMismatch,
+    RequestMismatch,
     StateError,
     StreamConflict,
     WrongKey,
@@ -229,13 +231,13 @@ class Batches:
                     if store.has_source(name, f"sha256:{MicroBatch(query, one).digest()}"):
                         return
         if number <= self.empty and there:
-            raise StateError(
+            raise RequestMismatch(
                 f"stream {name!r} has counted events, and this query begins anew: its checkpoint "
                 f"does not say which; go on with the checkpoint that belongs to the stream, or "
                 f"give {field('counted', 'new')} if none of its rows was counted"
             )
         if number > self.empty:
-            raise StateError(
+            raise OldCopy(
                 f"the checkpoint has come to batch {number:,}, and stream {name!r} has counted "
                 f"none of the {min(number, _EMPTY):,} before it: restore the state that belongs to "
                 f"the checkpoint, or give {field('counted', 'new')} if these batches had no rows"

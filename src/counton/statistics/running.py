@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.errors import InvalidInput, StateError, WrongKey
+from counton.errors import InvalidInput, RequestMismatch, StateError, WrongKey
 from counton.exact import check_integer
 from counton.mechanisms import Counter, StreamTerms
 from counton.mechanisms.calibration import check_addresses, law_for, promise_of
@@ -309,7 +309,7 @@ def statistic_of(terms: StreamTerms) -> tuple[Statistic, bool]:
         InvalidInput: one that is not known.
     """
     if terms.statistic is None:
-        raise StateError(
+        raise RequestMismatch(
             f"stream {terms.name!r} releases counts and no statistic: open it as a Stream"
         )
     saved = dict(terms.statistic)

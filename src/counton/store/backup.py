@@ -8,7 +8,7 @@ import tempfile
 from contextlib import closing, suppress
 from pathlib import Path
 
-from counton.errors import InvalidInput, StateError
+from counton.errors import InvalidInput, StateUnavailable
 from counton.noise.key import sync_folder
 from counton.store.database import LOCK_TIMEOUT_SECONDS, Database
 
@@ -65,7 +65,7 @@ def back_up(state: str | os.PathLike[str], copy: str | os.PathLike[str]) -> Path
                     os.unlink(name + suffix)
     except (sqlite3.Error, OSError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
-        raise StateError(
+        raise StateUnavailable(
             f"state {database.label} could not be copied to {str(target)!r} ({why}): check that "
             f"its folder exists and has the space"
         ) from error

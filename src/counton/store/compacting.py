@@ -8,7 +8,7 @@ from contextlib import closing
 
 import sqlalchemy as sa
 
-from counton.errors import StateError
+from counton.errors import StateUnavailable
 from counton.store import schema
 from counton.store.database import LOCK_TIMEOUT_SECONDS, Database
 
@@ -40,7 +40,7 @@ def compact(state: str | os.PathLike[str]) -> None:
         if busy:
             raise sqlite3.OperationalError("its log is being read")
     except (sqlite3.Error, sa.exc.SQLAlchemyError) as error:
-        raise StateError(
+        raise StateUnavailable(
             f"state {database.label} could not be written anew ({error}), so that what was deleted "
             f"may still stand in its files: end the processes that use it, then forget again"
         ) from error

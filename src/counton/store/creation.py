@@ -17,7 +17,7 @@ from pathlib import Path
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from counton.errors import InvalidInput, StateError, WrongKey, field
+from counton.errors import InvalidInput, RequestMismatch, WrongKey, field
 from counton.noise import Key
 from counton.noise.key import check_key
 from counton.store import keyfile, schema
@@ -165,7 +165,7 @@ def _check_places(state: State, key: Path | None) -> None:
     if file is None:
         return
     if not file.parent.is_dir():
-        raise StateError(
+        raise RequestMismatch(
             f"state {file} cannot be created (its folder does not exist): make the folder, or give "
             f"another {field('state')}"
         )

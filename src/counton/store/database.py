@@ -20,7 +20,10 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoResultFound, SQLAlchemyE
 from counton.errors import (
     CountonError,
     InvalidInput,
+    OldCopy,
+    RequestMismatch,
     StateError,
+    StateUnavailable,
     StreamConflict,
     hide_secrets,
     is_text,
@@ -142,7 +145,7 @@ class Database:
             )
         if write and self.path is not None:
             if sqlite_file.identity(self.path) != self._file:
-                raise StateError(
+                raise OldCopy(
                     f"state {self.label} was removed or replaced while it was open, so what would "
                     f"be released now could not be found again: put the file back, or open the "
                     f"new one"
@@ -185,7 +188,7 @@ class Database:
                 hide_parameters=True,
             )
         except ModuleNotFoundError as error:
-            raise StateError(
+            raise RequestMismatch(
                 f"state {self.label} names a driver which is not installed ({error}): install it, "
                 f"or write postgresql://USER@HOST/DATABASE"
             ) from None
@@ -203,7 +206,7 @@ class Database:
         with self.transaction(write=False) as connection:
             encoding = connection.exec_driver_sql("SHOW server_encoding").scalar_one()
         if encoding == "SQL_ASCII":
-            raise StateError(
+            raise RequestMismatch(
                 f"state {self.label} is a database in the encoding SQL_ASCII, which keeps no "
                 f"texts: make one with CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0"
             )
@@ -213,7 +216,7 @@ class Database:
             if self.is_sqlite:
                 application = connection.exec_driver_sql("PRAGMA application_id").scalar_one()
                 if application != schema.APPLICATION_ID:
-                    raise StateError(
+                    raise RequestMismatch(
                         f"state {self.label} is a SQLite file of another program "
                         f"(application_id {application}): give another path"
                     )
@@ -241,7 +244,7 @@ class Database:
                 f"process or end it, then try again"
             )
         if _FULL.search(cause):
-            return StateError(
+            return StateUnavailable(
                 f"state {self.label} could not be written, since the disk is full or the file may "
                 f"not grow ({first_line}): nothing was released; make room, then try again"
             )
@@ -250,7 +253,7 @@ class Database:
                 f"state {self.label} is truncated, damaged or not a counton database "
                 f"({first_line}): restore it from a copy"
             )
-        return StateError(
+        return StateUnavailable(
             f"state {self.label} cannot be used ({first_line}): check the path or address, its "
             f"permissions and the space left"
         )

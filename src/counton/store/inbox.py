@@ -23,7 +23,7 @@ from typing import Any, Literal, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from counton.errors import InvalidInput, StateError, StreamConflict
+from counton.errors import InvalidInput, OldCopy, RequestMismatch, StreamConflict
 from counton.exact import quote
 from counton.private import Private, open_private
 from counton.store import keyfile, schema
@@ -587,7 +587,7 @@ class Inbox(Closing):
         with self._taking_in([stream]) as connection:
             row, one = self._found_left_out(connection, stream, id)
             if self._is_closed(connection, row.stream_id):
-                raise StateError(
+                raise RequestMismatch(
                     f"stream {stream!r} has ended and counts no rows any more: batch {id} cannot "
                     f"be put back; drop it, or send its rows to the stream that follows"
                 )
@@ -680,7 +680,7 @@ class Inbox(Closing):
             query = sa.select(schema.streams.c.id).where(schema.streams.c.name == name)
             found = connection.execute(query).scalar()
             if found is None:
-                raise StateError(
+                raise OldCopy(
                     f"state {self._database.label} has no stream {name!r} any more; put the state "
                     f"back that the service began with, or start the service again"
                 )

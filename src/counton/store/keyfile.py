@@ -28,7 +28,16 @@ from numpy.typing import NDArray
 from sqlalchemy.engine import Connection
 
 from counton.bounds import open_plain
-from counton.errors import CountonError, InvalidInput, StateError, StreamConflict, WrongKey, field
+from counton.errors import (
+    CountonError,
+    InvalidInput,
+    OldCopy,
+    StateError,
+    StateUnavailable,
+    StreamConflict,
+    WrongKey,
+    field,
+)
 from counton.noise import Key
 from counton.noise.key import sync_folder
 from counton.noise.witness import PAST, WitnessFile, witness_of
@@ -417,7 +426,7 @@ class Witness:
         for entry in self.forgotten_entries(known, identity):
             name, steps = entry["stream"], entry["step"]
             what = "1 step" if steps == 1 else f"{steps:,} steps"
-            raise StateError(
+            raise OldCopy(
                 f"state {self._label} has no release {name!r}, but {entry['where']} says that "
                 f"it had released {what} of it, so the state was lost or restored from an old "
                 f"copy; what is forgotten stays spent, and the limit no longer counts it: bring "
@@ -449,7 +458,7 @@ class Witness:
         """
         for entry in self._of(fingerprint, name):
             if entry["step"] > step:
-                raise StateError(
+                raise OldCopy(
                     f"stream {name!r} is at step {step:,} in state {self._label}, but "
                     f"{entry['where']} "
                     f"says that step {entry['step']:,} is released, so the state was restored from "
@@ -463,7 +472,7 @@ class Witness:
             if forgotten is not None and entry["forgotten"] > forgotten:
                 more = entry["forgotten"] - forgotten
                 times = "once" if more == 1 else f"{more:,} times"
-                raise StateError(
+                raise OldCopy(
                     f"state {self._label} is an old copy: {entry['where']} says that people were "
                     f"forgotten in stream {name!r} {times} since it was made, and it has them "
                     f"again: bring the newest copy back, or forget them again (counton forget), "
@@ -506,7 +515,7 @@ class Witness:
         return bool(self._of(fingerprint, name))
 
     def _other_release(self, name: str, step: int, where: str) -> StateError:
-        return StateError(
+        return OldCopy(
             f"stream {name!r} in state {self._label} has another release at step {step:,} than "
             f"{where} knows, so two copies of the state were continued; the same noise on two "
             f"data sets gives their difference away: go on with the copy that was used here, and "
@@ -553,7 +562,7 @@ class Witness:
         """
         why = self.unseen(fingerprint, name, step, writer)
         if why is not None:
-            raise StateError(why)
+            raise OldCopy(why)
 
     def unseen(self, fingerprint: str, name: str, step: int, writer: int) -> str | None:
         """Why it does not vouch for a stream, in words; None where it does, or knows later steps.
@@ -754,7 +763,7 @@ class Witness:
     def _unwritten(
         self, place: WitnessFile | WitnessTable, error: Exception, what: str
     ) -> StateError:
-        return StateError(
+        return StateUnavailable(
             f"the witness {place} of state {self._label} cannot be written ({_why(error)}), and "
             f"without it an old copy of the state would be taken for the newest: {what}"
         )

@@ -22,7 +22,15 @@ from sqlalchemy.engine import URL, Connection, Row, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from counton.bounds import parse_json
-from counton.errors import InvalidInput, StateError, field
+from counton.errors import (
+    InvalidInput,
+    OldCopy,
+    RequestMismatch,
+    StateError,
+    StateUnavailable,
+    StreamConflict,
+    field,
+)
 from counton.lazy import require
 from counton.store import schema
 from counton.store.database import Database, label_of
@@ -224,7 +232,7 @@ class Place:
                 yield connection
         except SQLAlchemyError as error:
             cause = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
-            raise StateError(
+            raise StateUnavailable(
                 f"{field('to', self.label)} cannot be used ({cause}): check the path or address, "
                 f"its permissions and the space left"
             ) from error
@@ -301,12 +309,12 @@ def begin(
     row = find_row(connection, shown.stream)
     facts = {name: value for name, value in shown._asdict().items() if name != "groups"}
     if row is not None and row.key_fingerprint != shown.key_fingerprint:
-        raise StateError(
+        raise RequestMismatch(
             f"another stream {shown.stream!r} is published there, with the key "
             f"{row.key_fingerprint}: publish elsewhere, or remove that one first"
         )
     if row is not None and row.step > last:
-        raise StateError(
+        raise OldCopy(
             f"{row.step:,} steps of stream {shown.stream!r} are published, but the state knows "
             f"{last:,}: it is an old copy; bring the newest one back"
         )
@@ -386,7 +394,7 @@ def write(
         .values(step=last)
     )
     if moved.rowcount != 1:
-        raise StateError(
+        raise StreamConflict(
             f"another process is publishing the same stream, and has added step {first:,} already: "
             f"let one of them do it"
         )
@@ -439,16 +447,16 @@ def read_rows(source: str, name: str | None = None) -> PublishedRows:
     """
     with _reading(source) as (connection, place):
         if (table := _lacks(connection)) is not None:
-            raise StateError(_nothing(connection, place, table))
+            raise RequestMismatch(_nothing(connection, place, table))
         names = list(connection.execute(sa.select(streams.c.stream).order_by("stream")).scalars())
         chosen = names[0] if name is None and len(names) == 1 else name
         if chosen not in names:
             listed = ", ".join(map(repr, names))
             if not names:
-                raise StateError(f"{place} has no stream published: counton publish adds one")
+                raise RequestMismatch(f"{place} has no stream published: counton publish adds one")
             if chosen is None:
-                raise StateError(f"{place} has {listed}: say which with {field('name')}")
-            raise StateError(f"{place} has no stream {chosen!r} published; it has {listed}")
+                raise RequestMismatch(f"{place} has {listed}: say which with {field('name')}")
+            raise RequestMismatch(f"{place} has no stream {chosen!r} published; it has {listed}")
         row = connection.execute(
             sa.select(streams.c.id, streams.c.step).where(streams.c.stream == chosen)
         ).one()
@@ -487,7 +495,7 @@ def read_rows(source: str, name: str | None = None) -> PublishedRows:
         names = list(found.keys())
         rows = found.all()
         if len(rows) > _MOST_ROWS:
-            raise StateError(
+            raise RequestMismatch(
                 f"{place} has more than {_MOST_ROWS:,} rows of stream {chosen!r}, which is the "
                 f"most that is read at once: ask the database itself, or read files of parts"
             )
@@ -558,9 +566,9 @@ def _reading(source: str) -> Iterator[tuple[Connection, str]]:
         engine = sa.create_engine(url, isolation_level="REPEATABLE READ")
     else:
         if not file.is_file():
-            raise StateError(f"{place} is no file: give a database that counton publish wrote")
+            raise RequestMismatch(f"{place} is no file: give a database that counton publish wrote")
         if is_state(file):
-            raise StateError(
+            raise RequestMismatch(
                 f"{place} is a state, which is secret and not for readers: publish its streams in "
                 f"a file of their own (counton publish), or ask the state (counton answer)"
             )
@@ -573,7 +581,7 @@ def _reading(source: str) -> Iterator[tuple[Connection, str]]:
             yield connection, place
     except SQLAlchemyError as error:
         cause = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
-        raise StateError(
+        raise StateUnavailable(
             f"{place} cannot be read ({cause}): check the path or address; a reader on a server is "
             f"granted SELECT on counton_releases, {streams.name}, {descriptions.name} and "
             f"{cells.name}"

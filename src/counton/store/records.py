@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
-from counton.errors import InvalidInput, StateError, WrongKey
+from counton.errors import InvalidInput, RequestMismatch, StateError, WrongKey
 from counton.exact import quote
 from counton.mechanisms import Counter, StreamTerms
 from counton.mechanisms.terms import check_name
@@ -68,7 +68,7 @@ def refuse_stream(connection: Connection, database: Database, name: str) -> None
     """
     known = sa.select(schema.streams.c.id).where(schema.streams.c.name == name)
     if connection.execute(known).first() is not None:
-        raise StateError(
+        raise RequestMismatch(
             f"state {database.label} has a stream {name!r} already: continue it (run the same "
             f"command again, or Stream.open), or choose another name"
         )
@@ -255,7 +255,7 @@ def take_over(
     )
     if taken.rowcount == 0:
         names = sorted(map(str, connection.execute(sa.select(schema.streams.c.name)).scalars()))
-        raise StateError(
+        raise RequestMismatch(
             f"state {database.label} has no stream {name!r}; it has "
             f"{', '.join(map(repr, names)) or 'none'}: correct the name, or give the state of "
             f"that stream"

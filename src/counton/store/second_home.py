@@ -16,7 +16,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from counton.errors import InvalidInput, StateError, field, without_secrets
+from counton.errors import InvalidInput, RequestMismatch, field, without_secrets
 from counton.noise.witness import Entries, WitnessFile, join_among, note_among, parse_entries
 from counton.store import ledger as books
 from counton.store import schema
@@ -148,7 +148,7 @@ class WitnessTable:
         database = Database(self._address, create=True)
         try:
             if database.identity == self._identity:
-                raise StateError(
+                raise RequestMismatch(
                     f"the witness of state {database.label} is kept in the state itself, and is "
                     f"put back with it: name another {field('witness')}"
                 )

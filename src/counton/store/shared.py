@@ -33,7 +33,10 @@ from counton.bounds import read_plain
 from counton.errors import (
     BudgetExceeded,
     InvalidInput,
+    OldCopy,
+    RequestMismatch,
     StateError,
+    StateUnavailable,
     StreamConflict,
     field,
     without_secrets,
@@ -54,7 +57,7 @@ _TWO = "two ledgers about the same people are two budgets"
 _ENTRIES = "entries of a ledger"
 
 
-class _AnotherCopy(StateError):
+class _AnotherCopy(OldCopy):
     """The ledger knows another copy of the state."""
 
 
@@ -96,7 +99,7 @@ class SharedLedger(Closing):
         try:
             self._database = Database(place)
         except NoState:
-            raise StateError(
+            raise RequestMismatch(
                 f"{field('ledger', self._address)} does not exist: correct it, or make it and set "
                 f"its limit first (counton ledger); {_TWO}, so none is made by the way"
             ) from None
@@ -280,7 +283,7 @@ class SharedLedger(Closing):
         self, found: Row[Any], database: Database, spend: Spend, promised: str
     ) -> None:
         if found.token is not None:
-            raise StateError(
+            raise OldCopy(
                 f"ledger {self.label} has an entry for stream {spend.name!r} of state "
                 f"{database.label}, which does not know it: the state was put back from an old "
                 f"copy, or is a copy of another one; bring the newest copy back, or choose another "
@@ -288,7 +291,7 @@ class SharedLedger(Closing):
             )
         same = (found.guarantee, found.unit, found.relation)
         if same != (promised, spend.unit, spend.relation):
-            raise StateError(
+            raise RequestMismatch(
                 f"ledger {self.label} holds a reservation for stream {spend.name!r} of state "
                 f"{database.label}, by a run that was interrupted, of {_spend_in(found).guarantee} "
                 f"for one {found.unit}, and now {spend.guarantee} for one {spend.unit} is asked: "
@@ -323,7 +326,7 @@ class SharedLedger(Closing):
             )
 
     def _other(self, tie: Row[Any]) -> StateError:
-        return StateError(
+        return RequestMismatch(
             f"stream {tie.name!r} is entered in the ledger {tie.address}, and "
             f"{field('ledger', self._address)} is another one: give the first, or leave it out; "
             f"{_TWO}"
@@ -331,14 +334,14 @@ class SharedLedger(Closing):
 
     def _missing_entry_error(self, number: int, last: int, *, other: bool) -> StateError:
         has = f"has another entry {number:,}" if other else f"ends at entry {last:,}"
-        return StateError(
+        return OldCopy(
             f"ledger {self.label} {has}, and entry {number:,} is known here, so the ledger was put "
             f"back from an old copy, and what it lacks would be spent again: bring its newest copy "
             f"back; nothing was released"
         )
 
     def _copy_error(self, witness: Path) -> StateError:
-        return StateError(
+        return OldCopy(
             f"ledger {self.label} has entries and its witness {witness} is missing, so the ledger "
             f"is a copy, or was moved without it: give the ledger itself, or bring its witness; "
             f"{_TWO}; nothing was released"
@@ -413,7 +416,7 @@ class SharedLedger(Closing):
 
     def _no_witness(self, path: Path, error: Exception) -> StateError:
         why = getattr(error, "strerror", None) or "it was altered, or written in part"
-        return StateError(
+        return StateUnavailable(
             f"the witness {path} of ledger {self.label} cannot be read or written ({why}), and "
             f"without it an old copy of the ledger would be taken for the newest: make it "
             f"readable and writable; nothing was released"
@@ -473,7 +476,7 @@ class SharedEntry:
             row = self._row()
         self._refuse_other(row)
         if row.step > step:
-            raise StateError(
+            raise OldCopy(
                 f"stream {self._name!r} is at step {step:,} in state {self._label}, but ledger "
                 f"{self._ledger.label} says that step {row.step:,} is released, so the state was "
                 f"put back from an old copy; the same noise on other data would give their "
@@ -534,7 +537,7 @@ class SharedEntry:
         except _AnotherCopy:
             raise
         except (StateError, StreamConflict) as error:
-            raise StateError(
+            raise StateUnavailable(
                 f"ledger {self._ledger.label} could not be told that step {step:,} of stream "
                 f"{self._name!r} is released ({error}); the release is kept in the state, and is "
                 f"not shown yet: run the same again"
@@ -551,7 +554,7 @@ class SharedEntry:
         marks = self._ledger.witness_ends(self._state, self._name)
         row = self._ledger.row(self._state, self._name)
         if row is None:
-            raise StateError(
+            raise OldCopy(
                 f"ledger {self._ledger.label} has no entry for stream {self._name!r} of state "
                 f"{self._label}, which was entered there: the ledger was put back from an old "
                 f"copy; bring its newest copy back; nothing was released"

@@ -17,13 +17,17 @@ import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.engine import URL, Connection
 
-from counton.errors import StateError
+from counton.errors import (
+    RequestMismatch,
+    StateError,
+    StateUnavailable,
+)
 from counton.noise.key import sync_folder
 from counton.sqlite_header import sqlite_header
 from counton.store import schema
 
 
-class NoState(StateError):
+class NoState(RequestMismatch):
     """There is no such state yet."""
 
 
@@ -76,7 +80,7 @@ def check(path: Path) -> None:
             f"Stream.create)"
         ) from None
     except OSError as error:
-        raise StateError(
+        raise StateUnavailable(
             f"state {path} cannot be read ({error.strerror}): check its path and permissions"
         ) from None
     if header is None:
@@ -103,7 +107,7 @@ def check_mode(path: Path) -> None:
     """
     mode = stat.S_IMODE(path.stat().st_mode)
     if os.name == "posix" and mode & 0o077:
-        raise StateError(
+        raise StateUnavailable(
             f"state {path} has mode {mode:04o}, which lets others read the exact sums in it: make "
             f"it 0600 (chmod 600), and look who may have read it"
         )
@@ -128,7 +132,7 @@ def check_only_name(path: Path) -> None:
                         other.unlink()
         found = path.stat()
     if found.st_nlink > 1:
-        raise StateError(
+        raise StateUnavailable(
             f"state {path} has {found.st_nlink} names (hard links), and what is released under one "
             f"of them may not be known to another: remove the other names, but keep one that has a "
             f"log (NAME-wal) beside it; a symbolic link does no harm"
@@ -146,7 +150,7 @@ def create(path: Path) -> None:
     try:
         descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # mode 0600
     except OSError as error:
-        raise StateError(
+        raise StateUnavailable(
             f"state {path} cannot be created ({error.strerror}): check that its folder exists and "
             f"may be written"
         ) from None
@@ -165,7 +169,7 @@ def create(path: Path) -> None:
         sync_folder(path.parent)
     except (sa.exc.SQLAlchemyError, sqlite3.Error, OSError) as error:
         cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
-        raise StateError(
+        raise StateUnavailable(
             f"state {path} cannot be created ({cause}): check the space left and its folder's "
             f"permissions"
         ) from error

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 from sqlalchemy.engine import Connection, Row
 
-from counton.errors import InvalidInput, StateError, hide_secrets
+from counton.errors import InvalidInput, OldCopy, RequestMismatch, StateError, hide_secrets
 from counton.exact import Number, check_integer
 from counton.groups import GroupNames
 from counton.mechanisms import Releases, StreamTerms
@@ -62,7 +62,7 @@ def position_of(
     )
     row = connection.execute(query.where(table.name == name)).first()
     if row is None:
-        raise StateError(
+        raise OldCopy(
             f"state {database.label} has no stream {name!r} any more; put the state back that was "
             f"used before"
         )
@@ -240,7 +240,7 @@ def reader_of(database: Database, name: str, key: keyfile.Kept = None) -> Journa
     if found is None:
         with database.transaction(write=False) as connection:
             names = sorted(connection.execute(sa.select(schema.streams.c.name)).scalars())
-        raise StateError(
+        raise RequestMismatch(
             f"state {database.label} has no stream {name!r}; it has "
             f"{', '.join(map(repr, names)) or 'none'}: correct the name, or give the state of that "
             f"stream"

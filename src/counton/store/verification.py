@@ -22,7 +22,14 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 from sqlalchemy.engine import Connection, Row
 
-from counton.errors import InvalidInput, ReplayMismatch, StateError, WrongKey
+from counton.errors import (
+    InvalidInput,
+    OldCopy,
+    ReplayMismatch,
+    RequestMismatch,
+    StateError,
+    WrongKey,
+)
 from counton.laws import Law, law_to_dict
 from counton.mechanisms import Counter
 from counton.mechanisms.calibration import calibration_of
@@ -49,6 +56,7 @@ class Verification:
         values: how many released values were computed again.
         checks: what holds, in words.
         problems: what does not; empty if all is well.
+        old_copy: whether the state is an old copy, by what stands in ``problems``.
         skipped: why nothing could be computed again; None if it was.
         unchecked: what of such a release is computed again by nobody, in words; None if nothing.
         key: which of several keys that were given fits: where it is kept, or its fingerprint; of
@@ -66,6 +74,7 @@ class Verification:
     skipped: str | None = None
     unchecked: str | None = None
     key: str | None = None
+    old_copy: bool = False
 
     @property
     def right(self) -> bool:
@@ -126,7 +135,7 @@ def verify(
                 for held, place in [keys[row.name]]
             }
         if name is not None and not rows:
-            raise StateError(
+            raise RequestMismatch(
                 f"state {database.label} has no release {name!r}: look at what it has (counton "
                 f"show, or state_summary)"
             )
@@ -146,7 +155,11 @@ def verify(
                 replace(one, key=_key_in_words(given[place], held) if len(given) > 1 else None)
             )
         told = [
-            replace(one, problems=tuple(dict.fromkeys(one.problems + refused[one.name])))
+            replace(
+                one,
+                problems=tuple(dict.fromkeys([*one.problems, *map(str, refused[one.name])])),
+                old_copy=any(isinstance(error, OldCopy) for error in refused[one.name]),
+            )
             for one in found
         ]
         lost = [
@@ -161,7 +174,7 @@ def verify(
 
 def _witness_problems(
     connection: Connection, row: Row[Any], witness: keyfile.Witness, key: Key | WrongKey
-) -> tuple[str, ...]:
+) -> tuple[Exception, ...]:
     """What the witness has to say against a release."""
     try:
         records.check_witness(connection, row, witness)
@@ -171,8 +184,8 @@ def _witness_problems(
         writer = None if connection.dialect.name == "sqlite" else row.writer_epoch
         lacking = witness.lacks(row.key_fingerprint, row.name, row.step, writer)
     except (StateError, ReplayMismatch) as error:
-        return (str(error),)
-    return () if lacking is None else (lacking,)
+        return (error,)
+    return () if lacking is None else (OldCopy(lacking),)
 
 
 def _forgotten_releases(
@@ -192,7 +205,7 @@ def _forgotten_releases(
             f"{witness.where} says that it was released, so the state was restored from an old "
             f"copy: bring the newest copy back"
         )
-        yield Verification(name, "forgotten", 0, (), (problem,))
+        yield Verification(name, "forgotten", 0, (), (problem,), old_copy=True)
 
 
 def _fitting(
