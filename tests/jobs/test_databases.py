@@ -198,6 +198,28 @@ def test_a_superuser_asks_as_somebody_who_reads(postgres_server: Server, tmp_pat
         open_question(url, "select * from hidden")
 
 
+@pytest.mark.slow
+def test_enumerations_and_texts_of_a_server_are_texts(postgres: str, tmp_path: Path) -> None:
+    import psycopg
+
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute("create type mood as enum ('sad', 'glad')")
+        connection.execute("create domain feeling as mood")
+        connection.execute("create type pair as (a int, b int)")
+    at = "timestamptz '2024-03-02 10:00Z' as at"
+    query = f"select {at}, 'glad'::mood as mood, 'sad'::feeling as feeling, row(1, 2)::pair as pair"
+    fixed = {"time": "at", "every": "1d", "start": "2024-03-01", "steps": 9, "until": "2024-03-04"}
+    by: dict[str, Any] = {"by": "mood", "domain": "glad"}
+    for number, role in enumerate((by, {"user": "feeling", "most": 1}, {"id": "mood"})):
+        asked = Job("count", postgres, tmp_path / f"{number}.db", epsilon=10**6, query=query)
+        with run(asked.having(**fixed, **role)) as outcome:
+            tally = outcome.for_operator()
+        assert (tally.rows, tally.unknown) == (1, 0)
+    asked = Job("count", postgres, tmp_path / "pair.db", epsilon=1, query=query, id="pair")
+    with pytest.raises(InvalidInput, match=r"column 'pair' of .* holds .*pair, which is neither"):
+        run(asked.having(**fixed))
+
+
 #: Values that nobody counts by, as databases write them.
 ODD = {
     "duckdb://": [

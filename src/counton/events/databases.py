@@ -299,8 +299,16 @@ class PostgreSQL(SqlDatabase):
     def _kind(self, number: int) -> str:
         found = self._connection.adapters.types.get(number)
         if found is None:
-            return f"type {number}"
+            return self._own_kind(number)
         return found.name if found.oid == number else f"{found.name}[]"
+
+    def _own_kind(self, number: int) -> str:
+        """A type that the server does not have by itself; its enumerations and texts are texts."""
+        asked = "SELECT typcategory, format_type(oid, NULL) FROM pg_type WHERE oid = %s"
+        found = self._connection.execute(asked, [number]).fetchone()
+        if found is None:
+            return f"type {number}"
+        return "text" if found[0] in ("E", "S") else str(found[1])
 
     def plain(self, place: int) -> str:
         """See `SqlDatabase.plain`."""
