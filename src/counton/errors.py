@@ -11,12 +11,24 @@ from typing import Any
 from urllib.parse import unquote
 
 #: Names of what a database or a service is told in secret, in its address or in words.
-_PASSWORD = re.compile(r"(?:\w*[_-])?(?:pg|ssl)?(?:password|passwd|passphrase|passfile|pwd)", re.I)
-_TOKEN = re.compile(r"(?:\w*[_-])?(?:secret|token|api[_-]?key)", re.I)
-#: Who asks, and a password, also one in which / ? # @ are as they are; no port. A path has one
-#: slash of the two.
-_USER = re.compile(r"(:/{1,2}[^\s/?#:@]*):(?:(?!\d+(?:[/?#\s]|$)|[/?#])\S*|\d+/[^\s/?#]*)@")
-_PAIR = re.compile(r"(?<![\w%])([\w%.+-]+)(\s*=\s*)('(?:\\.|[^'\\])*'|[^\s&;#'\"]+)")
+_PASSWORD = re.compile(
+    r"(?:[\w-]*[_-])?(?:pg|ssl)?(?:password|passwd|passphrase|passfile|pwd)", re.I
+)
+_TOKEN = re.compile(
+    r"(?:[\w-]*[_-])?(?:secret|token|credential|sig|signature|(?:api|access)[_-]?key)", re.I
+)
+#: Who asks, and a password, also one in which / ? # @ or spaces are as they are; no port. A path
+#: has one slash of the two.
+_USER = re.compile(
+    r"(:/{1,2}(?:[^\s/?#:@]+@)*[^\s/?#:@]*):"
+    r"(?:(?!\d+(?:[/?#\s]|$)|[/?#])\S*|\d+/[^\s/?#]*|(?<=[^\s/]:)[/?#]\S*"
+    r"|(?!\d+(?:[/?#\s]|$))[^@\n]*)@"
+)
+_NAMED = re.compile(r"(?<![\w%])([\w%.+-]+)\s*=\s*")
+_VALUE = re.compile(
+    r"'(?:\\.|[^'\\])*'|\"[^\"\n]*\""
+    r"|(?:(?<=\w=)[^\s&]*)?[^\s&;#'\"`,:)\]}]|[^\s&;#'\"]+"
+)
 _LEFT_OUT = "***"
 #: A field in a message: control characters, which no name and no shown value has, around both.
 _FIELD = re.compile("\x02([^\x02\x03\x1f]*)\x1f([^\x02\x03]*)\x03")
@@ -48,16 +60,17 @@ def hide_secrets(text: str) -> str:
     >>> hide_secrets("postgresql://ann:x@db/visits?sslpassword=x"), hide_secrets("password = 'x y'")
     ('postgresql://ann:***@db/visits?sslpassword=***', 'password = ***')
     """
-
-    def shown(found: re.Match[str]) -> str:
-        name, before = unquote(found[1]), found.string[found.start() - 1 : found.start()]
-        if _PASSWORD.fullmatch(name) or (before in ("?", "&", ";") and _TOKEN.fullmatch(name)):
-            return f"{found[1]}{found[2]}{_LEFT_OUT}"
-        return found[0]
-
     if ":/" in text:
-        text = _USER.sub(rf"\1:{_LEFT_OUT}@", text)
-    return _PAIR.sub(shown, text) if "=" in text else text
+        lines = (line.rpartition("@") for line in text.split("\n"))  # the rest has no password
+        text = "\n".join(_USER.sub(rf"\1:{_LEFT_OUT}@", head + at) + end for head, at, end in lines)
+    shown, place = "", 0
+    for found in _NAMED.finditer(text):
+        name, in_address = unquote(found[1]), text.endswith(("?", "&", ";"), 0, found.start())
+        is_secret = _PASSWORD.fullmatch(name) or (in_address and _TOKEN.fullmatch(name))
+        if is_secret and found.start() >= place and (value := _VALUE.match(text, found.end())):
+            shown += text[place : found.end()] + _LEFT_OUT
+            place = value.end()
+    return shown + text[place:]
 
 
 def without_secrets(address: str) -> str:

@@ -31,6 +31,16 @@ ADDRESSES = (
     f"host=localhost port=1 user=ann password={SECRET}",
     f"mysql://ann:a/{SECRET}@{SERVER}/db",
 )
+#: As some servers and drivers take them, and as presigned files have them.
+ODD_ADDRESSES = (
+    f"postgresql://ann@server:{SECRET}@{SERVER}/db",
+    f"postgresql://ann:/{SECRET}@{SERVER}/db",
+    f"postgresql://ann:?{SECRET}@{SERVER}/db",
+    f"postgresql://ann:a {SECRET}@{SERVER}/db",
+    f"postgresql://{SERVER}/db?user=ann&password=a#;'{SECRET}",
+    f"https://{SERVER}/x.csv?X-Amz-Credential={SECRET}&X-Amz-Signature={SECRET}",
+    f"s3://bucket/x?aws_secret_access_key={SECRET}&access_key={SECRET}",
+)
 COMMANDS: dict[str, Any] = dict(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
 BESIDE = typer.Typer()  # whose options only their own help knows
 for _name in ("count", "sum", "contingency"):
@@ -147,12 +157,19 @@ def test_a_job_file_keeps_its_mode(tmp_path: Path) -> None:
         assert file.stat().st_mode & 0o777 == mode
 
 
-@pytest.mark.parametrize("address", ADDRESSES)
+@pytest.mark.parametrize("address", [*ADDRESSES, *ODD_ADDRESSES])
 def test_what_is_no_secret_stays(address: str) -> None:
-    assert SECRET not in hide_secrets(f"it said: {address!r}, and so on")
+    for said in (f"it said: {address!r}, and so on", f"{address}: it said (so) [on]"):
+        assert SECRET not in hide_secrets(said)
+        assert hide_secrets(said).endswith(said[-4:])
+    for job in (Job("count", "visits.csv", address), Job("count", address, "x", ledger=address)):
+        assert SECRET not in repr(job)
     assert hide_secrets(address).count("***") == address.count(SECRET)
     assert SECRET not in str(InvalidInput(f"{field('state', address)}, or {address}"))
-    for plain in ("postgresql://h:5432/db?user=a@b", "sqlite:///a=b.db", "http://h:80/v1/a@b"):
+    for plain in (
+        *("postgresql://h:5432/db?user=a@b", "sqlite:///a=b.db", "http://h:80/v1/a@b"),
+        *("postgresql://a@h:5432/db?x=a@b", "http://h:80 or a@b", "sqlite:///C:/a@b.db"),
+    ):
         assert hide_secrets(plain) == without_secrets(plain) == plain
 
 

@@ -13,7 +13,7 @@ from datetime import date, datetime, timedelta
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, Unpack, cast
 
-from counton.errors import InvalidInput, field
+from counton.errors import InvalidInput, field, hide_secrets
 from counton.jobs.fields import option
 from counton.jobs.guards import check_delta
 from counton.jobs.parts import (
@@ -114,6 +114,11 @@ class Job(Showing, OutputFiles, RowPolicies, Users, Arrangement, Promise, Groups
             object.__setattr__(self, name, value)
         self._put_in_words()
         self._call_stream()
+
+    def __repr__(self) -> str:
+        """As a call, without its events, and without passwords of addresses."""
+        shown = (f"{one.name}={getattr(self, one.name)!r}" for one in fields(self) if one.repr)
+        return hide_secrets(f"Job({', '.join(shown)})")
 
     def option(self, name: str) -> Any:
         """What is stated by a field, or by an option of the statistic; None where nothing is.
