@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from dataclasses import replace
@@ -21,11 +22,13 @@ from counton.errors import CountonError, InvalidInput, MissingExtra, StateError
 from counton.jobs import Job, run
 from counton.jobs.statements import own_options
 from counton.jobs.succession import end_stream
+from counton.privacy import PureDP
 from counton.serve.left_out import LeftOutBatches
 from counton.serve.service import Service
 from counton.serve.settings import Settings, address, settings_of
 from counton.serve.tokens import Tokens
 from counton.statistics.known import keywords
+from counton.store import Store
 
 
 def refused(file: Path, only: tuple[str, ...] = ()) -> str:
@@ -344,6 +347,51 @@ def test_a_job_that_meets_a_defect_stops_no_other(
         service.close()
         assert [*service.served] == ["visits"]
         assert "job 'bad': " in str(service.failed["bad"])
+
+
+def test_a_job_whose_state_has_another_limit_or_is_damaged_stops_no_other(tmp_path: Path) -> None:
+    """Also where the file of all jobs states a limit."""
+    file = job_file(tmp_path, jobs={"visits": {}, "bad": {"state": "bad.db"}})
+    text = file.read_text()
+    served_by(file).close()
+    with Store(tmp_path / "bad.db") as store:
+        store.set_limit(PureDP(3))
+    file.write_text(f"{text}[limit]\nepsilon = 5\n")
+    service = served_by(file)
+    service.close()
+    assert [*service.served] == ["visits"]
+    assert "job 'bad': the limit of the job file is" in str(service.failed["bad"])
+    (tmp_path / "bad.db").unlink()
+    (tmp_path / "bad.db").symlink_to(tmp_path / "nowhere" / "bad.db")
+    service = served_by(file)
+    service.close()
+    assert ([*service.served], [*service.failed]) == (["visits"], ["bad"])
+
+
+def test_a_key_or_a_domain_that_is_a_state_is_not_opened_and_stops_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A state that is opened besides loses its locks."""
+    served_by(job_file(tmp_path)).close()
+    opened = set[str]()
+    for module, name in ((os, "open"), (io, "open")):
+        real = getattr(module, name)
+
+        def watched(path: Any, *more: Any, real: Any = real, **named: Any) -> Any:
+            opened.add(str(path))
+            return real(path, *more, **named)
+
+        monkeypatch.setattr(module, name, watched)
+    state = str(tmp_path / "visits.db")
+    for bad, says in (({"key": state}, "not hold a counton key"), ({"domain": state}, "SQLite")):
+        service = served_by(
+            job_file(tmp_path, jobs={"visits": {}, "bad": {"state": "bad.db", **bad}})
+        )
+        service.close()
+        assert [*service.served] == ["visits"]
+        assert says in str(service.failed["bad"])
+        assert opened
+        assert state not in opened
 
 
 def test_left_out_batches_are_listed_beside_a_job_that_cannot_be_read(tmp_path: Path) -> None:

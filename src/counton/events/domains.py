@@ -20,7 +20,7 @@ import polars as pl
 
 from counton.columns import BETWEEN
 from counton.errors import InvalidInput, field, is_text
-from counton.events.files import EventFile
+from counton.events.files import EventFile, refuse_sqlite
 from counton.events.formats import ending, is_file, is_table
 from counton.events.sources import UNREADABLE, Rows, Source, join_columns
 from counton.exact import quote
@@ -221,6 +221,7 @@ def text_lines(source: str | os.PathLike[str]) -> GroupNames:
             f"domain {str(path)!r} is a table of a kind that is not read; write it as .csv, "
             f".parquet or .jsonl, or one group per line as .txt"
         )
+    refuse_sqlite(str(path))
     try:
         with path.open(encoding="utf-8-sig") as file:
             parts = [pl.Series(lines, dtype=pl.String) for lines in _some_lines(file)]

@@ -16,6 +16,8 @@ from counton.bounds import read_plain
 from counton.errors import InvalidInput, WrongKey
 
 _MAGIC = "counton-key-1:"
+#: Bytes of a key file at most: fewer than those of any file of SQLite.
+_MOST_BYTES = 511
 _LABEL = b"counton/noise/1"
 
 
@@ -149,6 +151,9 @@ class Key:
         file = Path(path)
         try:
             found = file.stat()
+            if stat.S_ISREG(found.st_mode) and found.st_size > _MOST_BYTES:
+                # Not opened: it may be a state, which would lose its locks.
+                return Key.from_text("", f"key file {file}")
             text = read_plain(file).decode("ascii")
         except (OSError, UnicodeDecodeError) as error:
             raise WrongKey(

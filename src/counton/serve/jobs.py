@@ -152,7 +152,6 @@ def prepare(path: str | Path, only: Sequence[str] = ()) -> ServedJobs:
 
     Raises:
         InvalidInput: a file that cannot be read, or two jobs that cannot be beside each other.
-        CountonError: its limit is not that of a state.
     """
     nothing: Any = Source((no_rows(("time",)),), "the inbox")
     jobs = select_jobs(load_each(path, nothing), only)
@@ -180,7 +179,13 @@ def prepare(path: str | Path, only: Sequence[str] = ()) -> ServedJobs:
             f"[publish] to {shared.publish!r} is for counton run; a service answers readers "
             f"itself: leave it out, or run counton publish beside it"
         )
-    keep_within({name: each.job for name, each in found.items()}, shared.limit, shared.about)
+    for name, each in list(found.items()):
+        try:
+            with about(name):
+                keep_within({name: each.job}, shared.limit, shared.about)
+        except CountonError as error:
+            failed[each.job.name] = error
+            del found[name]
     return ServedJobs(found, failed)
 
 
@@ -192,7 +197,7 @@ def serve_job(job: Job) -> ServedJob:
         StateError: its state does not fit.
     """
     for name in _NOT_SERVED:
-        if getattr(job, name) not in (None, False, "refuse"):
+        if getattr(job, name) not in (None, False, getattr(Job, name)):
             raise InvalidInput(
                 f"{field(name, getattr(job, name))} is for runs over files, and a service decides "
                 f"it by itself; leave it out"
