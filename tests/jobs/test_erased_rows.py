@@ -251,16 +251,36 @@ def in_duckdb(folder: Path, rows: list[Row]) -> str:
     return f"duckdb:///{file}"
 
 
-@pytest.mark.parametrize("there", [in_sqlite, in_duckdb])
+def in_postgres(url: str, rows: list[Row]) -> str:
+    import sqlalchemy as sa
+
+    engine = sa.create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+    with engine.begin() as shop:
+        shop.exec_driver_sql("DROP TABLE IF EXISTS visits")
+        shop.exec_driver_sql("CREATE TABLE visits (time TIMESTAMP, page TEXT, reader TEXT)")
+        shop.exec_driver_sql(
+            "INSERT INTO visits VALUES (%s, %s, %s)", [tuple(row[:3]) for row in rows]
+        )
+    engine.dispose()
+    return url
+
+
+@pytest.mark.parametrize(
+    "there", [in_sqlite, in_duckdb, pytest.param(in_postgres, marks=[pytest.mark.slow])]
+)
 @pytest.mark.parametrize("what", ["count", "count users"])
 def test_a_database_goes_on_where_a_reader_was_deleted(
-    what: str, there: Callable[[Path, list[Row]], str], tmp_path: Path
+    what: str,
+    there: Callable[[Any, list[Row]], str],
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
 ) -> None:
+    place = request.getfixturevalue("postgres" if there is in_postgres else "tmp_path")
     days = [day(number) for number in range(1, 4)]
     query = {"query": "SELECT * FROM visits"}
-    job = asked(there(tmp_path, days[0] + days[1]), tmp_path, what, "2024-03-03", **query)
+    job = asked(there(place, days[0] + days[1]), tmp_path, what, "2024-03-03", **query)
     run(job).close()
-    url = there(tmp_path, without_ann([*days[0], *days[1], *days[2]]))
+    url = there(place, without_ann([*days[0], *days[1], *days[2]]))
     job = asked(url, tmp_path, what, "2024-03-04", **query)
     with pytest.raises(ReplayMismatch, match="counted=keep"):
         run(job)
