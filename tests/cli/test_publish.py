@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from counton import PureDP, Stream
 from counton.jobs import Job, export, methods, publish, recall, run
 from counton.jobs.writing import Outputs
+from counton.store import published
 from counton.strategies import Binary
 
 Contents = Callable[[], dict[str, bytes]]
@@ -295,3 +296,42 @@ def test_what_is_shown_of_a_statistic_is_what_is_published(tmp_path: Path, withi
     job("2024-03-06", over=0, shares="0.25,0.75")
     published_is_written()
     assert rows(to or state, "SELECT count(*) FROM counton_releases") == [(10,)]
+
+
+@pytest.mark.parametrize("server", [False, True])
+def test_windows_have_their_local_date_also_where_it_was_not_published_before(
+    tmp_path: Path, server: bool, request: pytest.FixtureRequest
+) -> None:
+    events, state = tmp_path / "e.csv", tmp_path / "s.db"
+    events.write_text("time\n2026-09-01T09:00\n")
+    to = request.getfixturevalue("postgres") if server else str(tmp_path / "p.db")
+    day: Any = {"time": "time", "every": "1d", "start": "2026-09-01", "steps": 9, "epsilon": 1}
+    day |= {"timezone": "Europe/Berlin", "until": "2026-09-03"}
+    run(Job("count", events, state, **day))
+    quantiles: Any = {"value": "n", "lower": 0, "upper": 9, "cells": 3}
+    (tmp_path / "n.csv").write_text("time,n\n2026-09-01T09:00,3\n")
+    run(Job("quantiles", tmp_path / "n.csv", state, **day, **quantiles))
+    for name in ("events", "statistic"):
+        publish(state, name=name, to=to)
+    local = ["2026-09-01T00:00:00", "2026-09-02T00:00:00"]
+    url = to.replace("postgresql://", "postgresql+psycopg://") if server else f"sqlite:///{to}"
+    engine = sa.create_engine(url)
+
+    def starts() -> set[tuple[str, str]]:
+        with engine.connect() as connection:
+            found = connection.execute(
+                sa.text("SELECT stream, CAST(local_start AS TEXT) FROM counton_releases")
+            ).all()
+        return {(stream, start.replace(" ", "T")) for stream, start in found}
+
+    whole = {(name, start) for name in ("events", "statistic") for start in local}
+    assert starts() == whole
+    with engine.begin() as connection:  # as it was published before
+        view = published._VIEW.replace(", w.local_start", "")
+        connection.exec_driver_sql("DROP VIEW counton_releases")
+        connection.exec_driver_sql("ALTER TABLE counton_published_windows DROP COLUMN local_start")
+        connection.exec_driver_sql(f"CREATE {view}")
+    for name in ("events", "statistic"):
+        publish(state, name=name, to=to)
+    assert starts() == whole
+    engine.dispose()

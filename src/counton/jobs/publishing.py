@@ -178,13 +178,12 @@ def _publish_readings(
         of = np.maximum(np.asarray(steps) - (readings.over or 1), 0)
         with place.transaction(write=True) as connection:
             nothing: Sequence[Any] = [None] * len(steps)
-            begins = ends = nothing
+            begins = ends = local = nothing
             if cut is not None and starts is not None:
-                begins, ends = (
-                    published.moments(connection, [moment(int(us)) for us in times])
-                    for times in (starts[of], cut.ends(steps))
-                )
-            windows = zip(steps, begins, ends, nothing, nothing, nothing, nothing, strict=True)
+                begins, ends, local = _times(connection, cut, starts[of], cut.ends(steps))
+            windows = zip(
+                *(steps, begins, ends, nothing, nothing, nothing, nothing, local), strict=True
+            )
             published.write(connection, stream_id, steps[0], steps[-1], windows, (), rows)
             if cells is None:
                 published.remove_cells(connection, stream_id)
@@ -199,12 +198,16 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
+def _times(connection: Any, windows: Any, starts: Any, ends: Any) -> list[Sequence[Any]]:
+    """Starts and ends as the database keeps them, and local starts."""
+    begins, ends = ([moment(int(us)) for us in times] for times in (starts, ends))
+    local = published.local_moments(connection, begins, windows.timezone)
+    return [*(published.moments(connection, times) for times in (begins, ends)), local]
+
+
 def _write(connection: Any, stream_id: int, released: ReleasedCells, steps: range) -> None:
     part, windows = slice(steps.start - 1, steps.stop - 1), released.definition.windows
-    begins, ends = (
-        published.moments(connection, [moment(int(us)) for us in times])
-        for times in (windows.starts(steps), windows.ends(steps))
-    )
+    begins, ends, local = _times(connection, windows, windows.starts(steps), windows.ends(steps))
     nothing = [None] * len(steps)
     columns: list[list[Any]] = []
     numbers: list[Iterator[Any]] = []
@@ -227,6 +230,6 @@ def _write(connection: Any, stream_id: int, released: ReleasedCells, steps: rang
         stream_id,
         steps[0],
         steps[-1],
-        zip(steps, begins, ends, *columns, strict=True),
+        zip(steps, begins, ends, *columns, local, strict=True),
         rows,
     )

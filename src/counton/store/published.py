@@ -35,6 +35,7 @@ from counton.lazy import require
 from counton.store import schema
 from counton.store.database import Database, label_of
 from counton.store.sqlite_file import is_state
+from counton.windows import load_zone
 
 _NUMBER: Any = sa.Double().with_variant(
     sa.Numeric(asdecimal=False), "sqlite"
@@ -81,6 +82,7 @@ windows = _of_stream(
     sa.Column("half", _NUMBER),
     sa.Column("window_std", _NUMBER),
     sa.Column("window_half", _NUMBER),
+    sa.Column("local_start", sa.TIMESTAMP()),  # as clocks of the stream's timezone show it
     name="counton_published_windows",
 )
 values = _of_stream(
@@ -116,13 +118,13 @@ cells = _of_stream(
 )
 
 #: What is read. Columns ``window_...`` are of the window by itself, the others of all so far.
-_VIEW = """CREATE VIEW counton_releases AS
+_VIEW = """VIEW counton_releases AS
 SELECT s.stream, w.step, w.window_start, w.window_end, g."group",
     v.estimate, w.std, v.estimate - w.half AS lower, v.estimate + w.half AS upper,
     v.window_estimate, w.window_std,
     v.window_estimate - w.window_half AS window_lower,
     v.window_estimate + w.window_half AS window_upper,
-    s.level, s.step AS last_step
+    s.level, s.step AS last_step, w.local_start
 FROM counton_published_streams s
 JOIN counton_published_groups g ON g.stream_id = s.id
 JOIN counton_published_windows w ON w.stream_id = s.id
@@ -130,7 +132,7 @@ JOIN counton_published_values v
     ON v.stream_id = s.id AND v.step = w.step AND v.cell = g.cell
 UNION ALL
 SELECT s.stream, w.step, w.window_start, w.window_end, r."group",
-    r.estimate, r.std, r.lower, r.upper, NULL, NULL, NULL, NULL, s.level, s.step
+    r.estimate, r.std, r.lower, r.upper, NULL, NULL, NULL, NULL, s.level, s.step, w.local_start
 FROM counton_published_streams s
 JOIN counton_published_windows w ON w.stream_id = s.id
 JOIN counton_published_readings r ON r.stream_id = s.id AND r.step = w.step
@@ -275,6 +277,11 @@ def find_row(connection: Connection, stream: str) -> Row[Any] | None:
     return connection.execute(sa.select(*columns).where(streams.c.stream == stream)).first()
 
 
+def _has_column(connection: Connection, column: sa.Column[Any]) -> bool:
+    there = sa.inspect(connection).get_columns(column.table.name)
+    return column.name in {one["name"] for one in there}
+
+
 def begin(
     connection: Connection,
     shown: PublicFacts,
@@ -296,15 +303,16 @@ def begin(
     """
     if not sa.inspect(connection).has_table(streams.name):
         metadata.create_all(connection)
-        connection.exec_driver_sql(_VIEW)
-    elif not sa.inspect(connection).has_table(readings.name):  # published before there were any
+        connection.exec_driver_sql(f"CREATE {_VIEW}")
+    elif not _has_column(connection, windows.c.local_start):  # published before it was
         metadata.create_all(connection)
-        connection.exec_driver_sql("DROP VIEW counton_releases")
-        connection.exec_driver_sql(_VIEW)
-    elif not sa.inspect(connection).has_table(descriptions.name):
-        metadata.create_all(connection)
-    present = {column["name"] for column in sa.inspect(connection).get_columns(streams.name)}
-    if streams.c.shown.name not in present:  # published before it was remembered
+        connection.exec_driver_sql(f"ALTER TABLE {windows.name} ADD COLUMN local_start TIMESTAMP")
+        if connection.dialect.name == "sqlite":
+            connection.exec_driver_sql("DROP VIEW counton_releases")
+            connection.exec_driver_sql(f"CREATE {_VIEW}")
+        else:  # who may read it still may
+            connection.exec_driver_sql(f"CREATE OR REPLACE {_VIEW}")
+    if not _has_column(connection, streams.c.shown):  # published before it was remembered
         connection.exec_driver_sql(f"ALTER TABLE {streams.name} ADD COLUMN shown TEXT")
     row = find_row(connection, shown.stream)
     facts = {name: value for name, value in shown._asdict().items() if name != "groups"}
@@ -322,7 +330,13 @@ def begin(
         known = connection.execute(
             sa.select(sa.func.count()).select_from(groups).where(groups.c.stream_id == row.id)
         ).scalar_one()
-        same = row.level == shown.level and row.shown == shown.shown
+        no_local = connection.execute(
+            sa.select(windows.c.step)
+            .where(windows.c.stream_id == row.id, windows.c.window_start.is_not(None))
+            .where(windows.c.local_start.is_(None))
+            .limit(1)
+        ).first()
+        same = row.level == shown.level and row.shown == shown.shown and no_local is None
         if not same or known != len(shown.groups):
             remove(connection, shown.stream)  # all readings, or all steps of a group, are new
             row = None
@@ -431,6 +445,12 @@ def moments(connection: Connection, times: Sequence[Any]) -> Sequence[Any]:
     if connection.dialect.name != "sqlite":
         return times
     return [time.strftime("%Y-%m-%dT%H:%M:%SZ") for time in times]
+
+
+def local_moments(connection: Connection, times: Sequence[Any], zone: str) -> Sequence[Any]:
+    """The same times as clocks of a zone show them, without an offset."""
+    local = [time.astimezone(load_zone(zone)).replace(tzinfo=None) for time in times]
+    return local if connection.dialect.name != "sqlite" else [time.isoformat() for time in local]
 
 
 def read_rows(source: str, name: str | None = None) -> PublishedRows:
