@@ -245,6 +245,27 @@ fuzz: $(READY) ## one unit's rows through whole jobs; 10,000 changed files; two 
 	COUNTON_FUZZ=40 $(PYTEST) tests/results/test_changed_files.py
 	COUNTON_ORDERS=6 $(PYTEST) tests/store/test_servers_away.py
 
+# What Pythons counton is for, and which tests run with those that .venv does not have.
+PYTHONS ?= python3.11 python3.12 python3.13
+PYTHON_TESTS ?=
+
+.PHONY: test-python
+test-python: ## the tests of `make quick` with each other Python that is installed (PYTHONS), in an environment of its own
+	@for p in $(PYTHONS); do \
+	  name=$$(basename "$$p"); env=".venv-$$name"; \
+	  if ! "$$p" -c '' 2>/dev/null; then \
+	    echo "not run: $$name is not installed"; \
+	    test -z "$$COUNTON_RUN" || printf 'skipped\t%s\t%s is not installed\n' "$$name" "$$name" >>"$$COUNTON_RUN"; \
+	  elif test -e "$(BIN)/$$name"; then echo "$$name is that of .venv: make quick"; \
+	  else \
+	    echo "testing with $$name in $$env"; \
+	    { test -x "$$env/bin/python" || "$$p" -m venv "$$env"; } && \
+	    "$$env/bin/python" -m pip install --quiet --requirement requirements.lock && \
+	    "$$env/bin/python" -m pip install --quiet --no-build-isolation --no-deps --editable . && \
+	    $(ALONE) "$$env/bin/python" -m pytest -n $(JOBS) -q -m 'not slow' $(PYTHON_TESTS) || exit 1; \
+	  fi; \
+	done
+
 .PHONY: lint
 lint: $(READY) ## style, types and layers only
 	$(BIN)/ruff check .
@@ -336,5 +357,5 @@ lock: $(READY) ## choose versions anew and write requirements.lock (UPGRADE=--up
 
 .PHONY: clean
 clean: ## remove .venv and everything built or cached
-	rm -rf .venv .venv-training .venv-package .venv-spark .venv-tables site build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache \
+	rm -rf .venv .venv-training .venv-package .venv-spark .venv-tables .venv-python3.* site build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache \
 		.import_linter_cache .hypothesis
