@@ -130,10 +130,13 @@ CONTRIBUTIONS: dict[tuple[int, int], list[Contribution]] = {
         Contribution.add_remove(cells=2, steps=2, every=2),
         Contribution.replace(cells=1),
         Contribution.events(2),
+        Contribution.events(2, most_a_step=1),
         Contribution.events(2, once="group"),
     ],
     (1, 3): [
         Contribution.events(3),
+        Contribution.events(4, most_a_step=2),
+        Contribution.events(5, most_a_step=3),
         Contribution.add_remove(per_cell=2, steps=2),
         Contribution.values(-3, 2, resolution=1),
         Contribution.values(-1, 2, resolution=1, neighbours="replace"),
@@ -147,7 +150,8 @@ def is_allowed(said: Contribution, change: Changes) -> bool:
     apart = np.diff(steps)
     if said.most is not None:  # events anywhere, each in one cell of one step, by one
         each = said.once is None or bool((change.sum(axis=0) <= 1).all())
-        return bool((change >= 0).all()) and each and int(change.sum()) <= said.most
+        few = said.most_a_step is None or bool((change.sum(axis=1) <= said.most_a_step).all())
+        return bool((change >= 0).all()) and each and few and int(change.sum()) <= said.most
     if said.lower is not None and said.upper is not None:  # one value, in one cell of one step
         low, high = (said.lower, said.upper) if said.relation == "add_remove" else (
             said.lower - said.upper, said.upper - said.lower
@@ -323,6 +327,8 @@ BOUNDS: list[dict[str, Any]] = [
     {"most": 2},
     {"most": 1, "per": "2h"},
     {"most": 2, "per": "2h"},
+    {"most": 2, "most_a_window": 1},
+    {"most": 3, "most_a_window": 2, "per": "4h"},
     {"most": 2, "distinct": True},
     {"most": 1, "first": True},
 ]
@@ -349,7 +355,7 @@ def released(rows: Sequence[tuple[str, Row]], promise: Mapping[str, Any]) -> tup
                 "count", path, Path(folder, "state.db"), time="at", every="1h", steps=4,
                 start="2026-01-01", until=f"2026-01-01T0{2 * night + 2}:00", epsilon=10**7,
                 strategy="binary", by="group", domain="n,s", user="user",
-                confirmed=True, **promise,
+                confirmed=True, counted="new" if promise["append"] else "refuse", **promise,
             )  # fmt: skip
             with run(job) as outcome:
                 values = np.asarray(outcome.stream.releases().values, np.int64)

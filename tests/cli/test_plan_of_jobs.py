@@ -154,3 +154,33 @@ def test_what_readers_would_see_is_simulated_from_the_plan(place: Workplace, fil
         assert why in " ".join(refused.err.split())
     assert place.plain("plan", "52", "--simulate", "true.csv").code == 2
     assert place.plain("plan", str(file), "--out", "seen.parquet").code == 2
+
+
+def test_the_plan_says_which_bound_suits_where_late_windows_would_sink(
+    place: Workplace, file: Path
+) -> None:
+    people = 'steps = 12\nuser = "reader"\nmost = 20\nper = "3mo"'
+    file.write_text(FILE.replace("steps = 12", people))
+    said = " ".join(place.plain("plan", str(file)).out.split())
+    assert "note on visits: late windows of a period are counted too low" in said
+    assert "most-a-window = 1 beside it" in said
+    assert "note on waits" in said
+    assert "or a period of one window, avoids it" in said  # of averages
+    jobs = json.loads(place.plain("plan", str(file), "--json").out)["jobs"]
+    assert "counted too low" in jobs["visits"]["note"]
+    file.write_text(file.read_text().replace("most = 20", "most = 14\nmost-a-window = 1"))
+    done = place.plain("plan", str(file))
+    assert "note on visits" not in done.out
+    assert "is for counts and sums" in " ".join(done.out.split())
+
+
+def test_a_plan_of_windows_weighs_a_bound_for_each(place: Workplace) -> None:
+    """With Gaussian noise 20 events, one a window, need as much as the root of 20 says."""
+    asked = ("plan", "--steps", "365", "--rho", "0.5", "--release", "windows", "--most", "20")
+    assert "plan --most-a-window 1 too" in place.plain(*asked).out
+    found = json.loads(place.plain(*asked, "--most-a-window", "1", "--json").out)
+    assert found["most_a_window"] == 1
+    assert found["choices"][0]["mean_std"] == pytest.approx(20**0.5)
+    for wrong in (["--most-a-window", "21"], ["--most-a-window", "0"]):
+        done = place.plain(*asked, *wrong)
+        assert (done.code, "count in one window; give 1 to 20" in done.err) == (2, True)

@@ -111,6 +111,8 @@ def test_where_users_are_protected_none_of_this_is_said(
         (("--most", "2", "--per", "1w"), "late windows of a period are counted too low: the bound"),
         (("--most", "2"), "late windows of the stream are counted too low: the bound of 2 for"),
         (("--most", "2", "--per", "1h"), None),  # a period is a window
+        (("--most", "24", "--per", "1d", "--most-a-window", "1"), None),  # never reached
+        (("--most", "23", "--per", "1d", "--most-a-window", "1"), "late windows of a period are"),
         (("--first",), None),  # who has come so far
     ],
     ids=str,

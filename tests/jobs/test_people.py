@@ -194,6 +194,26 @@ def test_what_one_unit_changes_stays_within_the_claim(seed: int, tmp_path: Path)
     assert check(adversarial(seed), tmp_path / "logs") > 0
 
 
+SPREAD: tuple[dict[str, Any], ...] = (
+    {"most": 4, "most_a_window": 1},
+    {"most": 5, "most_a_window": 2, "per": "1d"},
+    {"most": 2, "most_a_window": 1, "per": "1d", "id": "id", "distinct": True},
+    {"most": 4, "most_a_window": 2, "release": "both"},
+)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_one_unit_changes_in_one_window_stays_within_the_claim(
+    seed: int, tmp_path: Path
+) -> None:
+    """Two deliveries of three release no window: what they bring late counts in the same one."""
+    log = adversarial(seed)
+    first, middle, last = log.untils
+    untils = [first, first, last] if seed % 2 else [middle, middle, middle]
+    log = replace(log, untils=untils, options=SPREAD[seed])
+    assert check(log, tmp_path / "logs") > 0
+
+
 @pytest.mark.slow
 def test_what_one_unit_changes_stays_within_the_claim_in_many_logs(tmp_path: Path) -> None:
     """Of the first dozen two use up all that is claimed, and five more than four fifths of it."""
@@ -262,6 +282,42 @@ def test_rows_are_bounded_period_by_period(tmp_path: Path) -> None:
     rows = [*FLOOD, *[at(f"02T0{hour}:00", "a", "ann") for hour in range(5)]]
     released, _ = totals(tmp_path, {**DAYS, "most": 2, "per": "1d"}, ("03-03", rows))
     assert released == [[3, 1]]
+
+
+@pytest.mark.parametrize("append", [False, True], ids=["all events", "new events"])
+def test_late_windows_of_a_period_keep_some_rows_of_a_busy_user(
+    append: bool, tmp_path: Path
+) -> None:
+    rows = [at(f"{day:02}T0{hour}:00", "a", "ann") for day in range(1, 7) for hour in range(4)]
+    options = {**DAYS, "most": 8, "per": "1mo", "append": append}
+    nights = [(f"03-{day:02}", rows[: 4 * day - 4]) for day in range(2, 8)]
+    if append:
+        nights = [(until, given[-4:]) for until, given in nights]
+    folders = tmp_path / "plain", tmp_path / "spread"
+    for folder in folders:
+        folder.mkdir()
+    plain, _ = totals(folders[0], options, *nights)
+    spread, _ = totals(folders[1], {**options, "most_a_window": 2}, *nights)
+    assert [a for a, _ in plain] == [4, 8, 8, 8, 8, 8]
+    assert [a for a, _ in spread] == [2, 4, 6, 8, 8, 8]
+
+
+@pytest.mark.parametrize("append", [False, True], ids=["all events", "new events"])
+def test_late_rows_share_the_window_with_which_they_are_released(
+    append: bool, tmp_path: Path
+) -> None:
+    """In several runs that release nothing they find the room that the ones before left."""
+    options = {**DAYS, "most": 9, "most_a_window": 2, "append": append, "id": "id"}
+    rows = [at("01T01:00", "a", "bob", row="-")]
+    rows += [at(f"0{1 + n % 2}T0{n}:00", "a", "ann", row=str(n)) for n in range(6)]
+    parts = [[rows[0]], rows[1:3], rows[3:5], rows[5:]]
+    nights = (
+        parts if append else [[row for part in parts[: n + 1] for row in part] for n in range(4)]
+    )
+    untils = "03-03", "03-03", "03-03", "03-04"
+    released, (over, *_) = totals(tmp_path, options, *zip(untils, nights, strict=True))
+    assert [a for a, _ in released] == [1, 1, 1, 3]
+    assert over == (2 if append else 4)
 
 
 def test_distinct_counts_a_user_once_in_each_window_and_group(tmp_path: Path) -> None:
@@ -543,11 +599,12 @@ def test_rows_without_a_user_are_refused(tmp_path: Path) -> None:
 
 def test_a_later_run_does_not_contradict(tmp_path: Path) -> None:
     totals(tmp_path, {**DAYS, "most": 3, "per": "1d"}, ("03-02", FLOOD))
-    for change in ({"most": 4}, {"per": "1w"}, {"user": "page"}, {"distinct": True}):
+    changes = {"most": 4}, {"per": "1w"}, {"user": "page"}, {"distinct": True}, {"most_a_window": 1}
+    for change in changes:
         with pytest.raises(StateError, match=f"{next(iter(change))} is .*was created with"):
             totals(tmp_path, {**DAYS, "most": 3, "per": "1d", **change}, ("03-02", FLOOD))
     with run(Job("count", tmp_path / "0.csv", tmp_path / "s.db", until="newest")) as outcome:
-        assert outcome.definition.people == (3, "1d", False, False)
+        assert outcome.definition.people == (3, "1d", False, False, None)
 
 
 def test_users_and_events_have_words_of_their_own(tmp_path: Path) -> None:

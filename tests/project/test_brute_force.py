@@ -49,6 +49,19 @@ def test_a_claim_that_is_too_small_is_found(monkeypatch: pytest.MonkeyPatch) -> 
         list(try_contributions())
 
 
+def test_a_claim_for_one_step_of_events_that_are_spread_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def of_one_step(strategy: Any, said: Contribution, shape: Any) -> Any:
+        if said.most_a_step is not None:
+            said = Contribution.events(said.most_a_step)
+        return calibration.shift_of(strategy, said, shape)
+
+    monkeypatch.setattr(brute_force, "shift_of", of_one_step)
+    with pytest.raises(Exceeded, match="at most 1 of them in one step"):
+        list(try_contributions())
+
+
 def test_a_statistic_that_claims_too_little_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Average, "contribution", lambda *_, **__: Contribution.add_remove(cells=1))
     with pytest.raises(Exceeded, match="Average"):

@@ -99,6 +99,9 @@ def _print(found: PlannedFile, failed: Mapping[str, str], size: int | None) -> N
             f"{', '.join(more)}: how far off means, quantiles and the like are depends on how many "
             f"rows there are; state that with --size",
         )
+    for name, job in found.jobs.items():
+        if job.bound_note is not None:
+            print_line(console, f"note on {name}: {job.bound_note}")
     for state, accounts in found.accounts.items():
         for account in accounts:
             print_line(console, f"ledger of {state}: {_account(account)}")

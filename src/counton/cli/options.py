@@ -271,6 +271,7 @@ class PlanOptions(_Guarantee, _Horizon):
     most: int | None = option(
         None, "protect a user instead of one event; at most this many of their events count"
     )
+    most_a_window: int | None = option(None, "with --most: how many of these count in each window")
     of: str | None = option(
         None, "plan this statistic, with the options that define it: 'distinct --changes 4'"
     )

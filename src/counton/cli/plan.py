@@ -21,7 +21,7 @@ from counton.cli.printing import (
 )
 from counton.errors import InvalidInput, field
 from counton.exact import figures
-from counton.jobs.guards import check_most
+from counton.jobs.guards import check_most, check_most_a_window
 from counton.jobs.job import metric_from, needed_guarantee
 from counton.privacy import Contribution
 from counton.strategies.base import ReleaseForm
@@ -81,6 +81,7 @@ def print_plan(options: PlanOptions) -> None:
                 "metric": metric,
                 "release": release,
                 "most": options.most,
+                "most_a_window": options.most_a_window,
                 "of": options.of,
                 "errors": about,
                 "contribution": unit.to_dict(),
@@ -142,6 +143,12 @@ def print_plan(options: PlanOptions) -> None:
         "planned: time to find and weigh it; release: time of one, of one cell, measured here; "
         "keeps: numbers of 8 bytes for each cell while it runs, beside its total",
     )
+    if options.release == "windows" and (options.most or 1) > 1 and options.most_a_window is None:
+        print_line(
+            console,
+            f"note: where a user's {options.most:,} events may come in several windows, late ones "
+            f"are counted too low; plan --most-a-window 1 too, which leaves them some",
+        )
     for note in ranked.notes:
         print_line(console, f"note: {note}")
     print_files(console, None, options.plot)
@@ -159,11 +166,18 @@ def _subject(options: PlanOptions) -> tuple[dict[str, Any], str | None]:
         check_most(options.most)
         unit = Contribution.add_remove(unit="count")
         if options.most is not None:
-            unit = Contribution.events(options.most, unit="user")
-        return {"contribution": unit}, f"{_whom(options.most)} added or removed"
+            check_most_a_window(options.most_a_window, options.most)
+            unit = Contribution.events(options.most, most_a_step=options.most_a_window, unit="user")
+        elif options.most_a_window is not None:
+            raise InvalidInput(
+                f"{field('most_a_window', options.most_a_window)} needs {field('most')}, how many "
+                f"events of a user count; give both"
+            )
+        whom = _whom(options.most, options.most_a_window)
+        return {"contribution": unit}, f"{whom} added or removed"
     from counton.cli.statistic import parse_statistic
 
-    if options.most is not None:
+    if options.most is not None or options.most_a_window is not None:
         raise InvalidInput(
             f"{field('most', options.most)} belongs into {field('of', options.of)}, where a "
             f"statistic has users; leave it out"
@@ -234,10 +248,11 @@ def _draw(ranked: Plan, path: Path, width: float | None) -> None:
     replace_file(path, lambda name: save_figure(figure, name))
 
 
-def _whom(most: int | None) -> str:
+def _whom(most: int | None, a_window: int | None) -> str:
     if most is None:
         return "one count"
-    return f"one user with up to {most:,} event{'s' * (most > 1)}"
+    few = "" if a_window is None else f", {a_window:,} in each window,"
+    return f"one user with up to {most:,} event{'s' * (most > 1)}{few}"
 
 
 def _refuse_expiring(options: PlanOptions) -> None:

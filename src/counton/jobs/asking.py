@@ -353,7 +353,8 @@ def _said_by(saved: Definition, takes: tuple[str, ...]) -> dict[str, Any]:
 def _people(request: Job, timezone: str) -> People | None:
     """How many events of a user count, in a new stream."""
     most, per = request.most, request.per
-    fields = [(name, getattr(request, name)) for name in ("most", "per", "distinct", "first")]
+    names = ("most", "per", "most_a_window", "distinct", "first")
+    fields = [(name, getattr(request, name)) for name in names]
     given = [(name, value) for name, value in fields if value not in (None, False)]
     if request.user is None:
         if given:
@@ -364,7 +365,7 @@ def _people(request: Job, timezone: str) -> People | None:
         return None
     if request.first:
         for name, value in given:
-            if name in ("per", "distinct"):
+            if name in ("per", "most_a_window", "distinct"):
                 raise InvalidInput(
                     f"{field(name, value)} does not go with {field('first', True)}: a user "
                     f"counts once for ever; leave one of them out"
@@ -389,7 +390,8 @@ def _people(request: Job, timezone: str) -> People | None:
         )
     if per is not None:
         check_period(per, timezone)
-    return People(most, per, request.distinct)
+    guards.check_most_a_window(request.most_a_window, most)
+    return People(most, per, request.distinct, most_a_window=request.most_a_window)
 
 
 def check_period(per: str, timezone: str = "UTC") -> None:

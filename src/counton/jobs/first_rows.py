@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,6 +66,17 @@ class HeldRows:
     def fields(self) -> tuple[NDArray[Any] | None, ...]:
         """The arrays; `len` is the number of rows."""
         return (self.us, self.step, self.group, self.total, self.user, self.id)
+
+
+class StepRoom(NamedTuple):
+    """The step that releases each row, and how many of its unit's rows have room there."""
+
+    step: NDArray[np.int64]
+    room: NDArray[np.int64]
+
+    def at(self, which: Any) -> StepRoom:
+        """The same of some of the rows."""
+        return StepRoom(self.step[which], self.room[which])
 
 
 def together(parts: Sequence[HeldRows]) -> HeldRows:
@@ -177,6 +188,7 @@ def first_rows(
     named: NDArray[np.int64],
     room: NDArray[np.int64],
     once: Sequence[str] = (),
+    spread: StepRoom | None = None,
 ) -> NDArray[np.bool_]:
     """Which rows are the first of their unit, as many as have room.
 
@@ -187,10 +199,13 @@ def first_rows(
             number of the group, which may hang on other units' rows.
         room: of each unit.
         once: of rows that agree in these fields only the first counts.
+        spread: how many of a unit's rows have room in each step.
     """
     sizes = np.bincount(unit, minlength=len(room))
     taken = np.ones(len(unit), np.bool_)
     contested = (sizes > 1) | (sizes > room) if once else sizes > room
+    if spread is not None:
+        contested = sizes > 0
     places = np.flatnonzero(contested[unit])
     if not len(places):
         return taken
@@ -198,13 +213,21 @@ def first_rows(
     ordered = places[_in_order(rows.at(places), unit[places], named)]
     if once:
         cells = [getattr(rows, name)[ordered] for name in once]
-        alike = np.lexsort((*cells, unit[ordered]))  # stable, so that the first stay first
-        begins, _ = runs(unit[ordered][alike], *(cell[alike] for cell in cells))
-        ordered = ordered[np.sort(alike[begins])]
-    begins, sizes = runs(unit[ordered])
-    rank = np.arange(len(ordered)) - np.repeat(begins, sizes)
-    taken[ordered[rank < room[unit[ordered]]]] = True
+        ordered = _first_alike(ordered, unit, cells, np.ones(len(ordered), np.int64))
+    if spread is not None:
+        ordered = _first_alike(ordered, unit, [spread.step[ordered]], spread.room[ordered])
+    taken[_first_alike(ordered, unit, [], room[unit[ordered]])] = True
     return taken
+
+
+def _first_alike(
+    ordered: Places, unit: Places, cells: Sequence[NDArray[Any]], room: NDArray[np.int64]
+) -> Places:
+    """The first places of each unit that agree in their cells, as many as have room."""
+    alike = np.lexsort((*cells, unit[ordered]))  # stable, so that the first stay first
+    begins, sizes = runs(unit[ordered][alike], *(cell[alike] for cell in cells))
+    rank = np.arange(len(ordered)) - np.repeat(begins, sizes)
+    return np.asarray(ordered[np.sort(alike[rank < room[alike]])])
 
 
 def _in_order(rows: HeldRows, unit: Places, named: NDArray[np.int64]) -> Places:

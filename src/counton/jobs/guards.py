@@ -71,6 +71,21 @@ def check_most(most: int | None) -> None:
         )
 
 
+def check_most_a_window(a_window: int | None, most: int) -> None:
+    """Refuse a bound on a user's events in one window that is larger than that on all.
+
+    Raises:
+        InvalidInput: it is below 1, or above ``most``.
+
+    >>> check_most_a_window(2, most=20)
+    """
+    if a_window is not None and not 1 <= a_window <= most:
+        raise InvalidInput(
+            f"{field('most_a_window', a_window)} is how many of the {most:,} ({field('most')}) "
+            f"count in one window; give 1 to {most:,}"
+        )
+
+
 def check_people_columns(user: str | None, row: str | None) -> None:
     """Refuse one column for users and for the ids of rows.
 

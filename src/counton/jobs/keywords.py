@@ -92,6 +92,7 @@ class JobFields(TypedDict, total=False):
     user: str | None
     most: int | None
     per: str | timedelta | None
+    most_a_window: int | None
     retain: str | timedelta | None
     distinct: bool
     first: bool

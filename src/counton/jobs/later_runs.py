@@ -194,6 +194,7 @@ def check(definition: Definition, asked: RequestValues) -> None:
         (field("id"), definition.current_name(request.id), columns.id),
         (field("most"), request.most, bound_of_people(definition)[0]),
         (field("per"), request.per, people and people.per),
+        (field("most_a_window"), request.most_a_window, people and people.most_a_window),
         (field("distinct"), request.distinct or None, people and people.distinct),
         (field("first"), request.first or None, bound_of_people(definition)[1]),
         (field("unit"), unit, definition.unit),

@@ -404,6 +404,8 @@ class Users(JobPart):
         most: how many events of a user count at most.
         per: with ``most``, how many in each period of a user, ``1d``: then one period of a user is
             protected.
+        most_a_window: with ``most``, how many of them count in each window, a late event in the
+            one that releases it: so that late windows of a period keep some.
         retain: with ``per``, for how long the users of a period are known after its end, ``7d``:
             the next release then deletes their digests, and no row of that period counts any more.
             Left out, 35 days. Remembered with the stream; a later run may say another length.
@@ -426,6 +428,9 @@ class Users(JobPart):
         None,
         "with most: how many in each period, as in 1d; protects one period of a user",
         group="People",
+    )
+    most_a_window: int | None = option(
+        None, "with most: how many of these count in each window", group="People"
     )
     retain: str | None = option(
         None,

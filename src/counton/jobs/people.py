@@ -1,17 +1,18 @@
 """Which rows count, so that one user changes no more than is stated, and no row counts twice.
 
-A unit is a user or, with ``per``, one user's period. At most ``most`` of its rows are taken. A row
-that is taken stays taken; of the rows that a run finds anew, the first in the order (time, group,
-value, digest of the id) are taken as long as there is room. So the choice depends on the unit's own
-rows alone, and on the run that brought them: with or without the unit, the same rows of all others
-are taken, of those that the run accepts. Without ids it may refuse a file that comes again, or
-count none of it, by the looks of all its rows; with ids it never does.
+A unit is a user or, with ``per``, one user's period. At most ``most`` of its rows are taken and,
+with ``most_a_window``, at most that number in one released window. A row that is taken stays
+taken; of the rows that a run finds anew, the first in the order (time, group, value, digest of the
+id) are taken as long as there is room: of each window first, and of these in all. So the choice
+depends on the unit's own rows alone, and on the run that brought them: with or without the unit,
+the same rows of all others are taken, of those that the run accepts. Without ids it may refuse a
+file that comes again, or count none of it, by the looks of all its rows; with ids it never does.
 
 **What is remembered.** Of each row that is taken: the user's digest, the window, the group, the
-value. A file with everything since the first window holds the rows that were taken before; they are
-told from new ones by window, group and value, since rows that agree in these do the same. With a
-column of ids rows are told by their ids, unit by unit: else one unit's ids would decide which rows
-of another count.
+value; with ``most_a_window`` also the window that releases it. A file with everything
+since the first window holds the rows that were taken before; they are told from new ones by window,
+group and value, since rows that agree in these do the same. With a column of ids rows are told by
+their ids, unit by unit: else one unit's ids would decide which rows of another count.
 
 **What is forgotten.** Rows from more than `LATE_DAYS` before the end of the last released window
 count nowhere: with periods, rows of periods that ended before then; with ids, rows of days before
@@ -42,7 +43,7 @@ from counton.events.marking import PART
 from counton.events.row_reading import by_row
 from counton.events.tablesums import INLINE, text_views
 from counton.jobs.definition import Definition
-from counton.jobs.first_rows import HeldRows, Places, Pool, by_key, first_rows, runs
+from counton.jobs.first_rows import HeldRows, Places, Pool, StepRoom, by_key, first_rows, runs
 from counton.jobs.guards import LATE_DAYS
 from counton.jobs.intake import KNOWN_SHARE
 from counton.jobs.looks import Suspicion, refuse
@@ -323,6 +324,8 @@ class Bounding:
                 for number, places in _by_number(period):
                     some = rows.at(places)
                     facts = tuple(getattr(some, name) for name in _CELL)
+                    if self._people.most_a_window is not None:
+                        facts = (*facts, self._released_with(some))
                     part = marks.MarkSet("user", number, some.key, facts)
                     found.users.setdefault(number, []).append(part)
                 rows = self._with_firsts(rows, period, before)
@@ -336,7 +339,7 @@ class Bounding:
         rows, period, closed = self._open(rows)
         unit, units = _units(rows, period)
         room = np.full(units, self._people.most, np.int64)
-        kept = first_rows(rows, unit, self._named, room, _once(self._people))
+        kept = self._choose_first(rows, unit, room, self._spread(rows, []))
         self._closed += closed
         self._left_out += len(kept) - int(kept.sum())
         return rows.at(kept)
@@ -475,9 +478,11 @@ class Bounding:
         found.over += asked_for - len(rows) + int(new.sum())
         new &= ~self._find_taken(rows, past)
         unit, room = self._room_left(rows, period, past)
+        spread = self._spread(rows, past)
         if not new.all():
             rows, period, unit = rows.at(new), period[new], unit[new]
-        chosen = self._choose_first(rows, unit, room)
+            spread = None if spread is None else spread.at(new)
+        chosen = self._choose_first(rows, unit, room, spread)
         found.over -= int(chosen.sum())
         return rows.at(chosen), period[chosen]
 
@@ -502,7 +507,7 @@ class Bounding:
         assert self._people is not None
         taken, once = np.zeros(len(rows), np.bool_), _once(self._people)
         for places, part in past if once else ():
-            cells = dict(zip(_CELL, part.facts, strict=True))
+            cells = dict(zip(_CELL, part.facts, strict=False))
             there = _mix([part.digests, *(cells[name] for name in once)])
             cell = _mix([rows.key[places], *(getattr(rows, name)[places] for name in once)])
             taken[places] = np.isin(cell, there)
@@ -526,8 +531,30 @@ class Bounding:
             room[here] -= ends - np.searchsorted(part.digests, users)
         return unit, room
 
+    def _released_with(self, rows: HeldRows) -> NDArray[np.int64]:
+        """The step that releases each row: its own, or the next if that was released before."""
+        return np.maximum(rows.step.astype(np.int64), self._released + 1)
+
+    def _spread(self, rows: HeldRows, past: _Past) -> StepRoom | None:
+        """How many more rows of each row's unit may be released with the same step.
+
+        Late rows stand in the step that releases them, beside those of its own window;
+        so what was taken before is remembered by that.
+        """
+        assert self._people is not None
+        if self._people.most_a_window is None:
+            return None
+        step = self._released_with(rows)
+        room = np.full(len(rows), self._people.most_a_window, np.int64)
+        for places, part in past:
+            there, times = np.unique(_mix([part.digests, part.facts[3]]), return_counts=True)
+            mine = _mix([rows.key[places], step[places]])
+            at = np.minimum(np.searchsorted(there, mine), len(there) - 1)
+            room[places] -= np.where(there[at] == mine, times[at], 0) if len(there) else 0
+        return StepRoom(step, room)
+
     def _choose_first(
-        self, rows: HeldRows, unit: Places, room: NDArray[np.int64]
+        self, rows: HeldRows, unit: Places, room: NDArray[np.int64], spread: StepRoom | None
     ) -> NDArray[np.bool_]:
         """The first new rows of each unit, as many as have room.
 
@@ -535,7 +562,7 @@ class Bounding:
         who was first in an earlier file stays, in both forms.
         """
         assert self._people is not None
-        return first_rows(rows, unit, self._named, room, _once(self._people))
+        return first_rows(rows, unit, self._named, room, _once(self._people), spread)
 
     def _with_firsts(self, rows: HeldRows, period: Integers, before: _Before) -> HeldRows:
         """Rows that say so if they are the first of their unit that counts, where units count.
@@ -553,7 +580,7 @@ class Bounding:
             cell = _mix([rows.key, rows.group, total // one.unit % one.size, period])
             seen = np.zeros(len(rows), np.bool_)
             for places, part in past:
-                _, group, said = part.facts
+                group, said = part.facts[1:3]
                 same = np.full(len(group), part.period)
                 there = _mix([part.digests, group, said // one.unit % one.size, same])
                 seen[places] = np.isin(cell[places], there)
@@ -654,7 +681,7 @@ def known_rows_of(
         before: of groups that were named later, the one in which their rows were counted until
             then: a row of a window that was open may be known by that.
     """
-    kinds, times = np.unique(_mix([part.digests, *part.facts]), return_counts=True)
+    kinds, times = np.unique(_mix([part.digests, *part.facts[:3]]), return_counts=True)
     known = _among(rows, rows.group, kinds, times)
     if before is not None:
         was = before[rows.group]

@@ -88,6 +88,27 @@ class PlannedJob:
     spend: Spend
     shown: View
 
+    @property
+    def bound_note(self) -> str | None:
+        """Why a bound on people that spans windows does harm, and the remedy; None: it does not.
+
+        >>> job = Job("count", "visits.csv", "visits.db", time="at", every="1d", user="reader",
+        ...           start="2024-03-01", steps=52, epsilon=1, most=20, per="1mo")
+        >>> print(planned_job(job).bound_note)
+        late windows of a period are counted too low: ...; most-a-window = 1 beside it, ...
+        """
+        people, late = self.definition.people, self.definition.late_note
+        if people is None or late is None:
+            return None
+        if people.most_a_window is not None:
+            return f"{late}; a larger most leaves more to late windows"
+        if self.definition.contribution.pattern is not None:
+            return f"{late}; a larger most, or a period of one window, avoids it"
+        return (
+            f"{late}; most-a-window = 1 beside it, or another small number, keeps windows from "
+            f"taking what later ones need"
+        )
+
     def simulate(self, numbers: Any, n: int = 1) -> list[Release]:
         """What a reader would see if the true numbers were these; nothing is read or spent.
 
@@ -130,6 +151,7 @@ class PlannedJob:
             "strategy": repr(self.definition.strategy),
             "state": self.state,
             "ledger": self.ledger,
+            **({} if self.bound_note is None else {"note": self.bound_note}),
             "numbers": [
                 {
                     "of": one.what,

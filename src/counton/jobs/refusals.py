@@ -44,6 +44,7 @@ def check_within(request: Job) -> None:
 #: What a table cannot have that is released once, and why.
 _ONCE = {
     "per": "has no times that would tell periods apart",
+    "most_a_window": "has no windows",
     "release": "has totals alone",
     "continues": "begins with its own rows",
     "expire": "is planned for one step",
@@ -89,6 +90,7 @@ _IN_ORDER = {
     "continues": "knows its events from the first step on, and begins anew",
     "most": "bounds what a unit does by its own parameters",
     "per": "bounds what a unit does by its own parameters",
+    "most_a_window": "bounds what a unit does by its own parameters",
     "distinct": "bounds what a unit does by its own parameters",
     "first": "bounds what a unit does by its own parameters",
     "other": "has no groups",

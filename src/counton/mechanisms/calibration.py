@@ -42,6 +42,15 @@ def shift_of(
     _check_strategy(strategy)
     if contribution.pattern is not None:
         return strategy.shift_by(contribution.pattern)
+    if contribution.most_a_step is not None:
+        found = shift_of(strategy, contribution.anywhere, shape)
+        if strategy.horizon is None:
+            return found  # of several steps it states nothing
+        several = strategy.shift(steps=contribution.steps)
+        spread = contribution.shift(several, cells=math.prod(shape))
+        return Shift(
+            min(found.l1, spread.l1), min(found.l2_squared, spread.l2_squared), spread.entries
+        )
     one = strategy.shift(
         steps=contribution.steps, separation=contribution.separation, every=contribution.every
     )

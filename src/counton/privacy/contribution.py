@@ -167,6 +167,8 @@ class Contribution:
         every: steps from one scheduled step to the next; None without a fixed schedule.
         most: most events of one unit, each in one cell of any step by up to ``per_cell``; None
             where steps and cells are stated.
+        most_a_step: with ``most``, how many of them count in one step at most; then ``steps`` is
+            how many steps that takes, ``most / most_a_step`` rounded up.
         once: with ``most``, "group" if no two of them are in one cell, whatever their steps.
         unit: what one protected unit is called; see `checked_unit`. The word "unit" says nothing of
             it: a state takes it for what its units are called already.
@@ -194,6 +196,7 @@ class Contribution:
     once: Once | None = None
     pattern: Pattern | None = None
     words: str = ""
+    most_a_step: int | None = None
 
     def __post_init__(self) -> None:
         if self.relation not in _RELATIONS:
@@ -203,11 +206,13 @@ class Contribution:
         if self.steps is None and self.every is None:
             object.__setattr__(self, "steps", 1)
         most = "state the most that one unit can change"
-        for name in ("cells", "per_cell", "steps", "separation", "every", "most"):
+        for name in ("cells", "per_cell", "steps", "separation", "every", "most", "most_a_step"):
             value = getattr(self, name)
             if value is not None:
                 object.__setattr__(self, name, check_integer(name, value, 1, _MOST, most))
-        if self.most is not None and (self.relation, self.cells, self.steps) != _ANYWHERE:
+        if self.most_a_step is not None:
+            self._check_most_a_step()
+        elif self.most is not None and (self.relation, self.cells, self.steps) != _ANYWHERE:
             raise InvalidInput(
                 f"most is {self.most}, and a number of events says nothing of cells and steps: "
                 f"leave these out, and count units as added or removed"
@@ -239,6 +244,25 @@ class Contribution:
         if self.steps == 1:  # nothing to be apart from
             object.__setattr__(self, "separation", 1)
         object.__setattr__(self, "unit", checked_unit(self.unit))
+
+    def _check_most_a_step(self) -> None:
+        if self.most is None or self.most_a_step is None or self.most < self.most_a_step:
+            raise InvalidInput(
+                f"most_a_step is {self.most_a_step} and most is {self.most}; it bounds how many of "
+                f"the most events stand in one step: give no more than these"
+            )
+        steps = -(-self.most // self.most_a_step)
+        if (
+            (self.relation, self.cells) != _ANYWHERE[:2]
+            or self.steps not in (1, steps)
+            or ((self.separation, self.every, self.once) != (1, None, None))
+        ):
+            raise InvalidInput(
+                f"most_a_step is {self.most_a_step}, so that {self.most} events take {steps} "
+                f"steps: leave steps, cells, separation, every and once out, and count units as "
+                f"added or removed"
+            )
+        object.__setattr__(self, "steps", steps)
 
     @classmethod
     def add_remove(
@@ -342,6 +366,7 @@ class Contribution:
         cls,
         most: int,
         *,
+        most_a_step: int | None = None,
         once: Once | None = None,
         bounds: Contribution | None = None,
         unit: str = "unit",
@@ -352,21 +377,39 @@ class Contribution:
         ``most`` times those of one event. With ``once="group"`` no two are in one cell, so that
         none of them meet in a node and the squared 2-norm is ``most`` times that of one.
 
+        With w = ``most_a_step`` they are spread over steps. Let step s change by d_s, whose 1-norm
+        is a_s: at most w, and at most ``most`` in all. Such a are mixtures of those with w in as
+        many steps as ``most`` allows, the rest in one more, and nothing else; norms are convex,
+        so with the directions of d held one of these is at least as far. It changes
+        ceil(most / w) steps, each by w or less: the norms are at most w times those that a strategy
+        states of a unit in as many steps (squared in the squared 2-norm). They are also at most
+        those of ``most`` events anywhere; the lesser of both counts (`shift_of`).
+
         Args:
             most: most events of one unit that count.
+            most_a_step: how many of them in one step.
             once: see the class.
             bounds: how each event's value is clipped (`values`); None for counts.
             unit: what one protected unit is called.
 
         Raises:
-            InvalidInput: ``most`` is no integer from 1 to 2^40, or the unit is no word.
+            InvalidInput: ``most`` is no integer from 1 to 2^40, or the unit is no word; or more
+                events of one step than in all.
 
         >>> print(Contribution.events(3, unit="visitor"))
         one visitor added or removed, with at most 3 events counted, each by at most 1, in any cells
         and steps
+        >>> print(Contribution.events(20, most_a_step=2, unit="visitor"))
+        one visitor added or removed, with at most 20 events counted, each by at most 1, at most 2
+        of them in one step, in any cells and steps
         """
         one = cls.add_remove() if bounds is None else bounds
-        return replace(one, most=most, once=once, unit=unit)
+        return replace(one, most=most, most_a_step=most_a_step, once=once, unit=unit)
+
+    @property
+    def anywhere(self) -> Contribution:
+        """The same without a bound for one step."""
+        return replace(self, most_a_step=None, steps=1)
 
     @classmethod
     def of_pattern(
@@ -471,6 +514,8 @@ class Contribution:
             where = "no two of them in the same cell"
         else:
             where = "in any cells and steps"
+            if self.most_a_step is not None:
+                where = f"at most {self.most_a_step:,} of them in one step, {where}"
         events = "one event" if self.most == 1 else f"{self.most:,} events"
         if self.resolution is not None:
             values = "its value" if self.most == 1 else "each value"
@@ -524,8 +569,9 @@ class Contribution:
         if self.most is not None and self.once is None:
             # All in one step and cell is the worst of any arrangement: |sum of C e_s| is at most
             # the sum of the norms. Entries are those of one event, or many: not one worst change.
-            l1, l2_squared = l1 * self.most, l2_squared * self.most**2
-            changes = changes if self.most == 1 else None
+            together = self.most_a_step or self.most
+            l1, l2_squared = l1 * together, l2_squared * together**2
+            changes = changes if together == 1 else None
         entries = None
         if one.entries is not None and changes is not None:
             size, count = changes
@@ -643,7 +689,7 @@ class Contribution:
                 "resolution": text(self.resolution),
             }
         usual = Contribution(self.relation, 1, 1)
-        for name in ("steps", "separation", "every", "unit", "most", "once"):
+        for name in ("steps", "separation", "every", "unit", "most", "most_a_step", "once"):
             value = getattr(self, name)
             if value not in (None, getattr(usual, name)):
                 saved[name] = value
@@ -660,7 +706,8 @@ class Contribution:
         """
         try:
             if "resolution" in saved:
-                events = {name: saved[name] for name in ("most", "once") if name in saved}
+                names = ("most", "most_a_step", "once")
+                events = {name: saved[name] for name in names if name in saved}
                 rest = {name: value for name, value in saved.items() if name not in events}
                 return replace(cls.values(**rest), **events)
             parameters = dict(saved)

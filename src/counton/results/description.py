@@ -6,6 +6,7 @@ as JSON, so that whoever has the file can ask it what the run could be asked.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -53,6 +54,7 @@ class People(NamedTuple):
         per: length of a period, as of a window; None: the whole stream is one.
         distinct: at most one event of a user counts in each window and group.
         first: at most one event of a user counts in each group, for ever.
+        most_a_window: of the ``most``, how many count in one window at most.
 
     >>> People(3, "1d").of("visitor")
     "visitor's day"
@@ -62,6 +64,7 @@ class People(NamedTuple):
     per: str | None = None
     distinct: bool = False
     first: bool = False
+    most_a_window: int | None = None
 
     def of(self, user: str) -> str:
         """What one protected unit is called: the user, or the user's period."""
@@ -75,13 +78,24 @@ class People(NamedTuple):
             norms: what all of them together change, where that is not as many times as much: l1,
                 and the square of l2.
 
+        Raises:
+            InvalidInput: a bound for each window, and rows of several cells.
+
         >>> print(People(3).bounding(Contribution.add_remove(unit="visitor")))
         one visitor added or removed, with at most 3 events counted, each by at most 1, in any cells
         and steps
         """
         once: Literal["group"] | None = "group" if self.first else None
         if row.pattern is None:
-            return Contribution.events(self.most, once=once, bounds=row, unit=row.unit)
+            a_step = self.most_a_window
+            return Contribution.events(
+                self.most, most_a_step=a_step, once=once, bounds=row, unit=row.unit
+            )
+        if self.most_a_window is not None:
+            raise InvalidInput(
+                f"{field('most_a_window', self.most_a_window)} is for counts and sums, and what is "
+                f"released here changes in several cells with each row; leave it out"
+            )
         assert isinstance(row.pattern, BoundedChange)
         l1, l2_squared = norms or (
             self.most * row.pattern.l1,
@@ -93,7 +107,7 @@ class People(NamedTuple):
 
 
 #: Days of each unit of time, about.
-_DAYS = {"s": 1 / 86_400, "m": 1 / 1440, "h": 1 / 24, "d": 1, "w": 7, "mo": 30.4}
+_DAYS = {"s": 1 / 86_400, "m": 1 / 1440, "h": 1 / 24, "d": 1, "w": 7, "mo": 31}
 
 
 def _days(length: str) -> float:
@@ -233,8 +247,10 @@ class Description:
         people = self.people
         if people is None or self.cut is None or self.once or people.first:
             return None
-        if people.per is not None and _days(people.per) <= _days(self.cut.every):
-            return None
+        if people.per is not None:
+            windows = math.ceil(_days(people.per) / _days(self.cut.every) - 1e-9)
+            if windows <= 1 or people.most >= windows * (people.most_a_window or people.most + 1):
+                return None  # no bound of several windows is ever reached
         part = "the stream" if people.per is None else "a period"
         return (
             f"late windows of {part} are counted too low: the bound of {people.most:,} for each "
