@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import counton
 from counton import ZCDP, PureDP
 from counton.cli.app import app
-from counton.errors import InvalidInput
+from counton.errors import InvalidInput, StateError
 from counton.jobs import export, publish
 from counton.mechanisms import jointly
 from counton.mechanisms.contrasts import Answer
@@ -116,6 +116,18 @@ def test_a_file_that_does_not_say_whose_noise_it_has_is_taken_by_the_union_bound
     assert wider(asked(one), asked(other)) == pytest.approx(BONFERRONI, rel=0.02)
     with pytest.raises(InvalidInput, match="its noise may be the same"):
         one.difference("home", "home", beside=other)
+
+
+@pytest.mark.parametrize("changed", [[], {"a": 1}, 5, "", "x" * 32, "\x1b[31m"])
+def test_a_file_says_whose_noise_it_has_by_a_digest(tmp_path: Path, changed: object) -> None:
+    file = tmp_path / "one.csv"
+    run_of("count", file.with_suffix(".db"), ZCDP("0.01"), out=str(file))
+    beside = file.with_name(f"{file.name}.json")
+    facts = json.loads(beside.read_text())
+    facts["description"]["terms"]["noise_id"] = changed
+    beside.write_text(json.dumps(facts))
+    with pytest.raises(StateError, match=r"one\.csv.* cannot be read: .*noise_id is no digest"):
+        counton.read(file)
 
 
 @pytest.mark.parametrize("guarantee", [PureDP("0.1"), ZCDP("0.01")], ids=["laplace", "gaussian"])

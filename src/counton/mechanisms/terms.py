@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -347,10 +348,13 @@ def _rebuilt(terms: str) -> StreamTerms:
 
 def _of_streams(saved: Mapping[str, Any]) -> dict[str, Any]:
     counters, statistic = saved.get("counters"), saved.get("statistic")
+    noise_id = saved.get("noise_id")
+    if noise_id is not None and not re.fullmatch("[0-9a-f]{32}", str(noise_id)):
+        raise InvalidInput("noise_id is no digest in 32 hexadecimal digits: give it as it was")
     return {
         "counters": None if counters is None else guarantee_from_dict(counters),
         "statistic": None if statistic is None else dict(statistic),
-        "noise_id": saved.get("noise_id"),
+        "noise_id": None if noise_id is None else str(noise_id),
     }
 
 
