@@ -248,3 +248,11 @@ def test_cells_of_a_table_keep_all_their_values() -> None:
     figure = tables()["contingency"](3.9)
     names = [label.get_text() for label in figure.axes[-1].get_yticklabels()]
     assert len(set(names)) == len(names) == 4
+
+
+def test_bars_of_a_table_have_their_numbers() -> None:
+    axes = tables()["contingency"](7.5).axes[0]
+    assert [text.get_text() for text in axes.texts] == ["40,003 ± 9", "40,006 ± 9"]
+    assert [label.get_text() for label in axes.get_yticklabels()] == [
+        "North Rhine-Westphalia …", "Bavaria",
+    ]  # fmt: skip

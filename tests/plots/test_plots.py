@@ -104,6 +104,11 @@ def test_values_have_thousands_separators() -> None:
     assert quantity(1_020.62, 0.0) == "1,020.62"
 
 
+def test_a_group_without_a_name_is_drawn() -> None:
+    figure = plot_totals(replace(curves([5.0, 7.0]), groups=["", "named"]), "t", "s", "y")
+    assert [text.get_text() for text in figure.axes[0].texts][1::2] == ["7 ± 5", "5 ± 5"]
+
+
 def test_what_cannot_be_drawn_is_refused() -> None:
     with pytest.raises(InvalidInput, match="nothing to draw"):
         plot_totals(curves([1.0], steps=0), "t", "s", "y")

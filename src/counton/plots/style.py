@@ -298,8 +298,9 @@ def draw_bars(
     estimates: NDArray[np.float64],
     low: NDArray[np.float64],
     high: NDArray[np.float64],
+    values: Sequence[str],
 ) -> None:
-    """Bars below each other, each with its interval and its name, the first on top."""
+    """Bars below each other, each with its interval, name and number, the first on top."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     rows = np.arange(len(names))
@@ -322,6 +323,10 @@ def draw_bars(
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
     clean(ax, grid="x")
     ax.tick_params(axis="y", labelcolor=INK)
+    for row, value in enumerate(values):
+        where: dict[str, Any] = {"xy": (1, row), "xycoords": ("axes fraction", "data")}
+        beside: dict[str, Any] = {"xytext": (6, 0), "textcoords": "offset points", "va": "center"}
+        ax.annotate(value, **where, **beside, size=8.5, color=FAINT, annotation_clip=False)
 
 
 def save_figure(figure: Figure, path: str | Path) -> None:

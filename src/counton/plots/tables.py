@@ -29,6 +29,7 @@ from counton.plots.style import (
     write_foot,
     write_heading,
 )
+from counton.plots.totals import VALUE_INCHES, Labels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -652,14 +653,17 @@ def plot_contingency(
     tall = [0.24 * len(bars) + 0.1 for _, bars in shown]
     figure, all_axes = _panels_below(title, subtitle, tall, foot, width)
     room = max(len(shorten(name)) for _, bars in shown for name, _ in bars)
+    told = Labels.of([""] * len(rows), *numbers).values
+    right = 0.3 + VALUE_INCHES * max(len(told[place]) for _, bars in shown for _, place in bars)
     for (called, bars), ax in zip(shown, all_axes, strict=True):
         places = np.array([place for _, place in bars])
         left = min((0.25 + 0.1 * room) / width, 0.5)
         ax.set_position(
-            (left, ax.get_position().y0, 1 - 0.3 / width - left, ax.get_position().height)
+            (left, ax.get_position().y0, 1 - right / width - left, ax.get_position().height)
         )
         estimate, low, high = (part[places] for part in numbers)
-        draw_bars(ax, [name for name, _ in bars], estimate, low, high)
+        values = [told[place] for _, place in bars]
+        draw_bars(ax, [name for name, _ in bars], estimate, low, high, values)
         _call(ax, called)
     all_axes[-1].set_xlabel(axis or "count", color=FAINT, parse_math=False)
     return figure

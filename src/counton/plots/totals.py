@@ -311,11 +311,7 @@ def plot_bars(
     )
     write_heading(figure, title, subtitle)
     write_foot(figure, foot)
-    draw_bars(ax, shown, *numbers)
-    for row, value in enumerate(labels.values):
-        where: dict[str, Any] = {"xy": (1, row), "xycoords": ("axes fraction", "data")}
-        beside: dict[str, Any] = {"xytext": (6, 0), "textcoords": "offset points", "va": "center"}
-        ax.annotate(value, **where, **beside, size=8.5, color=FAINT, annotation_clip=False)
+    draw_bars(ax, shown, *numbers, labels.values)
     ax.set_title(axis, loc="left", size=9, color=FAINT, pad=4)
     return figure
 
@@ -835,6 +831,8 @@ def _inches(text: str, size: float, weight: str = "normal") -> float:
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import TextPath
 
+    if not text.strip():
+        return 0.0
     font = FontProperties(weight=weight)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of letters that the font has not
