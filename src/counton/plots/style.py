@@ -298,6 +298,7 @@ def draw_bars(
     estimates: NDArray[np.float64],
     low: NDArray[np.float64],
     high: NDArray[np.float64],
+    *,
     values: Sequence[str],
 ) -> None:
     """Bars below each other, each with its interval, name and number, the first on top."""

@@ -662,8 +662,8 @@ def plot_contingency(
             (left, ax.get_position().y0, 1 - right / width - left, ax.get_position().height)
         )
         estimate, low, high = (part[places] for part in numbers)
-        values = [told[place] for _, place in bars]
-        draw_bars(ax, [name for name, _ in bars], estimate, low, high, values)
+        beside = [told[place] for _, place in bars]
+        draw_bars(ax, [name for name, _ in bars], estimate, low, high, values=beside)
         _call(ax, called)
     all_axes[-1].set_xlabel(axis or "count", color=FAINT, parse_math=False)
     return figure

@@ -311,7 +311,7 @@ def plot_bars(
     )
     write_heading(figure, title, subtitle)
     write_foot(figure, foot)
-    draw_bars(ax, shown, *numbers, labels.values)
+    draw_bars(ax, shown, *numbers, values=labels.values)
     ax.set_title(axis, loc="left", size=9, color=FAINT, pad=4)
     return figure
 
