@@ -53,7 +53,7 @@ COMMANDS = {
     "demo": "--folder d",
 }
 COUNT = (
-    "e.csv --state new.db --time time --every 1d --from 2024-03-01 --steps 9 --epsilon 1 "
+    "e.csv --state new.db --time time --every 1d --start 2024-03-01 --steps 9 --epsilon 1 "
     "--until 2024-03-02"
 )
 #: How the name ends of what an option takes by its ending.

@@ -91,6 +91,15 @@ def test_what_hides_next_to_nothing_is_said(place: Workplace, file: Path) -> Non
     assert "job visits: warning: a loss of 30 for one event is above 20" in done.err
 
 
+def test_two_jobs_that_write_one_file_are_refused_as_by_a_run(place: Workplace, file: Path) -> None:
+    bad = 'bad-rows = "quarantine:bad.csv"'
+    file.write_text(FILE.replace("[defaults]", f"[defaults]\n{bad}", 1))
+    done = place.plain("plan", str(file))
+    assert (done.code, done.out) == (2, "")
+    assert "bad.csv' (bad-rows), which job " in done.err
+    assert done.err == place.plain("run", str(file)).err
+
+
 def test_what_cannot_be_planned_fails_alone(place: Workplace, file: Path) -> None:
     file.write_text(FILE + '[jobs.more]\nname = "more"\nepsilon = 3\n[jobs.none]\nevery = "1x"\n')
     done = place.plain("plan", str(file))

@@ -22,7 +22,7 @@ from counton.cli.printing import (
     print_words,
 )
 from counton.errors import InvalidInput, field
-from counton.jobs.exports import NAMED, export, export_all, methods, publish, registry
+from counton.jobs.exports import NAMED, export, export_all, file_of, methods, publish, registry
 from counton.jobs.outputs import PICTURES
 from counton.jobs.reading import read
 from counton.jobs.released import fit_of
@@ -124,7 +124,8 @@ def _perform_all(options: ExportOptions, asked: dict[str, Any]) -> None:
         for note in one.facts().get("notes", ()):
             print_line(console, f"note: {note}")
     count = "1 release" if len(found) == 1 else f"{len(found):,} releases"
-    print_line(console, f"{count} written to {options.out}")
+    files = ", ".join(str(file_of(options.out, name)) for name in found)
+    print_line(console, f"{count} written to {files}")
 
 
 def _reach(found: Release) -> list[int] | None:

@@ -16,6 +16,7 @@ from counton.errors import InvalidInput, field
 from counton.exact import figures
 from counton.jobs.jobfile import for_all, load
 from counton.jobs.planned import Account, PlannedFile, PlannedJob, planned_jobs
+from counton.jobs.sharing import refuse_shared
 from counton.jobs.statements import words_of_files
 from counton.mechanisms.intervals import check_level
 from counton.privacy.ledger import NEIGHBOURS
@@ -47,9 +48,9 @@ def print_job_plan(options: PlanOptions) -> None:
         )
     if options.size is not None and options.size < 1:
         raise InvalidInput(f"{field('size', options.size)} must be at least 1")
-    found = planned_jobs(
-        load(options.asked), for_all(options.asked).limit, level=options.level, size=options.size
-    )
+    jobs = load(options.asked)
+    refuse_shared(jobs)
+    found = planned_jobs(jobs, for_all(options.asked).limit, level=options.level, size=options.size)
     if options.simulate is not None:
         from counton.cli.simulation import print_simulation
 

@@ -189,8 +189,7 @@ def export_all(
         raise RequestMismatch(f"{os.fspath(state)} has released nothing yet: release first")
     files: dict[tuple[str, str], Path] = {}
     for place in places:
-        path = Path(out).with_name(Path(out).name.replace(NAMED, _as_file(place[1])))
-        path = checked_file(path, place[0])
+        path = checked_file(file_of(out, place[1]), place[0])
         if path in files.values():
             raise InvalidInput(
                 f"{place[1]!r} would be written to {path}, as another release: export each alone, "
@@ -217,6 +216,15 @@ def _streams_with_releases(state: str | os.PathLike[str], *, of_jobs: bool = Fal
         return []
     with Store(state) as store:
         return [one for one in store.streams if store.reader(one).step]
+
+
+def file_of(out: str | os.PathLike[str], name: str) -> Path:
+    """The file that `export_all` writes for a release.
+
+    >>> file_of("out/{name}.csv", "visits").as_posix()
+    'out/visits.csv'
+    """
+    return Path(out).with_name(Path(out).name.replace(NAMED, _as_file(name)))
 
 
 def _as_file(name: str) -> str:

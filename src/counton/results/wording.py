@@ -12,7 +12,7 @@ from counton.mechanisms import StreamTerms
 from counton.privacy.contribution import PERIODS
 from counton.privacy.guarantees import AgesWithData, difference, plural
 from counton.results.description import Description
-from counton.strategies import StreamStrategy
+from counton.strategies import Independent, StreamStrategy
 from counton.windows import Windows
 
 #: What is known of every stream of events besides its numbers.
@@ -279,8 +279,12 @@ def strategy_in_words(strategy: StreamStrategy) -> str:
     >>> from counton.strategies import Binary
     >>> strategy_in_words(Binary(365))
     'Binary: how steps share their noise, so that totals stay accurate'
+    >>> strategy_in_words(Independent(365))
+    'Independent: each step has noise of its own'
     """
     name = type(strategy).__name__
+    if isinstance(strategy, Independent):
+        return f"{name}: each step has noise of its own"
     return f"{name}: how steps share their noise, so that totals stay accurate"
 
 
