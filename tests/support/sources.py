@@ -72,6 +72,7 @@ PEOPLE: dict[str, dict[str, Any]] = {
 CHOICES: dict[str, dict[str, Any]] = {
     "once": {"user": "user", "most": 2, "distinct": True},
     "first": {"user": "user", "most": 2, "first": True},
+    "spread": {"user": "user", "most": 2, "most_a_window": 1},
 }
 
 

@@ -703,6 +703,8 @@ class ReleasedCells(Release):
         people = self.definition.people
         if people is not None:
             beyond = f"rows beyond {people.most:,} of each {self.definition.unit}"
+            if people.most_a_window is not None:
+                beyond += f", or {people.most_a_window:,} of it in one window,"
             noise.append(("", f"{beyond} do not count, and no interval includes them"))
         if not self.groups:
             return Screen(noise, heading, notes=["no group is large enough to be shown yet"])
