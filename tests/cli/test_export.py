@@ -339,3 +339,31 @@ def test_a_screen_breaks_no_date_and_no_number(width: int, columns: str, note: s
     narrow = Console(width=25, record=True, file=io.StringIO())
     print_released(narrow, pl.DataFrame(rows))
     assert narrow.export_text().splitlines()[2].split() == ["window_end", "2024-03-02"]
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".csv", ".xlsx"])
+def test_a_released_file_alone_is_exported_as_its_state_is(place: Any, ending: str) -> None:
+    file = place.folder / f"run{ending}"
+    assert place.count(place.write("e.csv", ROWS), "--out", str(file)).code == 0
+    asked = ("--steps", "2:3", "--groups", "b,a", "--level", "0.9", "--above", "1")
+    tables = []
+    for number, source in enumerate((str(place.state), str(file))):
+        out = place.folder / f"again{number}.csv"
+        assert place("export", source, *asked, "--out", str(out)).code == 0
+        tables.append(
+            [out.read_text(), place.folder.joinpath(f"again{number}.csv.json").read_text()]
+        )
+        every = place.folder / f"all{number}-{{name}}.json"
+        assert place("export", source, "--out", str(every)).code == 0
+        tables[-1].append(place.folder.joinpath(f"all{number}-events.json").read_text())
+        chart = place.folder / f"c{number}.svg"
+        assert place("export", source, "--panels", "--out", str(chart)).code == 0
+        assert "Running number of events" in chart.read_text()
+    assert tables[0] == tables[1]
+    assert len(tables[0][0].splitlines()) == 3  # of a alone
+    assert "are shown: rows are left out" in tables[1][1]
+    third = place.folder / "third.json"  # what a file says of itself is said again
+    assert place("export", str(place.folder / "again1.csv"), "--out", str(third)).code == 0
+    assert json.loads(third.with_name("third.json.json").read_text()) == json.loads(tables[1][1])
+    for words in (("--out", str(file)), ("--fit", "integers"), ("--steps", "9:9")):
+        assert place("export", str(file), *words).code == 2

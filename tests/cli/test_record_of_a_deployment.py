@@ -75,6 +75,25 @@ def test_a_count_has_a_record_that_fits(place: Any) -> None:
     assert told["registry"]["events"] == found
 
 
+def test_a_released_file_has_the_record_but_for_what_it_does_not_say(place: Any) -> None:
+    file = place.write("a.csv", ["00:30,a", "01:30,b", "02:10,a"])
+    place.count(file, "--unit", "visit", "--out", str(place.folder / "t.parquet"))
+    own = yaml.safe_load(place("methods", str(place.state), "--registry").out)
+    done = place("methods", str(place.folder / "t.parquet"), "--registry")
+    assert done.code == 0, done.err
+    found = yaml.safe_load(done.out)
+    (bad,) = misfits(found, SCHEMA)
+    assert bad.startswith("/deployment/basic/publication_date: 'FILL IN:")
+    date_of = found["deployment"]["basic"]
+    date_of["publication_date"] = own["deployment"]["basic"]["publication_date"]
+    spent = found["deployment"]["accounting"]["composition"]
+    assert "FILL IN: what other releases" in spent
+    found["deployment"]["accounting"]["composition"] = own["deployment"]["accounting"][
+        "composition"
+    ]
+    assert found == own
+
+
 @pytest.mark.parametrize(
     ("guarantee", "variant", "parameters"),
     [

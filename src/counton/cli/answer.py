@@ -16,12 +16,12 @@ from counton.cli.options import AnswerOptions
 from counton.cli.printing import print_json, print_line, print_released
 from counton.errors import InvalidInput, field
 from counton.jobs.exports import released_in
-from counton.jobs.reading import read
+from counton.jobs.reading import public_places, read
 from counton.mechanisms.contrasts import Answer
 from counton.mechanisms.joint import jointly
 from counton.results.choosing import groups_named, steps_between, steps_within
-from counton.results.facts import TABLES, promise_of
-from counton.results.files import ADDRESSES, is_database
+from counton.results.facts import promise_of
+from counton.results.files import ADDRESSES
 from counton.results.release import Release
 
 #: Questions with one number for an answer.
@@ -177,27 +177,10 @@ def _read_release(options: AnswerOptions, source: str, name: str | None) -> Rele
         raise InvalidInput(
             f"{field('token')} is for a service, and {source!r} is no address of one: leave it out"
         )
-    if (public := public_places(source)) is not None:
-        return read(public, name=name, level=options.level)
+    like = options.like if source == options.source else None
+    if (public := public_places(source, like)) is not None:
+        return read(public, name=name, level=options.level, like=like)
     return released_in(source, name, level=options.level)
-
-
-def public_places(source: str) -> list[str] | None:
-    """What `counton.read` reads: tables, a published database, a service; None: it is a state.
-
-    Raises:
-        StateError: a database that cannot be read.
-    """
-    if source.startswith(ADDRESSES):
-        return [source]
-    if is_database(source):
-        from counton.store.published import is_published
-
-        return [source] if is_published(source) else None
-    names = [source]
-    if not Path(source).exists():
-        names = [name.strip() for name in source.split(",")]
-    return names if all(Path(name).suffix.lower() in TABLES for name in names) else None
 
 
 def _answer(

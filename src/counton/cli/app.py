@@ -217,12 +217,12 @@ def show(options: ShowOptions) -> None:
     Shows no secrets and needs no key. A released table or a published database carries all that
     is public about its stream.
     """
-    from counton.cli.answer import public_places
     from counton.cli.inspection import print_release, print_state
     from counton.errors import InvalidInput, field
+    from counton.jobs.reading import public_places
 
-    if (public := public_places(options.state)) is not None:
-        print_release(public, options.name, options.json)
+    if (public := public_places(options.state, options.like)) is not None:
+        print_release(public, options.name, options.json, like=options.like)
         return
     if options.name is not None:
         raise InvalidInput(
@@ -306,7 +306,7 @@ def key(
 @app.command(rich_help_panel=READ)
 @takes(ExportOptions, FitOptions)
 def export(options: ExportOptions, fit: FitOptions) -> None:
-    """Write what was released again, as a table or a chart, from the state alone.
+    """Write what was released again, as a table or a chart, from a state or a released table.
 
     Choose any steps, any groups and intervals of any level. No key is needed, and nobody who
     writes the stream is disturbed.

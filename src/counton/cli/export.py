@@ -1,4 +1,4 @@
-"""The commands ``export`` and ``publish``: what was released, once more, from the state alone."""
+"""The commands ``export`` and ``publish``: what was released, once more."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from counton.cli.printing import (
 from counton.errors import InvalidInput, field
 from counton.jobs.exports import NAMED, export, export_all, file_of, methods, publish, registry
 from counton.jobs.outputs import PICTURES
-from counton.jobs.reading import read
+from counton.jobs.reading import public_places, read
 from counton.jobs.released import fit_of
 from counton.results.facts import facts_of
 from counton.results.release import Release
@@ -54,6 +54,7 @@ def perform(options: ExportOptions, fit: FitOptions) -> None:
         "until": options.until,
         "groups": options.groups,
         "level": options.level,
+        "like": options.like,
         "above": options.above,
         "surely_above": options.surely_above,
         "panels": options.panels,
@@ -158,10 +159,8 @@ def print_methods(options: MethodsOptions) -> None:
     if options.registry:
         _print_registry(options)
         return
-    from counton.cli.answer import public_places
-
-    if (public := public_places(options.state)) is not None:
-        one = read(public, name=options.name, level=options.level)
+    if (public := public_places(options.state, options.like)) is not None:
+        one = read(public, name=options.name, level=options.level, like=options.like)
         found = {one.terms.name: one.methods()}
     else:
         found = methods(options.state, options.name, level=options.level)
@@ -185,7 +184,7 @@ def _print_registry(options: MethodsOptions) -> None:
         raise InvalidInput(
             f"{field('level', options.level)} is of intervals, and a record has none; leave it out"
         )
-    found = registry(options.state, options.name)
+    found = registry(options.state, options.name, like=options.like)
     if options.json:
         print_json({"state": options.state, "registry": found})
         return

@@ -213,14 +213,16 @@ def print_state(state: str, as_json: bool) -> None:
 _ROWS = 20
 
 
-def print_release(places: Sequence[str], name: str | None, as_json: bool) -> None:
+def print_release(
+    places: Sequence[str], name: str | None, as_json: bool, like: str | None = None
+) -> None:
     """What a released table, a published database or a service says of its stream."""
     from counton.columns import WHEN
     from counton.jobs.reading import read
     from counton.results.facts import promise_of
     from counton.results.wording import groups_in_words
 
-    released = read(places, name=name)
+    released = read(places, name=name, like=like)
     definition, terms, shown = released.definition, released.terms, released.table()
     once = definition.once
     steps = [] if once else shown["step"].unique().sort().to_list()

@@ -456,6 +456,10 @@ class ShowOptions:
         "several with commas between, a database that `publish` wrote, a stream of a service"
     )
     name: str | None = option(None, "name of the published stream, if there are several")
+    like: str | None = option(
+        None,
+        "a table of the same stream that has its description, if a tool that cut this one lost it",
+    )
     json: bool = _json()
 
 
@@ -481,6 +485,10 @@ class MethodsOptions:
         "print a record for the public register of deployments instead, in YAML",
         "--registry",
     )
+    like: str | None = option(
+        None,
+        "a table of the same stream that has its description, if a tool that cut this one lost it",
+    )
     json: bool = _json()
 
 
@@ -489,7 +497,9 @@ class ExportOptions:
     """Options of ``export``."""
 
     state: str = argument(
-        "SQLite file or database URL that keeps the releases; secret; or a job file"
+        "SQLite file or database URL that keeps the releases, secret; or a job file; or what is "
+        "public: a table, several with commas between, a database that `publish` wrote, a stream "
+        "of a service"
     )
     name: str | None = option(None, "name of the stream or table; needed if there are several")
     out: Path | None = option(
@@ -520,6 +530,10 @@ class ExportOptions:
     )
     level: float | None = option(
         None, "probability that an interval holds the true number; default: as before, or 0.95"
+    )
+    like: str | None = option(
+        None,
+        "a table of the same stream that has its description, if a tool that cut this one lost it",
     )
     json: bool = _json()
 
@@ -584,6 +598,10 @@ class AnswerOptions:
     )
     level: float | None = option(
         None, "probability that an interval holds the true number; default: as in the table"
+    )
+    like: str | None = option(
+        None,
+        "a table of the same stream that has its description, if a tool that cut this one lost it",
     )
     json: bool = _json()
 

@@ -1,6 +1,7 @@
-"""What a state has released, from the state alone: ``counton export`` and ``publish`` for Python.
+"""What was released, once more: ``counton export`` and ``publish`` for Python.
 
-It needs no key, no events and no permission to write; whoever writes the stream is not disturbed.
+A state needs no key, no events and no permission to write for it, and whoever writes the stream is
+not disturbed. A released table, or what else `counton.read` reads, is exported as well.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from counton.errors import InvalidInput, OldCopy, RequestMismatch, field
 from counton.jobs.definition import KIND, Definition
 from counton.jobs.outputs import (
     PICTURES,
+    beside,
     check_output,
     pictures_of,
     save_charts,
@@ -24,6 +26,7 @@ from counton.jobs.outputs import (
 )
 from counton.jobs.parts import check_text
 from counton.jobs.publishing import Publication, publish_new
+from counton.jobs.reading import public_places, read
 from counton.jobs.released import (
     read_released,
     refuse_other_fit,
@@ -59,6 +62,7 @@ def export(
     until: _Moment | None = None,
     groups: str | Sequence[str] | None = None,
     level: float | None = None,
+    like: str | os.PathLike[str] | None = None,
     panels: bool = False,
     title: str | None = None,
     axis: str | None = None,
@@ -71,7 +75,8 @@ def export(
     """Read what was released again, and write it if a file is named.
 
     Args:
-        state: path of a SQLite file, or a database URL.
+        state: path of a SQLite file, or a database URL; or what `counton.read` reads: a released
+            table, a published database, the address of a stream of a service.
         out: a table (.parquet, .csv, .json, .jsonl, .arrow, .xlsx) or a chart (.png, .svg, .pdf).
             A table carries what it promises: Parquet in its metadata, others in ``OUT.json``
             beside it.
@@ -83,6 +88,7 @@ def export(
         level: probability with which each interval holds; None: as the stream's own files have
             it, at first 0.95. What was shown of a statistic, as by ``over`` or ``shares``, is
             shown again.
+        like: of a released table whose description was lost, as of `counton.read`.
         panels: of a chart: one for each group.
         title, axis, source, width: of a chart, as of `Release.figures`.
         fit: how the numbers of a hierarchy or contingency table are made to fit, where its state
@@ -115,12 +121,22 @@ def export(
     level = None if level is None else check_level(level)
     path = None if out is None else checked_file(out, state)
     check_thresholds(above, surely_above)
-    with Store(state) as store:
-        reader = store.reader(only_name(store.streams) if name is None else name)
-        found = _of_stream(reader, steps, start, until, groups, level, fit)
+    if (public := public_places(state, like)) is not None:
+        if fit:
+            raise InvalidInput(
+                f"{field('fit')} is said by a state, and {os.fspath(state)!r} is none: leave it out"
+            )
+        found = _chosen(
+            read(public, name=name, level=level, like=like), steps, start, until, groups
+        )
         found = large_only(found, above, surely_above)
-        if (doubt := reader.doubt()) is not None:
-            found = found.with_note(doubt).at_hand()
+    else:
+        with Store(state) as store:
+            reader = store.reader(only_name(store.streams) if name is None else name)
+            found = _of_stream(reader, steps, start, until, groups, level, fit)
+            found = large_only(found, above, surely_above)
+            if (doubt := reader.doubt()) is not None:
+                found = found.with_note(doubt).at_hand()
     if path is not None:
         look = {"title": title, "axis": axis, "source": source, "width": width}
         write_release(found, path, panels=panels, **look)
@@ -142,7 +158,7 @@ def export_all(
     All is read before anything is written. What has released nothing yet is left out.
 
     Args:
-        state: path of a SQLite file, a database URL, or a job file (.toml).
+        state: as of `export`, or a job file (.toml).
         out: as of `export`, with ``{name}`` where the name of each release is to stand.
         name: of one of them; None: all.
         asked: all else, as of `export`.
@@ -182,7 +198,7 @@ def export_all(
     else:
         places = [
             (os.fspath(state), each)
-            for each in _streams_with_releases(state)
+            for each in _streams_with_releases(state, name, asked.get("like"))
             if name in (None, each)
         ]
     if not places:
@@ -200,8 +216,10 @@ def export_all(
     look = {key: asked.pop(key) for key in (*LOOK, "panels") if key in asked}
     found = {}
     for of, each in places:
-        with Store(of) as store:
-            more = fits if store.reader(each).details.get("once") else {}
+        more = {}
+        if public_places(of) is None:
+            with Store(of) as store:
+                more = fits if store.reader(each).details.get("once") else {}
         found[of, each] = export(of, name=each, **asked, **more)
     for place, path in files.items():
         write_release(found[place], path, **look)
@@ -209,8 +227,16 @@ def export_all(
     return {f"{each} of {of}" if several else each: one for (of, each), one in found.items()}
 
 
-def _streams_with_releases(state: str | os.PathLike[str], *, of_jobs: bool = False) -> list[str]:
+def _streams_with_releases(
+    state: str | os.PathLike[str],
+    name: str | None = None,
+    like: str | os.PathLike[str] | None = None,
+    *,
+    of_jobs: bool = False,
+) -> list[str]:
     """What has been released in a state, by name; nothing where it is still to be made."""
+    if not of_jobs and (public := public_places(state, like)) is not None:
+        return [read(public, name=name, like=like).terms.name]
     file = state_file(state)
     if of_jobs and file is not None and not file.exists():
         return []
@@ -286,12 +312,19 @@ def methods(
         }
 
 
-def registry(state: str | os.PathLike[str], name: str | None = None) -> dict[str, dict[str, Any]]:
+def registry(
+    state: str | os.PathLike[str],
+    name: str | None = None,
+    *,
+    like: str | os.PathLike[str] | None = None,
+) -> dict[str, dict[str, Any]]:
     """A record for the public register of deployments, of each release of a state.
 
     Args:
-        state: path of a SQLite file, or a database URL.
+        state: path of a SQLite file, or a database URL; or what `counton.read` reads, which does
+            not say when the stream began and what others have spent: that is to be filled in.
         name: of one stream; None: all that have released something.
+        like: of a released table whose description was lost, as of `counton.read`.
 
     Returns:
         Records by the names of releases, JSON values: see `counton.results.registry`.
@@ -310,8 +343,19 @@ def registry(state: str | os.PathLike[str], name: str | None = None) -> dict[str
     {'epsilon': 1.0}
     >>> folder.cleanup()
     """
-    from counton.results.registry import record
+    from counton.results.registry import TO_WRITE, record
 
+    if (public := public_places(state, like)) is not None:
+        one = read(public, name=name, like=like)
+        filled = record(
+            one.terms,
+            one.methods(),
+            unit=one.definition.unit,
+            began=f"{TO_WRITE} the day on which it was first released",
+            ledger=f"{TO_WRITE} what other releases of the same data have spent, and their limit",
+            once=one.definition.once,
+        )
+        return {one.terms.name: filled}
     with Store(state) as store:
         whole = store.summary()
         began = {one["name"]: str(one["created"])[:10] for one in whole["streams"]}
@@ -322,14 +366,14 @@ def registry(state: str | os.PathLike[str], name: str | None = None) -> dict[str
         if shared:
             ledger += " A ledger that it shares with other states adds up what all of them spend."
         found = {}
-        for one in _released_names(store, name):
-            reader = store.reader(one)
+        for each in _released_names(store, name):
+            reader = store.reader(each)
             said = _of_stream(reader, None, None, None, None, None).methods()
-            found[one] = record(
+            found[each] = record(
                 reader.terms,
                 said,
                 unit=str(reader.details.get("unit") or reader.terms.contribution.unit),
-                began=began[one],
+                began=began[each],
                 ledger=ledger,
                 once=bool(reader.details.get("once")),
             )
@@ -356,7 +400,9 @@ def checked_file(out: str | os.PathLike[str], state: str | os.PathLike[str]) -> 
     path = Path(out)
     check_text("out", str(path))
     chart = path.suffix.lower() in PICTURES
-    check_output(path, PICTURES if chart else None, inputs=state_files(state, None))
+    public = public_places(state)
+    inputs = state_files(state, None) if public is None else [Path(place) for place in public]
+    check_output(path, PICTURES if chart else None, inputs=[*inputs, *map(beside, inputs)])
     return path
 
 
@@ -412,19 +458,33 @@ def _of_stream(
             given = ReleasedSteps.of(reader.terms, reader.releases(), level or 0.95)
             return given.only(steps_between(steps, reader.step))
     definition = Definition.reopen(reader.terms, reader.details)
-    timed = definition.cut is not None
-    chosen = steps_between(steps, reader.step, definition.windows if timed else None)
-    if timed:
-        chosen = steps_within(definition, chosen, start, until)
     shown = None
     if fit:
         kept = shown_of(definition.remembered)
         refuse_other_fit(name, kept.fit, fit)
         shown = replace(kept, fit=fit)
-    found: Release = read_released(reader, definition, level, shown).only(chosen)
+    found = _chosen(read_released(reader, definition, level, shown), steps, start, until, groups)
+    return found.at_hand()  # a table that is asked for later must not open the state again
+
+
+def _chosen(
+    found: Release,
+    steps: str | range | None,
+    start: _Moment | None,
+    until: _Moment | None,
+    groups: str | Sequence[str] | None,
+) -> Release:
+    """Some of the steps and groups that were released."""
+    definition = found.definition
+    if (steps, start, until) != (None, None, None):
+        windows = None if definition.cut is None else definition.windows
+        chosen = steps_between(steps, found.steps.stop - 1, windows)
+        if start is not None or until is not None:
+            chosen = steps_within(definition, chosen, start, until)
+        found = found.only(chosen)
     if groups is not None:
         found = found.only(groups=groups_named(groups, found.groups or definition.groups))
-    return found.at_hand()  # a table that is asked for later must not open the state again
+    return found
 
 
 def write_release(found: Release, path: Path, **look: Any) -> None:

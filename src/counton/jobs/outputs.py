@@ -1,7 +1,8 @@
 """Files that are written: refused early where they could not be, and written whole.
 
 A table is of use for as long as it is known what it promises. So a Parquet file carries that in its
-metadata, under the name ``counton``, and every other file has a second one beside it, FILE.json.
+metadata, under the name ``counton``, and so does its Arrow schema, which pyarrow and pandas write
+again with what they cut; every other file has a second one beside it, FILE.json.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from counton.errors import CountonError, InvalidInput
 from counton.events.formats import is_file
 from counton.jobs.parts import check_text
 from counton.lazy import require
-from counton.results.facts import TABLES
+from counton.results.facts import ATTRS, TABLES
 from counton.store.keyfile import state_files
 from counton.store.whole_file import replace_file
 
@@ -224,7 +225,10 @@ def write_table(
     def write(name: str) -> None:
         try:
             if kind == "parquet":
-                rows.sink_parquet(name, metadata=carried)
+                from counton.results.arrow_schemas import with_metadata
+
+                schema = with_metadata(rows.collect_schema(), _for_arrow(carried))
+                rows.sink_parquet(name, metadata=carried, arrow_schema=schema)
             elif kind == "arrow":
                 rows.sink_ipc(name, compression="zstd")
             elif kind == "csv":
@@ -246,6 +250,17 @@ def write_table(
         replace_file(beside(path), lambda name: Path(name).write_text(text, encoding="utf-8"))
 
 
+def _for_arrow(carried: Mapping[str, str]) -> dict[str, str]:
+    """What an Arrow schema holds, so that pyarrow and pandas write it again with what they cut.
+
+    What is too long stands in the file's own metadata alone: pyarrow reads no larger schemas.
+    """
+    short = sum(map(len, carried.values())) <= _MOST_IN_SCHEMA
+    return {ATTRS: json.dumps(carried)} if carried and short else {}
+
+
+#: Characters of a description that an Arrow schema holds as well.
+_MOST_IN_SCHEMA = 2**22
 #: As what a spreadsheet takes for a formula begins, also after apostrophes that were put before it.
 _FORMULA = r"^'*[=+\-@\t\r\uFF1D\uFF0B\uFF0D\uFF20]"
 

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from counton.errors import InvalidInput, field
 from counton.lazy import require
 from counton.results import files
+from counton.results.facts import TABLES
+from counton.results.files import ADDRESSES, is_database
 
 if TYPE_CHECKING:
     from counton.results.release import Release
@@ -24,6 +28,7 @@ def read(
     name: str | None = None,
     level: float | None = None,
     token: str | None = None,
+    like: str | os.PathLike[str] | None = None,
 ) -> Release:
     """What was released, from a file, published tables or a service alone: no state, no key.
 
@@ -42,6 +47,8 @@ def read(
         level: probability with which each interval holds; None: as the file has it.
         token: that a service asks for, or ``env:NAME``, the environment variable that holds it;
             None: COUNTON_TOKEN, if there is one.
+        like: of a file whose description was lost, since some tool cut it and wrote it again: the
+            file from which it was cut, or another of the same stream. Its rows are checked.
 
     Raises:
         InvalidInput: no such file or stream, one without a description, files of several streams,
@@ -63,7 +70,7 @@ def read(
     True
     >>> folder.cleanup()
     """
-    return files.read(source, name=name, level=level, token=token, databases=_rows)
+    return files.read(source, name=name, level=level, token=token, like=like, databases=_rows)
 
 
 def _rows(place: str, name: str | None) -> PublishedRows:
@@ -71,3 +78,38 @@ def _rows(place: str, name: str | None) -> PublishedRows:
     from counton.store.published import read_rows
 
     return read_rows(place, name)
+
+
+def public_places(
+    given: str | os.PathLike[str], like: str | os.PathLike[str] | None = None
+) -> list[str] | None:
+    """What `counton.read` reads: tables, a published database, a service; None: it is a state.
+
+    Args:
+        given: which is asked.
+        like: as of `read`.
+
+    Raises:
+        StateError: a database that cannot be read.
+        InvalidInput: a state, which has lost no description, with ``like``.
+    """
+    found = _public(os.fspath(given))
+    if found is None and like is not None:
+        raise InvalidInput(
+            f"{field('like', os.fspath(like))} is for released tables, and {os.fspath(given)!r} is "
+            f"a state: leave it out"
+        )
+    return found
+
+
+def _public(source: str) -> list[str] | None:
+    if source.startswith(ADDRESSES):
+        return [source]
+    if is_database(source):
+        from counton.store.published import is_published
+
+        return [source] if is_published(source) else None
+    names = [source]
+    if not Path(source).exists():
+        names = [name.strip() for name in source.split(",")]
+    return names if all(Path(name).suffix.lower() in TABLES for name in names) else None

@@ -25,6 +25,8 @@ TABLES = {
     ".feather": "arrow",
     ".xlsx": "xlsx",
 }
+#: Where pandas keeps what belongs to a whole table, in the metadata of an Arrow schema.
+ATTRS = "PANDAS_ATTRS"
 #: Who writes descriptions.
 AUTHOR = f"counton {version('counton')}"
 

@@ -39,7 +39,7 @@ from counton.mechanisms.intervals import check_level
 from counton.mechanisms.terms import StreamTerms
 from counton.results.cells import ReleasedCells
 from counton.results.description import CarriedTotals, Description
-from counton.results.facts import FORMAT, TABLES
+from counton.results.facts import ATTRS, FORMAT, TABLES
 from counton.results.packing import MOST_CELLS, unpack
 from counton.results.readings import (
     NUMBERS,
@@ -92,6 +92,8 @@ _ESCAPES = (
 _READ = (1, FORMAT)
 #: How the address of a database begins.
 _DATABASE_URLS = ("sqlite:", "postgresql:", "postgresql+psycopg:")
+#: Numbers of a row that do not hang on the level of its intervals, and how others are told apart.
+_OF_ROWS, _OWN = ("estimate", "std", "value", "window_estimate", "window_std"), " of the release"
 #: What stands before names that came with the events where a spreadsheet would read a formula.
 _NO_FORMULA = r"^'('*[=+\-@\t\r\uFF1D\uFF0B\uFF0D\uFF20])"
 
@@ -130,7 +132,9 @@ class _File(NamedTuple):
     label: str
     rows: pl.DataFrame
     described: Mapping[str, Any]
+    notes: tuple[str, ...] = ()
     whole: bool = False
+    like: str | None = None  # whose description it is, where its own was lost
 
     def last(self) -> int:
         """The last step of which it has a row; 0: it has none."""
@@ -144,12 +148,13 @@ def read(
     name: str | None = None,
     level: float | None = None,
     token: str | None = None,
+    like: str | os.PathLike[str] | None = None,
     databases: Databases | None = None,
 ) -> Release:
     """See `counton.read`, which also knows databases.
 
     Args:
-        source, name, level, token: as there.
+        source, name, level, token, like: as there.
         databases: what reads the published rows of a stream; None: files and services alone.
 
     Raises:
@@ -163,14 +168,26 @@ def read(
             rows, facts = rows_of(cast("Any", source))
             files = [_with_names(_file("the Spark frame", rows, facts), name)]
     else:
-        files = [_one(place, name, token, databases) for place in _places(source)]
+        whole = None
+        if like is not None:
+            whole = max(
+                (_one(place, name, token, databases) for place in _places(like)), key=_File.last
+            )
+        files = [_one(place, name, token, databases, whole) for place in _places(source)]
     newest = max(files, key=_File.last)
     for one in files:
         _refuse_others(one, newest)
     with _naming(newest.label):
         found = _release_of(files, newest.described, level)
+        for note in dict.fromkeys(note for one in files for note in one.notes):
+            if note not in found.facts().get("notes", ()):
+                found = found.with_note(note)
         found.only(found.steps[-1:]).table()  # what cannot be told is no release
         found.describe()
+    for one in files:
+        if one.like is not None:
+            with _naming(one.label):
+                _check_fits(one, found)
     return found
 
 
@@ -229,7 +246,13 @@ def _check_steps(files: Sequence[_File], described: Mapping[str, Any], terms: St
         raise too_large(f"{numbers:,} numbers up to step {last:,}", f"{MOST_NUMBERS:,}")
 
 
-def _one(place: str, name: str | None, token: str | None, databases: Databases | None) -> _File:
+def _one(
+    place: str,
+    name: str | None,
+    token: str | None,
+    databases: Databases | None,
+    like: _File | None = None,
+) -> _File:
     """One place, and the stream of it that is asked for."""
     if place.startswith(ADDRESSES):
         with _naming(place):
@@ -242,7 +265,7 @@ def _one(place: str, name: str | None, token: str | None, databases: Databases |
         with _naming(kept.place):
             return _with_names(_from_database(kept), name)
     with _naming(place):
-        return _with_names(_open_file(Path(place)), name)
+        return _with_names(_open_file(Path(place), like), name)
 
 
 def _with_names(found: _File, name: str | None) -> _File:
@@ -332,7 +355,7 @@ def _places(source: Any) -> list[str]:
     return found
 
 
-def _open_file(path: Path) -> _File:
+def _open_file(path: Path, like: _File | None = None) -> _File:
     kind = TABLES.get(path.suffix.lower())
     if kind is None:
         raise InvalidInput(
@@ -348,11 +371,14 @@ def _open_file(path: Path) -> _File:
     if not rows.width and facts is not None:  # nothing is shown yet
         rows = pl.DataFrame(schema=_NOTHING)
     if facts is None or facts.get("description") is None:
+        if like is not None:
+            carried = {"description": like.described, "notes": [*like.notes]}
+            return _file(str(path), rows, carried)._replace(like=like.label)
         where = f"{path.name}.json beside it"
         where = {"parquet": "its metadata", "xlsx": "its sheet 'about'"}.get(kind, where)
         raise InvalidInput(
-            f"{str(path)!r} carries no description of its stream in {where}: keep both together, "
-            f"or write the table again with this version, by export"
+            f"{str(path)!r} carries no description of its stream in {where}: name the table from "
+            f"which it was cut, {field('like')}, or write it again with this version, by export"
         )
     return _file(str(path), rows, facts)
 
@@ -395,7 +421,10 @@ def _file(label: str, rows: pl.DataFrame, facts: Mapping[str, Any]) -> _File:
     least: Any = rows["step"].min()
     if rows["step"].null_count() or (least is not None and least < 1):
         raise InvalidInput(f"{label!r} has a row without a step; steps count from 1: correct it")
-    return _File(label, rows, described)
+    notes = facts.get("notes", [])
+    if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
+        raise InvalidInput(f"{label!r} has notes that are no list of sentences: correct it")
+    return _File(label, rows, described, tuple(notes))
 
 
 def _token(given: str | None) -> str | None:
@@ -503,13 +532,52 @@ def _refusal(address: str, error: urllib.error.HTTPError) -> InvalidInput | Stat
 
 def _facts(path: Path, kind: str | None) -> dict[str, Any] | None:
     if kind == "parquet":
-        text = pl.read_parquet_metadata(path).get("counton")
+        metadata = pl.read_parquet_metadata(path)
+        text = metadata.get("counton")
+        if text is None and ATTRS in metadata:  # written again by pyarrow or pandas
+            text = parse_json(metadata[ATTRS]).get("counton")
         return None if text is None else dict(parse_json(text))
     beside = path.with_name(f"{path.name}.json")
     if not beside.is_file():
         return None
     check_bytes(beside, MOST_TEXT)
     return dict(parse_json(beside.read_bytes()))
+
+
+def _check_fits(one: _File, found: Release) -> None:
+    """Refuse rows that are not of the release whose description they were given.
+
+    Raises:
+        InvalidInput: a row that it does not have; a number that is no multiple of its unit, or
+            noise that its own step does not have.
+    """
+    table = found.table()
+    if "step" not in table.columns:
+        table = table.with_columns(step=pl.lit(1, pl.Int64))
+    names = [name for name in labels_of(table) if name in one.rows.columns]
+    numbers = [name for name in _OF_ROWS if name in table.columns and name in one.rows.columns]
+    there = f"what {one.like!r} describes"
+    rows = one.rows.drop_nulls(numbers)
+    rows = rows.select(
+        *(pl.col(name).cast(table.schema[name], strict=False) for name in names),
+        *(pl.col(name).cast(pl.Float64) for name in numbers),
+    )
+    own = table.select(*names, *(pl.col(name).cast(pl.Float64) for name in numbers))
+    both = rows.join(
+        own.with_columns(_there=True), on=names, how="left", suffix=_OWN, nulls_equal=True
+    )
+    if (other := both.filter(pl.col("_there").is_null())).height:
+        said = ", ".join(str(value) for value in other.select(names).row(0))
+        raise InvalidInput(f"it has a row ({said}) that {there} does not have: name its own table")
+    for name in numbers:
+        given, known = (both[each].to_numpy() for each in (name, name + _OWN))
+        wrong = np.flatnonzero(~np.isclose(given, known, rtol=1e-9, atol=0.0, equal_nan=True))
+        if len(wrong):
+            row = int(wrong[0])
+            raise InvalidInput(
+                f"its step {both['step'][row]:,} has the {name} {given[row]:g}, and {there} has "
+                f"{known[row]:g} there: name its own table"
+            )
 
 
 def _refuse_others(one: _File, newest: _File) -> None:
@@ -544,6 +612,8 @@ def _cells(
     both = definition.release == "both"
     own: Any = np.zeros_like(values) if both else None
     there = np.zeros(values.shape, np.bool_)
+    carried = _carried_totals(files, described, groups, values.dtype)
+    unit = float(terms.released_unit)
     for one in files:
         rows = one.rows
         if name not in rows.columns or ("group" not in rows.columns and len(groups) > 1):
@@ -561,9 +631,15 @@ def _cells(
             )
         at = rows["step"].to_numpy() - 1
         of = named.replace_strict(place, return_dtype=pl.Int64).to_numpy() if place else at
-        given = rows[name].cast(pl.Int64 if whole else pl.Float64).to_numpy()
-        if not np.isfinite(given).all():
+        number = rows[name].cast(pl.Float64).to_numpy()
+        if not np.isfinite(number).all():
             raise InvalidInput(f"{one.label!r} has an {name} that is no number: correct it")
+        if carried is None and not np.allclose(number / unit, np.rint(number / unit), 1e-9, 1e-6):
+            raise InvalidInput(
+                f"{one.label!r} has an {name} that is no multiple of {unit:g}, of which all "
+                f"released ones are: give the file as it was written"
+            )
+        given = rows[name].cast(pl.Int64).to_numpy() if whole else number
         again = there[at, of]
         if (values[at, of][again] != given[again]).any():
             raise InvalidInput(
@@ -582,7 +658,7 @@ def _cells(
         terms,
         values,
         level,
-        carried=_carried_totals(files, described, groups, values.dtype),
+        carried=carried,
         since=since,
         there=None if there[expected].all() else there | ~expected,
         own_windows=own,

@@ -1,0 +1,66 @@
+"""Arrow schemas with metadata of their own, by Arrow's interface in C: polars makes none."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+import polars as pl
+
+
+class _CSchema(ctypes.Structure):
+    """How struct ArrowSchema begins: arrow.apache.org/docs/format/CDataInterface.html."""
+
+    _fields_ = (
+        ("format", ctypes.c_char_p),
+        ("name", ctypes.c_char_p),
+        ("metadata", ctypes.c_void_p),
+        ("flags", ctypes.c_int64),
+        ("n_children", ctypes.c_int64),
+        ("children", ctypes.POINTER(ctypes.c_void_p)),
+    )
+
+
+#: Where a capsule's schema is.
+_ADDRESS = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
+#: Texts as polars keeps them, and as all readers of Parquet can filter them.
+_VIEWS, _LARGE = b"vu", b"U"
+
+
+class _WithMetadata:
+    """What hands over a schema; the metadata lives as long as this does."""
+
+    def __init__(self, schema: pl.Schema, metadata: Mapping[str, str]) -> None:
+        self._schema = schema
+        texts = [text.encode() for item in metadata.items() for text in item]
+        parts = [struct.pack("=i", len(text)) + text for text in texts]
+        self._metadata = ctypes.create_string_buffer(
+            struct.pack("=i", len(metadata)) + b"".join(parts)
+        )
+
+    def __arrow_c_schema__(self) -> object:
+        """The schema of polars, with the metadata."""
+        capsule = self._schema.__arrow_c_schema__()
+        whole = _CSchema.from_address(_ADDRESS(capsule, b"arrow_schema"))
+        whole.metadata = ctypes.addressof(self._metadata)
+        for place in range(whole.n_children):
+            column = _CSchema.from_address(whole.children[place])
+            if column.format == _VIEWS:
+                column.format = _LARGE
+        return capsule
+
+
+def with_metadata(schema: pl.Schema, metadata: Mapping[str, str]) -> Any:
+    """A schema of flat columns with metadata, as `polars.LazyFrame.sink_parquet` takes it.
+
+    None where there is no metadata: polars then writes its own schema.
+
+    >>> import polars as pl
+    >>> with_metadata(pl.Schema({"step": pl.Int64}), {}) is None
+    True
+    """
+    return _WithMetadata(schema, metadata) if metadata else None
