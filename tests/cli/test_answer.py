@@ -203,3 +203,27 @@ def test_a_chart_of_answers_says_of_what_and_of_when_it_is(
         figure.draw_without_rendering()
         for name in axes.get_yticklabels():
             assert name.get_window_extent().x1 <= axes.bbox.x0, "a name lies across the chart"
+
+
+def test_patterns_and_totals_are_answered_and_drawn(place: Workplace, table: str) -> None:
+    rows = asked(place, table, "--by", "hour")["rows"]
+    assert isinstance(rows, list)
+    assert [row["hour"] for row in rows if row["group"] == "a"] == [0, 1, 2]
+    assert [row["estimate"] for row in rows if row["group"] == "a"] == [2, 0, 1]
+    done = place.plain("answer", table, "--by", "hour")
+    assert "The average of each hour of the day" in done.out
+    assert "a and b in" not in place.plain("answer", table, "--total", "all").out
+    found = asked(place, table, "--total", "all", "--steps", "2:3")
+    assert (found["estimate"], str(found["what"])[:10]) == (3, "all groups")
+    for words, said in (
+        (("--by", "hour"), "Number of events, by group"),
+        (("--band",), "Running number of events"),
+        (("--total", "a", "--total", "b"), "intervals, which hold together"),
+    ):
+        chart = place.folder / "c.svg"
+        done = place.plain("answer", table, *words, "--plot", str(chart))
+        assert done.code == 0, done.err
+        assert said in chart.read_text()
+    done = place.plain("answer", table, "--sums", "1d", "--plot", str(place.folder / "c.svg"))
+    assert done.code == 2
+    assert f"counton export {table} draws what was released" in " ".join(done.err.split())

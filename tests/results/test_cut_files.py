@@ -81,7 +81,7 @@ def test_readings_that_are_not_of_the_description_are_refused(tmp_path: Path) ->
 
 
 def test_the_description_is_in_the_schema_that_pandas_and_pyarrow_keep(tmp_path: Path) -> None:
-    """As `tests/spark/test_cut_files.py` has it of these two themselves."""
+    """As `tests/spark/test_cut_by_pandas.py` has it of these two themselves."""
     out, cut = tmp_path / "t.parquet", tmp_path / "cut.parquet"
     own = released(made("both", tmp_path, out=out))
     facts = pl.read_parquet_metadata(out)["counton"]

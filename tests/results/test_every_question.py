@@ -316,6 +316,8 @@ QUESTIONS: dict[str, Question] = {
     "windows": lambda r, _: of_series(r.windows),
     "between": lambda r, _: of_series(r.between(np.array([0, 1]), np.array([1, r.steps[-1]]))),
     "sums": lambda r, _: of_table(r.sums("1d")),
+    "pattern": lambda r, _: of_table(r.pattern("weekday")),
+    "total": each(lambda r, n: of_answers(r.total(n.one, of=n.of))),
     "number_of": each(lambda r, n: of_answers(answer(r.number_of(n.one, None, n.of), LEVEL))),
     "whole": each(lambda r, n: of_answers(answer(r.whole(None, n.of), LEVEL))),
     "difference": each(lambda r, n: of_answers(r.difference(n.one, n.other, of=n.of))),

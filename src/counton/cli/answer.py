@@ -6,7 +6,7 @@ import json
 import math
 import sys
 from collections.abc import Sequence
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -25,9 +25,11 @@ from counton.results.files import ADDRESSES
 from counton.results.release import Release
 
 #: Questions with one number for an answer.
-_QUESTIONS = ("difference", "ratio", "change", "share")
+_QUESTIONS = ("difference", "ratio", "change", "share", "total")
 #: Questions with rows for an answer, and one of groups that nobody declared.
-_TABLES = ("sums", "changes", "band", "hidden")
+_TABLES = ("sums", "by", "changes", "band", "hidden")
+#: Tables that have a chart.
+_DRAWABLE = (["changes"], ["by"], ["band"])
 #: Files of charts, and changes that one shows.
 _CHARTS, _DRAWN = (".png", ".svg", ".pdf"), 20
 #: By question the titles of a chart of its answers, and of its axis.
@@ -36,8 +38,14 @@ _DRAWN_AS = {
     "ratio": ("ratios", "ratio: 1 is as many"),
     "change": ("changes in per cent", "change in per cent"),
     "share": ("shares", "share: 1 is all"),
+    "total": ("totals", "{subject}"),
     "changes": ("largest changes", "change of {subject}"),
     "hidden": ("groups that are not shown", "{subject}"),
+}
+#: What an average is of.
+_AVERAGES = {
+    "hour": "of each hour of the day, over the days that have it whole",
+    "weekday": "of each day of the week, over those that are there whole",
 }
 #: Rows that the screen shows.
 _ROWS = 40
@@ -63,10 +71,11 @@ def perform(options: AnswerOptions) -> None:
             f"{field(one, getattr(options, one))} and {field(other, getattr(options, other))} are "
             f"two questions: ask one at a time"
         )
-    if options.plot is not None and not asked and tables != ["changes"]:
+    if options.plot is not None and not asked and tables not in _DRAWABLE:
         raise InvalidInput(
             f"{field('plot', str(options.plot))} draws answers: ask for a difference, a ratio, a "
-            f"share or the largest change; counton export draws what was released"
+            f"share, a total, the largest change, {field('by')} or {field('band')}; counton export "
+            f"{options.source} draws what was released"
         )
     if options.plot is not None and options.plot.suffix.lower() not in _CHARTS:
         raise InvalidInput(
@@ -75,12 +84,7 @@ def perform(options: AnswerOptions) -> None:
     if not asked and tables != ["hidden"]:
         table = _table(released, options, steps)
         if options.plot is not None:
-            rows = table.head(_DRAWN).drop("sure").rows()
-            drawn = [
-                Answer(value, std, low, high, released.level, name)
-                for name, value, std, low, high in rows
-            ]
-            _draw(drawn, released, options, steps)
+            _draw_table(table, released, options, steps)
         _print_table(table, released, options)
         return
     answers = [_answer(released, options, name, words, steps) for name, words in asked]
@@ -138,6 +142,39 @@ def _draw(
     save_figure(figure, options.plot)
 
 
+def _draw_table(
+    table: pl.DataFrame, released: Release, options: AnswerOptions, steps: range
+) -> None:
+    """Write a chart of the rows that were asked for."""
+    from counton.jobs.exports import write_release
+    from counton.plots.answers import plot_pattern
+    from counton.plots.style import save_figure
+    from counton.results.wording import foot_of, groups_in_words, span_in_words
+
+    assert options.plot is not None
+    if options.band:
+        write_release(released.only(steps).banded(), options.plot)
+        return
+    if options.changes:
+        rows = table.head(_DRAWN).drop("sure").rows()
+        drawn = [
+            Answer(value, std, low, high, released.level, name)
+            for name, value, std, low, high in rows
+        ]
+        _draw(drawn, released, options, steps)
+        return
+    subject, grouped = released.definition.subject, groups_in_words(released.definition)
+    figure = plot_pattern(
+        table,
+        f"{subject[0].upper()}{subject[1:]}{f', by {grouped}' if grouped else ''}",
+        f"the average {_AVERAGES[str(options.by)]}, "
+        f"{span_in_words(released.definition.cut, steps)}; with "
+        f"{100 * released.level:g}% intervals",
+        foot=foot_of(released.definition, None),
+    )
+    save_figure(figure, options.plot)
+
+
 def _table(released: Release, options: AnswerOptions, steps: range) -> pl.DataFrame:
     """The rows that are asked for."""
     if options.sums is not None:
@@ -152,6 +189,8 @@ def _table(released: Release, options: AnswerOptions, steps: range) -> pl.DataFr
         return released.changes(steps, earlier, of=options.of)
     chosen = options.steps or options.start or options.until
     found = released.only(steps) if chosen else released
+    if options.by is not None:
+        return found.pattern(options.by)
     return found.band() if options.band else found.table()
 
 
@@ -187,10 +226,17 @@ def _answer(
     released: Release, options: AnswerOptions, asked: str, words: str, steps: range
 ) -> Answer:
     """One of the numbers that are asked for."""
-    named = groups_named(words, released.definition.groups)
-    if asked == "share":
+    groups = released.definition.groups
+    named = list(groups) if asked == "total" and words == "all" else groups_named(words, groups)
+    if asked in ("share", "total"):
         group = named if len(named) > 1 else named[0]
-        return released.share(group, steps=steps, of=options.of)
+        one = released.share if asked == "share" else released.total
+        found = one(group, steps=steps, of=options.of)
+        return (
+            replace(found, what=found.what.replace(" and ".join(named), "all groups", 1))
+            if words == "all" and len(named) > 1
+            else found
+        )
     beside = None if options.beside is None else _read_release(options, options.beside, None)
     if len(named) == 1 and (options.other_steps is not None or beside is not None):
         named = [named[0], named[0]]
@@ -233,6 +279,8 @@ def _print_table(table: pl.DataFrame, released: Release, options: AnswerOptions)
     if table.height > _ROWS:
         which = "first" if options.changes else "last"
         print_line(console, f"the {which} {_ROWS} of {table.height:,} rows; all of them: --json")
+    if options.by is not None:
+        print_line(console, f"The average {_AVERAGES[options.by]}; each interval by itself.")
     if options.changes or options.band:
         level = f"{100 * released.level:g}%"
         print_line(console, f"All intervals hold together with probability {level}.")

@@ -475,7 +475,9 @@ class BackupOptions:
 class MethodsOptions:
     """Options of ``methods``."""
 
-    state: str = argument("SQLite file or database URL that keeps the releases; secret")
+    state: str = argument(
+        "SQLite file or database URL that keeps the releases, secret; or a released table"
+    )
     name: str | None = option(None, "only this stream or table; default: all")
     level: float | None = option(
         None, "probability that an interval holds the true number; default: as in the files"
@@ -580,7 +582,14 @@ class AnswerOptions:
     other_steps: str | None = option(
         None, "steps of the second group, if they differ: compares two periods"
     )
+    total: list[str] | None = option(
+        None,
+        "how much is in these groups together: A, or A,B; all: in every group; may be repeated",
+    )
     sums: str | None = option(None, "add up what happened in each 1d, 1w or 1mo")
+    by: str | None = option(
+        None, "how much there is on the average by hour (of the day), or by weekday"
+    )
     changes: bool = option(
         False,
         "by how much each group changed from --other-steps to --steps, the largest first; "
@@ -593,9 +602,7 @@ class AnswerOptions:
     hidden: bool = option(
         False, "an upper bound on the number of a group that is not shown", "--hidden"
     )
-    plot: Path | None = option(
-        None, "draw the answers, or the changes, with their intervals: .png, .svg or .pdf"
-    )
+    plot: Path | None = option(None, "draw the answers, with their intervals: .png, .svg or .pdf")
     level: float | None = option(
         None, "probability that an interval holds the true number; default: as in the table"
     )

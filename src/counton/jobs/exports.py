@@ -126,7 +126,7 @@ def export(
             raise InvalidInput(
                 f"{field('fit')} is said by a state, and {os.fspath(state)!r} is none: leave it out"
             )
-        found = _chosen(
+        found = _part_of(
             read(public, name=name, level=level, like=like), steps, start, until, groups
         )
         found = large_only(found, above, surely_above)
@@ -463,11 +463,11 @@ def _of_stream(
         kept = shown_of(definition.remembered)
         refuse_other_fit(name, kept.fit, fit)
         shown = replace(kept, fit=fit)
-    found = _chosen(read_released(reader, definition, level, shown), steps, start, until, groups)
+    found = _part_of(read_released(reader, definition, level, shown), steps, start, until, groups)
     return found.at_hand()  # a table that is asked for later must not open the state again
 
 
-def _chosen(
+def _part_of(
     found: Release,
     steps: str | range | None,
     start: _Moment | None,

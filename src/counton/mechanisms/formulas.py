@@ -21,6 +21,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -32,6 +33,8 @@ from counton.errors import InvalidInput
 from counton.mechanisms.intervals import check_level, interval_halfwidth
 from counton.mechanisms.terms import StreamTerms
 
+#: Ends of windows whose joint noise is computed pair by pair.
+_FEW_ENDS = 32
 #: Steps towards an end of an interval, and where they stop: so close to it, and outside.
 _TURNS, _CLOSE = 200, 2.0**-20
 
@@ -585,22 +588,26 @@ class _Noise:
         self._starts = np.array([place.get(start, -1) for start, _, _ in keys], np.int64)
         self._stops = np.array([place.get(stop, -1) for _, stop, _ in keys], np.int64)
         self._shape = len(cells), len(ends)
-        at = np.array(ends, dtype=np.int64)
-        first = np.minimum(at[:, None], at[None, :])
-        last = np.maximum(at[:, None], at[None, :])
-        apart, alone = np.zeros(first.shape), np.zeros(len(at))
+        at = self._ends = np.array(ends, dtype=np.int64)
         self._rounding = np.zeros(len(at))
         if len(at):
-            law = terms.law
-            apart = strategy.window_noise_variance(law, first.ravel(), last.ravel())
-            apart = apart.reshape(first.shape)
-            alone = np.asarray(strategy.window_noise_variance(law, np.zeros_like(at), at))
             self._rounding = strategy.window_rounding(np.zeros_like(at), at)
-        self._covariance = (alone[:, None] + alone[None, :] - apart) / 2
         bits = 2.0**-strategy.lattice_bits
         self._full = float(strategy.largest_reads(at).max()) * bits if len(at) else 0.0
         self._node = terms.law.std  # of a node read at weight 1, in lattice cells
         self._coarse = 1.0 if terms.law.variance < 400 else 0.5
+
+    @cached_property
+    def _covariance(self) -> NDArray[np.float64]:
+        """Of the noise of one cell at all ends."""
+        at, law, strategy = self._ends, self._terms.law, self._terms.strategy
+        if not len(at):
+            return np.zeros((0, 0))
+        first = np.minimum(at[:, None], at[None, :])
+        last = np.maximum(at[:, None], at[None, :])
+        apart = strategy.window_noise_variance(law, first.ravel(), last.ravel())
+        alone = np.asarray(strategy.window_noise_variance(law, np.zeros_like(at), at))
+        return np.asarray((alone[:, None] + alone[None, :] - apart.reshape(first.shape)) / 2)
 
     def _at_ends(self, weights: Floats) -> NDArray[np.float64]:
         """Weights of totals by cell and end."""
@@ -611,6 +618,11 @@ class _Noise:
         return found
 
     def _deviation(self, at: NDArray[np.float64]) -> float:
+        if len(self._ends) > _FEW_ENDS:  # of many there would be too many pairs
+            law, strategy = self._terms.law, self._terms.strategy
+            found = [strategy.sum_noise_variance(law, self._ends, row) for row in at]
+            if None not in found:
+                return math.sqrt(max(math.fsum(one for one in found if one is not None), 0.0))
         return math.sqrt(max(float(np.sum((at @ self._covariance) * at)), 0.0))
 
     def std(self, weights: Floats) -> float:

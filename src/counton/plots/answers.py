@@ -8,6 +8,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 
 from counton.errors import InvalidInput
 from counton.exact import quantity
@@ -133,3 +134,63 @@ def _number(one: Answer) -> str:
     if low and high:
         bounds = [f"{high} or less"] if one.lower == 0 else [f"{low} to {high}"]
     return f"{value} ({bounds[0]})" if value else bounds[0]
+
+
+#: Groups whose patterns one chart shows.
+_PATTERNS = len(PALETTE)
+
+
+@drawing
+def plot_pattern(
+    table: pl.DataFrame, title: str, subtitle: str = "", *, foot: str = "", width: float = WIDTH
+) -> Figure:
+    """Averages by hour of the day, or by day of the week: a point and its interval for each group.
+
+    Of more than 8 groups those are drawn whose averages add up to most, and the chart says so.
+
+    Args:
+        table: of `Release.pattern`.
+        title, subtitle, foot: above and below.
+        width: in inches.
+
+    Raises:
+        MissingExtra: matplotlib is not installed.
+
+    >>> import polars as pl
+    >>> rows = {"hour": [8, 9], "times": [3, 3], "group": ["all"] * 2, "estimate": [4.0, 7.0],
+    ...         "std": [1.0, 1.0], "lower": [2.0, 5.0], "upper": [6.0, 9.0]}
+    >>> figure = plot_pattern(pl.DataFrame(rows), "Visits")
+    >>> [label.get_text() for label in figure.axes[0].get_xticklabels()]
+    ['8:00', '9:00']
+    """
+    from matplotlib.figure import Figure
+
+    by = table.columns[0]
+    groups = table["group"].unique(maintain_order=True).to_list()
+    sizes = dict(table.group_by("group").agg(pl.col("estimate").sum()).iter_rows())
+    drawn = groups
+    if len(groups) > _PATTERNS:
+        largest = sorted(groups, key=lambda one: -sizes[one])[:_PATTERNS]
+        drawn = [one for one in groups if one in largest]
+        subtitle += f"; the {_PATTERNS} largest of {len(groups):,} groups"
+    head, below = heading_inches(title, subtitle, width), 0.9 + foot_inches(foot, width)
+    tall = head + 3.2 + below
+    figure = Figure(figsize=(width, tall), dpi=150, facecolor="white")
+    write_heading(figure, title, subtitle)
+    write_foot(figure, foot)
+    ax = figure.add_axes((0.09, below / tall, 0.88, 3.2 / tall))
+    names = table[by].unique(maintain_order=True).to_list()
+    for place, group in enumerate(drawn):
+        rows = table.filter(pl.col("group") == group)
+        at = [names.index(name) + 0.6 * ((place + 0.5) / len(drawn) - 0.5) for name in rows[by]]
+        colour = PALETTE[place]
+        ax.vlines(at, rows["lower"], rows["upper"], color=colour, linewidth=3, alpha=0.45)
+        label = group if len(groups) > 1 else "_"
+        ax.plot(at, rows["estimate"], "o", color=colour, markersize=4, label=label)
+    ax.axhline(0, color=FAINT, linewidth=1)
+    clean(ax, grid="y")
+    told = [f"{name}:00" if by == "hour" else str(name)[:3] for name in names]
+    ax.set_xticks(range(len(names)), told, rotation=90 if len(names) > 12 else 0)
+    if len(groups) > 1:
+        ax.legend(frameon=False, fontsize=9, ncols=min(len(drawn), 4), loc="best")
+    return figure

@@ -53,6 +53,7 @@ class ReleasedCells(Release):
             all. The estimates of a series that lacks some are refused.
         own_windows: windows' own numbers beside totals, where a file has them.
         by_size: the groups are the largest of others.
+        together: the intervals of totals, or of windows alone, hold all at once.
 
     >>> from counton import Counter, Key, PureDP
     >>> from counton.jobs import Job
@@ -83,6 +84,7 @@ class ReleasedCells(Release):
     own_windows: Numbers | None = None
     notes: tuple[str, ...] = ()
     by_size: bool = False
+    together: bool = False
 
     @classmethod
     def of(
@@ -348,8 +350,8 @@ class ReleasedCells(Release):
         own = replace(self.published, half=half)
         return replace(self, published=own, level=level)
 
-    def band(self) -> pl.DataFrame:
-        """See `Release.band`: by the joint law of all steps, where that is narrower.
+    def banded(self) -> ReleasedCells:
+        """See `Release.banded`: by the joint law of all steps, where that is narrower.
 
         Groups have independent noise, so each is to hold with ``level ** (1 / groups)``.
 
@@ -366,19 +368,17 @@ class ReleasedCells(Release):
             )
         one = float(self.level ** (1 / len(self.groups)))
         wide = self.at(min(1 - (1 - one) / len(self.shown_steps), 1 - 1e-9))
-        table, windows = wide.numbers(), self.totals is None
-        series = wide.windows if windows else wide.totals
-        assert series is not None
-        half = series.half[self.first - 1 :]
-        if self.carried is None:
-            factor = narrower(self.terms, half, self.first, one, windows=windows)
-            half = half * factor
-            if not self.terms.strategy.fraction_bits:  # whole numbers are within, or are not
-                unit = float(self.terms.released_unit)
-                half = np.floor(half / unit * (1 + 1e-12)) * unit
-        each = half[table["step"].to_numpy() - self.first]
-        estimate = table["estimate"].to_numpy()
-        return table.with_columns(lower=estimate - each, upper=estimate + each)
+        if self.carried is not None:
+            return wide
+        shown = slice(self.first - 1, None)
+        half = wide.published.half.copy()
+        factor = narrower(self.terms, half[shown], self.first, one, windows=self.totals is None)
+        half[shown] *= factor
+        if not self.terms.strategy.fraction_bits:  # whole numbers are within, or are not
+            unit = float(self.terms.released_unit)
+            half[shown] = np.floor(half[shown] / unit * (1 + 1e-12)) * unit
+        band = replace(wide.published, half=half)
+        return replace(wide, published=band, level=self.level, together=True)
 
     def most_of_hidden(self, *, groups: int = 1) -> Answer:
         """See `Release.most_of_hidden`.
@@ -506,6 +506,47 @@ class ReleasedCells(Release):
             windows = self.terms.strategy.workload == "windows"
             self._refuse_missing(np.arange(1, step + 1) if windows else np.array([step]), place)
         return float(self._totals[step - 1, place])
+
+    def pattern(self, by: str) -> pl.DataFrame:
+        """See `Release.pattern`.
+
+        Raises:
+            InvalidInput: also of more than 2,048 days, whose joint noise is too large a table.
+        """
+        from counton.mechanisms.contrasts import sum_formula
+        from counton.mechanisms.formulas import Term
+        from counton.results.periods import WEEKDAYS, check_delay, occurrences_of
+
+        windows, groups = self.definition.windows, self.groups
+        check_delay(field("by", by), self.delay)
+        found = occurrences_of(windows, by, self.shown_steps)
+        series = self.between(found.starts, found.stops)
+        known = np.unique(found.of)
+        columns: dict[str, list[Any]] = {
+            name: [] for name in (by, "times", "group", "estimate", "std", "lower", "upper")
+        }
+        for one in known.tolist():
+            places = np.flatnonzero(found.of == one)
+            times = len(places)
+            if times > _MOST_TIMES:
+                raise InvalidInput(
+                    f"{field('by', by)} finds {times:,} days, and at most {_MOST_TIMES:,} are "
+                    f"taken together: choose fewer {field('steps')}"
+                )
+            # Groups have independent noise of one law, so that of one tells the errors of all.
+            ends = zip(found.starts[places].tolist(), found.stops[places].tolist(), strict=True)
+            terms = [Term(1 / times, start, stop, 0) for start, stop in ends]
+            noise = sum_formula(self.terms, terms, lambda _cell, _step: 0.0)
+            std, half = noise.std, noise.half(self.level)
+            means = np.asarray(series.estimates, np.float64)[places].mean(axis=0)
+            columns[by] += [one if by == "hour" else WEEKDAYS[one]] * len(groups)
+            columns["times"] += [times] * len(groups)
+            columns["group"] += groups
+            columns["estimate"] += means.tolist()
+            columns["std"] += [std] * len(groups)
+            columns["lower"] += (means - half).tolist()
+            columns["upper"] += (means + half).tolist()
+        return pl.DataFrame(columns, schema_overrides={"group": pl.String})
 
     def sums(self, every: str) -> pl.DataFrame:
         """What happened in each day, week or month: one row a period and group.
@@ -663,8 +704,9 @@ class ReleasedCells(Release):
             late = f", each point released {self.delay:,} windows later" if self.delay else ""
             times = f"{times_in_words(definition)}{late}"
             drawn["totals"] = part.curves(), f"Running {what}{by}", times
-        if definition.release != "totals":
-            curves, every = part.window_curves()
+        if definition.release == "windows" or (definition.release == "both" and not self.together):
+            most = (len(self.shown_steps),) if self.together else ()
+            curves, every = part.window_curves(*most)
             times = times_in_words(definition, 1, every)
             drawn["windows"] = curves, f"{what[0].upper()}{what[1:]}{by}", times
         several = len(self.groups)
@@ -676,7 +718,8 @@ class ReleasedCells(Release):
                     groups=curves.groups if grouped else [series_in_words(definition)],
                 ),
                 said if title is None else title,
-                f"{times}; with {100 * self.level:g}% intervals",
+                f"{times}; with {100 * self.level:g}% intervals"
+                + ", which hold together" * self.together,
                 what if axis is None else axis,
                 panels=panels,
                 foot=foot_of(definition, source),
@@ -932,5 +975,7 @@ def error_in_words(series: Series, what: str, level: float) -> str:
 
 #: Columns of a table that say of what its numbers are.
 _OF_WHAT = (*WHEN, "counted_until", "group")
+#: Days whose joint noise is computed at once.
+_MOST_TIMES = 2048
 #: Rows of a table that are made at a time.
 _ROWS = 2**18

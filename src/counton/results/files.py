@@ -636,7 +636,7 @@ def _cells(
             raise InvalidInput(f"{one.label!r} has an {name} that is no number: correct it")
         if carried is None and not np.allclose(number / unit, np.rint(number / unit), 1e-9, 1e-6):
             raise InvalidInput(
-                f"{one.label!r} has an {name} that is no multiple of {unit:g}, of which all "
+                f"{one.label!r} has an {name} that is no multiple of {unit:g}, as all "
                 f"released ones are: give the file as it was written"
             )
         given = rows[name].cast(pl.Int64).to_numpy() if whole else number

@@ -13,7 +13,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, time, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -104,6 +104,69 @@ def periods_of(windows: Windows, every: str, steps: int) -> Periods:
     return Periods(every, np.concatenate([[0], before, [steps]]).astype(np.int64), whole)
 
 
+#: What patterns are by: microseconds, how many there are, and which of them a whole number is.
+_HOUR, _DAY = 3_600_000_000, 86_400_000_000
+PATTERNS = ("hour", "weekday")
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+
+class Occurrences(NamedTuple):
+    """Whole hours, or whole days, by the local clock: what each is called, and its steps.
+
+    Attributes:
+        of: hour of the day from 0, or day of the week from Monday, 0.
+        starts: the step before the first of each.
+        stops: the last step of each.
+    """
+
+    of: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    stops: NDArray[np.int64]
+
+
+def occurrences_of(windows: Windows, by: str, steps: range) -> Occurrences:
+    """Each hour of the day, or each day of the week, that some steps cover from end to end.
+
+    Raises:
+        InvalidInput: neither, windows that are no parts of it, or steps that cover none.
+
+    >>> from datetime import UTC
+    >>> windows = Windows(datetime(2024, 3, 1, 12, tzinfo=UTC), "30m", 999)
+    >>> hours = occurrences_of(windows, "hour", range(2, 8))
+    >>> hours.of.tolist(), hours.starts.tolist(), hours.stops.tolist()
+    ([13, 14], [2, 4], [4, 6])
+    """
+    if by not in PATTERNS:
+        raise InvalidInput(f"{field('by', by)} is no pattern; use {' or '.join(PATTERNS)}")
+    hourly = by == "hour"
+    length = _HOUR if hourly else _DAY
+    starts, ends = windows.starts(steps), windows.ends(steps)
+    first, last = (
+        local_times(windows, us).dt.replace_time_zone(None).cast(pl.Int64).to_numpy()
+        for us in (starts, ends - 1)
+    )
+    if len(wrong := np.flatnonzero(first // length != last // length)):
+        since = windows.at(int(starts[wrong[0]]))
+        raise InvalidInput(
+            f"{field('by', by)} adds up windows that lie within {'an hour' if hourly else 'a day'},"
+            f" and that of {windows.every} from {since} does not"
+            + (f": use {PATTERNS[1]}" if hourly else "")
+        )
+    which = starts - first % length if hourly else first // length  # an hour may come twice
+    edges = np.concatenate([[0], np.flatnonzero(np.diff(which)) + 1, [len(which)]])
+    begin, end = edges[:-1], edges[1:]
+    whole = (first[begin] % length == 0) & ((last[end - 1] + 1) % length == 0)
+    if not whole.any():
+        raise InvalidInput(
+            f"{field('by', by)} needs a whole {'hour' if hourly else 'day'} among the steps, and "
+            f"they have none: ask for more of them"
+        )
+    begin, end = begin[whole], end[whole]
+    count = first[begin] // length
+    of = count % 24 if hourly else (count + 3) % 7  # 1 January 1970 was a Thursday
+    return Occurrences(of, begin + steps.start - 1, end + steps.start - 1)
+
+
 def parsed_period(every: str) -> tuple[int, str]:
     """How many of which unit a period is long.
 
@@ -148,13 +211,22 @@ def check_periods(windows: Windows, every: str, delay: int = 0) -> None:
 
     >>> check_periods(Windows(datetime.fromisoformat("2024-03-01T00:00Z"), "1d", 30), "1w")
     """
-    if delay:
-        raise InvalidInput(
-            f"{field('sums', every)} does not go with {field('delay', delay)}, since a release "
-            f"then counts up to an earlier window; leave it out"
-        )
+    check_delay(field("sums", every), delay)
     steps = windows.ended_by(microseconds(windows.start) + _TEN_YEARS)
     periods_of(windows, every, max(steps, 1))
+
+
+def check_delay(asked: str, delay: int) -> None:
+    """Refuse sums of windows where a release counts up to an earlier one.
+
+    Raises:
+        InvalidInput: naming what was asked.
+    """
+    if delay:
+        raise InvalidInput(
+            f"{asked} does not go with {field('delay', delay)}, since a release then counts up to "
+            f"an earlier window; leave it out"
+        )
 
 
 def _begin(start: datetime, amount: int, unit: str) -> datetime:

@@ -565,11 +565,18 @@ class Release(ABC):
         For all steps and groups that are shown (`only` leaves some out), so for whatever the
         series does between two of them. Of a statistic by the union bound over its rows.
         """
+        return self.banded().numbers()
+
+    def banded(self) -> Release:
+        """The same numbers with the intervals of `band`, for a chart of them.
+
+        Raises:
+            InvalidInput: as `band`.
+        """
         table = self.numbers()
         if "lower" not in table.columns:
             self._cannot("bands")
-        one = 1 - (1 - self.level) / max(table.height, 1)
-        return self.at(one).numbers()
+        return self.at(1 - (1 - self.level) / max(table.height, 1))
 
     def at(self, level: float) -> Release:
         """The same numbers, with intervals of another level.
@@ -646,6 +653,37 @@ class Release(ABC):
             return f"{names[0]} {how} {names[1]}{self._within_words(steps)}"
         begin, end = (self._within_words(part) for part in (steps, later))
         return f"{names[0]}{begin} {how} {names[1]}{end}"
+
+    def pattern(self, by: str) -> pl.DataFrame:
+        """How much happened on the average in each hour of the day, or on each day of the week.
+
+        Columns: ``hour`` (0 to 23) or ``weekday``, how many ``times`` the steps that are shown hold
+        it whole, group, estimate (the average of these), std, lower, upper. Each interval holds by
+        itself, by the joint noise of all windows in it.
+
+        Args:
+            by: ``"hour"`` or ``"weekday"``, by the clock of the stream's time zone.
+
+        Raises:
+            InvalidInput: a statistic that does not answer it, or windows that are longer.
+        """
+        self._cannot("patterns")
+
+    def total(
+        self, one: Groups, *, steps: Steps = None, of: str | None = None, at_once: int = 1
+    ) -> Answer:
+        """What happened in one group, or in several together; with an interval.
+
+        Args and errors as of `difference`.
+        """
+        from counton.mechanisms.contrasts import answer
+
+        return answer(
+            self.number_of(one, steps, of),
+            self.level,
+            at_once=at_once * self.comparisons,
+            what=f"{_question_in_words(one, of)}{self._within_words(steps)}",
+        )
 
     def sums(self, every: str) -> pl.DataFrame:
         """What happened in each day, week or month.

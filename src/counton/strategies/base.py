@@ -485,6 +485,32 @@ class StreamStrategy(Strategy):
         """Exact variance of the noise in what is released about the steps start + 1 .. stop."""
         return self.window_variance(starts, stops) * (law.variance / 4.0**self.lattice_bits)
 
+    def sum_noise_variance(
+        self, law: Law, stops: NDArray[np.int64], weights: NDArray[np.float64]
+    ) -> float | None:
+        """Exact variance of the noise in what happened up to each of ``stops``, with weights.
+
+        None where nodes have several laws, or releases are rounded: `window_noise_variance` tells
+        it there, pair by pair.
+
+        >>> from counton.laws import DiscreteLaplace
+        >>> from counton.strategies import Binary
+        >>> tree, law = Binary(31), DiscreteLaplace(1)
+        >>> found = tree.sum_noise_variance(law, np.array([14, 15]), np.array([-1.0, 1.0]))
+        >>> bool(found == tree.window_noise_variance(law, 14, 15))
+        True
+        """
+        if type(self).window_noise_variance is not StreamStrategy.window_noise_variance:
+            return None
+        nodes: dict[tuple[int, int], float] = {}
+        for stop, weight in zip(stops.tolist(), weights.tolist(), strict=True):
+            for sign, step in self.window_rows(0, stop):
+                for level, index, read in self.row(step):
+                    before = nodes.get((level, index), 0.0)
+                    nodes[level, index] = before + sign * weight * float(read)
+        squares = (weight**2 * self.node_variance(level) for (level, _), weight in nodes.items())
+        return math.fsum(squares) * (law.variance / 4.0**self.lattice_bits)
+
     @property
     def largest_entry(self) -> int:
         """1 on the lattice for unit columns; else the largest 1-norm bounds it."""

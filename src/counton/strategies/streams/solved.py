@@ -556,6 +556,34 @@ class Solved(StreamStrategy):
             found = found + self.tree.contrasts(first - 1, last - 1, inverse)
         return np.asarray(np.where(first == last, 0.0, found))
 
+    def sum_noise_variance(
+        self, law: Law, stops: NDArray[np.int64], weights: NDArray[np.float64]
+    ) -> float | None:
+        """See `StreamStrategy.sum_noise_variance`: one solution of the equations."""
+        cells = self.line.cells
+        block = np.minimum(stops // self.block, cells - 1)
+        cut = stops / self.block - block
+        right: Floats = np.bincount(block, weights * cut, cells).astype(np.float64)
+        right += np.cumsum(np.bincount(block, weights, cells)[::-1])[::-1]
+        right -= np.bincount(block, weights, cells)
+        found = float(right @ self._equations.solve(right[None])[0]) / self.tree.unit**2
+        found *= 4.0**self.lattice_bits
+        if self.radices:
+            inverse = np.concatenate([[0.0], self._blocks_known[2]])
+            order, width = np.argsort(stops), self.tree.widths[-1]
+            at, of = stops[order] - 1, weights[order]
+            alone = self.tree.contrasts(np.full_like(at, -1), at, inverse)
+            found += float((of**2) @ alone)
+            for apart in range(1, len(at)):  # what ends of one block read of its tree together
+                some = np.flatnonzero(at[apart:] // width == at[:-apart] // width)
+                if not len(some):
+                    break
+                one, two = some, some + apart
+                differ = self.tree.contrasts(at[one], at[two], inverse)
+                both = alone[one] + alone[two] - np.where(at[one] == at[two], 0.0, differ)
+                found += float(np.sum(of[one] * of[two] * both))
+        return found * law.variance / 4.0**self.lattice_bits
+
     def overall_variance(self, metric: Metric) -> float:
         """See `StreamStrategy.overall_variance`."""
         check_metric(metric)

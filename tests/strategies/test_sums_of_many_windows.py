@@ -1,0 +1,32 @@
+"""Variances of sums of many windows: at once, and pair by pair."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from counton.laws import DiscreteLaplace
+from counton.strategies import Solved, StreamStrategy, public_strategies
+from counton.strategies.lines import Hats
+
+LAW = DiscreteLaplace(Fraction(3))
+CASES = [strategy for cls in public_strategies() for strategy in cls.examples(60)]
+TREES = Solved(Hats(8, (4,), [[8, 4, 8]], bits=4), (2, 3))
+
+
+@pytest.mark.parametrize("strategy", [*CASES, TREES], ids=lambda one: type(one).__name__)
+def test_both_ways_have_one_variance(strategy: StreamStrategy) -> None:
+    last = min(strategy.longest or 60, 240)
+    rng = np.random.default_rng(1)
+    stops = np.sort(rng.choice(np.arange(1, last + 1), min(33, last), replace=False))
+    for weights in (rng.normal(size=len(stops)), np.ones(len(stops))):
+        found = strategy.sum_noise_variance(LAW, stops, weights)
+        if found is None:
+            assert type(strategy).__name__ in {"Epochs", "Expiring", "Octave"}
+            return
+        low, high = np.minimum(stops[:, None], stops), np.maximum(stops[:, None], stops)
+        apart = strategy.window_noise_variance(LAW, low, high)
+        alone = np.asarray(strategy.window_noise_variance(LAW, 0 * stops, stops))
+        assert found == pytest.approx(weights @ (alone[:, None] + alone - apart) @ weights / 2)
