@@ -98,9 +98,9 @@ def test_a_chart_of_a_band_has_the_numbers_of_the_band(tmp_path: Path, form: str
     found = released(
         tmp_path, hours=40, release=form, strategy="binary" if form != "windows" else None
     ).only(range(5, 40))
-    table = found.banded().numbers()
+    table = found.with_band().numbers()
     assert table.equals(found.band())
-    (figure,) = found.banded().figures().values()
+    (figure,) = found.with_band().figures().values()
     assert "with 95% intervals, which hold together" in [one.get_text() for one in figure.texts][1]
     ends = [path.vertices[:, 1] for each in figure.axes for one in each.collections
             for path in one.get_paths()]  # fmt: skip

@@ -153,7 +153,7 @@ def _draw_table(
 
     assert options.plot is not None
     if options.band:
-        write_release(released.only(steps).banded(), options.plot)
+        write_release(released.only(steps).with_band(), options.plot)
         return
     if options.changes:
         rows = table.head(_DRAWN).drop("sure").rows()

@@ -350,8 +350,8 @@ class ReleasedCells(Release):
         own = replace(self.published, half=half)
         return replace(self, published=own, level=level)
 
-    def banded(self) -> ReleasedCells:
-        """See `Release.banded`: by the joint law of all steps, where that is narrower.
+    def with_band(self) -> ReleasedCells:
+        """See `Release.with_band`: by the joint law of all steps, where that is narrower.
 
         Groups have independent noise, so each is to hold with ``level ** (1 / groups)``.
 

@@ -565,9 +565,9 @@ class Release(ABC):
         For all steps and groups that are shown (`only` leaves some out), so for whatever the
         series does between two of them. Of a statistic by the union bound over its rows.
         """
-        return self.banded().numbers()
+        return self.with_band().numbers()
 
-    def banded(self) -> Release:
+    def with_band(self) -> Release:
         """The same numbers with the intervals of `band`, for a chart of them.
 
         Raises:
