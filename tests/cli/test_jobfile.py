@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -393,7 +394,7 @@ def test_a_limit_and_a_place_to_publish_hold_for_all_jobs(file: Path, place: Any
     assert done.out.count("published 3 new steps, 3 in all, in ") == 2
     ledger = json.loads(place("ledger", str(file.parent / "v.db"), "--json").out)
     assert (ledger["limit"]["epsilon"], ledger["remaining"]) == ("1", None)
-    with sqlite3.connect(file.parent / "public.db") as public:
+    with closing(sqlite3.connect(file.parent / "public.db")) as public, public:
         names = {row[0] for row in public.execute("SELECT stream FROM counton_releases")}
     assert names == {"visits", "paid"}
     again = place("run", str(file), "--json")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from datetime import datetime, timedelta
 from itertools import product
 from pathlib import Path
@@ -234,7 +235,7 @@ def test_who_is_forgotten_and_erased_is_asked_for_no_more(append: bool, tmp_path
 def in_sqlite(folder: Path, rows: list[Row]) -> str:
     file = folder / "shop.sqlite"
     file.unlink(missing_ok=True)
-    with sqlite3.connect(file) as shop:
+    with closing(sqlite3.connect(file)) as shop, shop:
         shop.execute("CREATE TABLE visits (time TEXT, page TEXT, reader TEXT, paid INT)")
         shop.executemany("INSERT INTO visits VALUES (?, ?, ?, ?)", rows)
     shop.close()

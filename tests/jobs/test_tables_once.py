@@ -7,6 +7,7 @@ import itertools
 import json
 import shutil
 import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from functools import partialmethod
 from pathlib import Path
@@ -415,10 +416,10 @@ def test_every_door_and_file_has_the_same_bits(
 def test_it_is_published_for_sql(job: Job) -> None:
     numbers(job)
     assert publish(job.state, key=job.key).after == 1
-    rows = sqlite3.connect(str(job.state)).execute(
-        'select "group", round(estimate), window_end from counton_releases'
-    )
-    found = rows.fetchall()
+    with closing(sqlite3.connect(str(job.state))) as database:
+        found = database.execute(
+            'select "group", round(estimate), window_end from counton_releases'
+        ).fetchall()
     assert [estimate for _, estimate, _ in found] == WHOLE[str(job.what)]
     assert {end for *_, end in found} == {None}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -310,12 +311,13 @@ def test_tables_are_published_by_the_names_of_their_cells(tmp_path: Path) -> Non
         job = months(tmp_path) if what == "hierarchy" else other(tmp_path, what, **more)
         run(job).close()
         print_published(PublishOptions(str(tmp_path / "s.db"), name=what, key=str(job.key)))
-        database = sqlite3.connect(tmp_path / "s.db")
-        rows = database.execute(
-            'select "group", round(estimate) from counton_releases where stream = ? and step = 2',
-            (what,),
-        )
-        found[what] = dict(rows.fetchall())
+        with closing(sqlite3.connect(tmp_path / "s.db")) as database:
+            rows = database.execute(
+                'select "group", round(estimate) from counton_releases '
+                "where stream = ? and step = 2",
+                (what,),
+            )
+            found[what] = dict(rows.fetchall())
     assert found["hierarchy"] == {"total": 5, "region N": 3, "region S": 2, "city N a": 2,
                                   "city N b": 1}  # fmt: skip
     assert found["ranges"] == dict.fromkeys("12345", 1)

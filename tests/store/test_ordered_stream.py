@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from fractions import Fraction
 from hashlib import sha256
 from pathlib import Path
@@ -202,7 +203,7 @@ def test_a_limit_holds_for_statistics_too(file: Path) -> None:
 
 def rows_of(file: Path, kind: str = "exact") -> dict[int, bytes]:
     """Parts of what a statistic knows, by their numbers."""
-    with sqlite3.connect(file) as database:
+    with closing(sqlite3.connect(file)) as database, database:
         query = "SELECT part, marks FROM counton_marks WHERE kind = ? ORDER BY part"
         found = dict(database.execute(query, [kind]).fetchall())
     database.close()
@@ -211,7 +212,7 @@ def rows_of(file: Path, kind: str = "exact") -> dict[int, bytes]:
 
 def put(file: Path, rows: dict[int, bytes | None], kind: str = "exact") -> None:
     """Change parts; None removes one."""
-    with sqlite3.connect(file) as database:
+    with closing(sqlite3.connect(file)) as database, database:
         for part, blob in rows.items():
             database.execute("DELETE FROM counton_marks WHERE kind = ? AND part = ?", [kind, part])
             if blob is not None:
@@ -288,7 +289,7 @@ def test_verify_finds_every_altered_column(statistic: Letters, file: Path) -> No
             f"SELECT {column} FROM counton_{table}",  # noqa: S608
             f"UPDATE counton_{table} SET {column} = ?",  # noqa: S608
         )
-        with sqlite3.connect(file) as database:
+        with closing(sqlite3.connect(file)) as database, database:
             ((kept,),) = database.execute(before).fetchall()
             assert alter(kept) != kept
             database.execute(write, [alter(kept)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import zlib
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ def test_the_state_alone_does_not_tell_whether_a_name_is_in_it(
         file, "s", KAry.best(30), PureDP(1), statistic=statistic, batched=True
     ) as stream:
         stream.release_events(events, [len(events)])
-    with sqlite3.connect(file) as database:
+    with closing(sqlite3.connect(file)) as database, database:
         (blob,) = database.execute(
             "SELECT marks FROM counton_marks WHERE kind = 'exact'"
         ).fetchone()

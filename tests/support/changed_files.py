@@ -15,6 +15,7 @@ import sys
 import traceback
 import zipfile
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -169,7 +170,7 @@ def change_database(chance: random.Random, path: Path) -> None:
     if chance.random() < 0.4:
         path.write_bytes(change_bytes(chance, path.read_bytes()))
         return
-    with sqlite3.connect(path) as base:
+    with closing(sqlite3.connect(path)) as base, base:
         tables = base.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
         table = chance.choice(tables)[0]
         column = chance.choice(base.execute(f"PRAGMA table_info({table})").fetchall())[1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -45,7 +46,7 @@ class Files:
         """Its bytes, with all that is committed; None where there is none."""
         if not self.path.exists():
             return None
-        with sqlite3.connect(self.path) as connection:
+        with closing(sqlite3.connect(self.path)) as connection, connection:
             data = connection.serialize()
         connection.close()
         return data
