@@ -6,11 +6,7 @@ import gc
 import hashlib
 import itertools
 import os
-import sqlite3
-import sys
-import warnings
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import pytest
@@ -35,32 +31,6 @@ for _name, _same in (("counton", True), ("search", False)):
         derandomize=_same,
     )
 settings.load_profile("counton")
-
-
-class _WatchedConnection(sqlite3.Connection):
-    """Warns as Python 3.13 does where nobody closes it."""
-
-    closed = False
-
-    def close(self) -> None:
-        self.closed = True
-        super().close()
-
-    def __del__(self) -> None:
-        if not self.closed:
-            message = f"unclosed database in {self!r}"
-            warnings.warn(message, ResourceWarning, stacklevel=2, source=self)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def connections_are_closed() -> Iterator[None]:
-    """Every connection to SQLite is closed, by tests as by what they test."""
-    watched = partial(sqlite3.connect, factory=_WatchedConnection)
-    with pytest.MonkeyPatch.context() as patched:
-        if sys.version_info < (3, 13):
-            for module in (sqlite3, sqlite3.dbapi2):  # the latter is SQLAlchemy's
-                patched.setattr(module, "connect", watched)
-        yield
 
 
 @pytest.fixture(autouse=True)

@@ -296,11 +296,10 @@ def test_verify_finds_every_altered_column(statistic: Letters, file: Path) -> No
         (found,) = verify(file)
         assert found.problems, (column, found)
         assert len(set(found.problems)) == len(found.problems)
-        with database:
+        with closing(sqlite3.connect(file)) as database, database:
             database.execute(write, [kept])
         (found,) = verify(file)
         assert found.right, found
-        database.close()
 
 
 def test_a_release_writes_what_is_new_alone(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

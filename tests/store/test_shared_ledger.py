@@ -165,7 +165,7 @@ def test_jobs_of_a_file_share_a_ledger_beside_it(tmp_path: Path) -> None:
     made(tmp_path / "team.db")
     (tmp_path / "rows.csv").write_text("time\n2024-03-01T09:00\n")
     job = 'statistic = "count"\nevents = "rows.csv"\ntime = "time"\nevery = "1d"\n'
-    job += 'from = "2024-03-01"\nsteps = 9\nuntil = "2024-03-02"\nepsilon = 0.6\n'
+    job += 'start = "2024-03-01"\nsteps = 9\nuntil = "2024-03-02"\nepsilon = 0.6\n'
     (tmp_path / "jobs.toml").write_text(
         f'[defaults]\nledger = "team.db"\n[jobs.web]\nstate = "web.db"\n{job}'
         f'[jobs.app]\nstate = "app.db"\n{job}'
