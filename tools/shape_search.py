@@ -53,6 +53,10 @@ _FIRST_STEPS, _STEPS, _LAST_STEPS = 40, 300, 60
 _MOST_CELLS = 8192
 #: Up to so many cells every horizon is searched.
 _SMALL = 64
+#: Up to so many cells a dense matrix is searched for beside it: for the mean over totals there are
+#: more guesses, so that shapes lose little to it. On few cells descents end at many places:
+#: guesses are also shaken, so often each, and so many descents are followed to their ends.
+_BESIDE_DENSE, _SHAKEN_CELLS, _SHAKEN, _DESCENTS = 512, 240, 12, 40
 #: Shares inside a cell are multiples of 1 / 256.
 _SHARES = 256
 #: Logarithm of the least distance between two knots, in cells.
@@ -232,6 +236,12 @@ class Problem(NamedTuple):
         """The horizon."""
         return self.cells * math.prod(self.radices)
 
+    @property
+    def beside_dense(self) -> bool:
+        """A dense matrix for it is searched for elsewhere."""
+        plain = (self.metric, self.release, self.radices) == ("mean", "totals", ())
+        return plain and _SMALL < self.cells <= _BESIDE_DENSE
+
 
 class Levels:
     """Levels of hats with real knots and amplitudes, while they are searched for.
@@ -286,6 +296,15 @@ class Levels:
         made = cls(problem, knots, [row / (1 << AMPLITUDE_BITS) for row in shape.amplitudes])
         made.fixed = fixed
         return made
+
+    def shaken(self, random: np.random.Generator) -> Self:
+        """The same levels, with other gaps between knots and other amplitudes."""
+        for level, row in enumerate(self.knots):
+            gaps = np.diff(row) * np.exp(random.normal(0.0, 0.3, len(row) - 1))
+            ends = np.cumsum(gaps) * (self.problem.cells / gaps.sum())
+            self.knots[level] = np.concatenate([[0.0], ends])
+            self.amplitudes[level] *= np.exp(random.normal(-0.2, 0.3, len(row)))
+        return self
 
     @property
     def error(self) -> float:
@@ -493,6 +512,8 @@ def guesses(problem: Problem) -> list[tuple[float, ...]]:
         return [(one, *more) for one in fine for more in above]
     finest: list[float] = [12.0, 14.0, 17.0] if block == 1 else [8.5] if block == 2 else [4]
     found: list[tuple[float, ...]] = []
+    if problem.beside_dense:
+        found += [(14.0, *between, float(cells)) for between in ((), (14.0,), (20.0,))]
     for spacing in finest:
         for top in (cells / 2, cells / 3):
             for levels in (1, 2, 3, 4):
@@ -519,11 +540,18 @@ def search(problem: Problem, near: Shape | None = None) -> tuple[Levels, Shape]:
         shape = levels.shape()
         return levels, shape
     trials: list[tuple[float, int, Levels]] = []
+    random = np.random.default_rng(problem.cells)
+    shaken = problem.beside_dense and problem.cells <= _SHAKEN_CELLS
     for spacings in guesses(problem):
-        levels = Levels.uniform(problem, spacings).improve(_FIRST_STEPS).share_out()
-        trials.append((levels.error, len(trials), levels))
+        starts = [Levels.uniform(problem, spacings)]
+        if shaken and spacings[-1] == problem.cells:
+            starts += [Levels.uniform(problem, spacings).shaken(random) for _ in range(_SHAKEN)]
+        for start in starts:
+            levels = start.improve(_FIRST_STEPS).share_out()
+            trials.append((levels.error, len(trials), levels))
     trials.sort()
     most = len(trials) if problem.cells <= _SMALL else 4 if problem.cells <= 1024 else 1
+    most = _DESCENTS if shaken else most
     found = []
     if problem.cells <= _SMALL:  # up to 9 steps no hat is of use
         trials.insert(0, (0.0, -1, Levels(problem, [], [])))
@@ -540,11 +568,11 @@ def problems() -> list[Problem]:
     return [
         Problem(cells, *question, radices)
         for question in QUESTIONS
-        for cells, radices in _grid(every=question[2] == "totals")
+        for cells, radices in _grid(question[2] == "totals", question[1:] == ("mean", "totals"))
     ]
 
 
-def _grid(every: bool) -> Iterator[tuple[int, tuple[int, ...]]]:
+def _grid(every: bool, finer: bool) -> Iterator[tuple[int, tuple[int, ...]]]:
     """Cells, and what is inside each: single steps, then short blocks of them, then trees."""
     first = _SMALL if every else 16
     yield from ((steps, ()) for steps in range(2, first + 1))
@@ -552,7 +580,9 @@ def _grid(every: bool) -> Iterator[tuple[int, tuple[int, ...]]]:
         [2.0 ** (k / 4) for k in range(25, 48)] if every else [2.0 ** (k / 2) for k in range(9, 24)]
     )
     coarse = [2.0 ** (k / 2) for k in range(24, 33)]
-    for steps in sorted([*fine, *coarse, 365, 8760]):
+    # Where the error is compared with that of a dense matrix: twice as many, and common horizons.
+    more = [*(2.0 ** (k / 8) for k in range(49, 72, 2)), 90, 168, 180] if finer else []
+    for steps in sorted([*fine, *more, *coarse, 365, 8760]):
         block = 1 if steps <= 4096 else 2 if steps < 2**14.1 else 4 if steps < 2**15.1 else 8
         yield round(steps / block), (block,) if block > 1 else ()
     for steps in (2**16.5, 2**17):
