@@ -46,6 +46,8 @@ _LINES: dict[str, tuple[str, float, str]] = {
     "smooth binary": (PALETTE[3], 1.6, "-"),
     "square root": (PALETTE[2], 1.6, "-"),
     "normalised square root": (PALETTE[2], 1.6, "--"),
+    "least-squares tree": (PALETTE[5], 1.6, "--"),
+    "HDMM": (INK, 1.6, "--"),
     "dense optimum": (INK, 1.2, ":"),
     LOOK_AHEAD: (PALETTE[4], 2.0, "-"),
     OCTAVE: (PALETTE[0], 1.4, ":"),
@@ -58,8 +60,9 @@ _PANEL, _LEGEND = 3.3, 1.15
 _SHOWS = (
     "The standard deviation of a running total against the number of steps, for every published "
     "mechanism with its best parameters and for the plans of counton, with Laplace and with "
-    "Gaussian noise. The plans lie below everything published, and with Gaussian noise close to "
-    "the bound that no factorisation can pass."
+    "Gaussian noise. The plans lie below every published tree, within 0.2 per cent of what HDMM "
+    "finds for up to 1,024 steps, and with Gaussian noise close to the bound that no "
+    "factorisation can pass."
 )
 
 

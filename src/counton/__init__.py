@@ -1,7 +1,7 @@
 """counton: differential privacy under continual observation.
 
 Private running totals you can count on: counts, sums and histograms released again and again
-while data arrives, with noise that is exact, reproducible and as small as is known.
+while data arrives, with noise that is exact, reproducible and planned for the least error.
 
 >>> from counton import Counter, Key, PureDP
 >>> from counton.strategies import KAry

@@ -157,7 +157,7 @@ class Choice:
 
         >>> from counton import PureDP, plan
         >>> plan(365, PureDP(1)).best.halfwidth(365)
-        18.47...
+        18.64...
         """
         found = halfwidths(self.strategy, self.noise_law, range(step, step + 1), level)
         return float(found[0]) * float(self.resolution) * self.each
@@ -752,8 +752,8 @@ class _StrategyKind(NamedTuple):
         contends: those with which it may be the best of all from 64 steps on.
         simple: what is released are integers.
         only_simple: another kind is better where fractions may be released.
-        published: of ``strategies/published``, which no horizon, guarantee or unit has been found
-            to have as the best: what is chosen is compared with it.
+        published: known to all, and no better than another kind for any horizon, guarantee or unit
+            that was tried: what is chosen is compared with it.
     """
 
     kind: str
@@ -797,6 +797,12 @@ _BOTH: tuple[_StrategyKind, ...] = (
         published=True,
     ),
     _StrategyKind("binary", lambda asked, norm: [known.Binary(asked.horizon)], published=True),
+    # Totals of numbers that are each released with noise of their own: a tree of one level.
+    _StrategyKind(
+        "noise for each step",
+        lambda asked, norm: [known.KAry(asked.horizon, asked.horizon + 1, False)],
+        published=True,
+    ),
 )
 _WINDOWS: tuple[_StrategyKind, ...] = (
     _StrategyKind("one draw a step", lambda asked, norm: [known.Independent(asked.horizon)]),
@@ -884,7 +890,7 @@ def candidates(
 
     >>> [found.kind for found in candidates(1000, simple=True)]
     ['k-ary with subtraction', 'octave, whole numbers', 'k-ary', 'smooth binary',
-     'smooth binary, even height', 'binary']
+     'smooth binary, even height', 'binary', 'noise for each step']
     """
     asked = _Question(horizon, metric, release, steps, separation, every)
     return tuple(

@@ -1,0 +1,120 @@
+"""What the front page says beside others is what its commands print, with the same numbers."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from counton import PureDP, plan
+from papers.less_noise.numbers import PUBLISHED, least_squares_tree
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "README.md").read_text(encoding="utf-8")
+PROGRAMS = Path(sys.executable).parent
+HEAD = "| | counton | elsewhere | see it |"
+
+
+def table() -> dict[str, list[str]]:
+    """Each row by its first cell: what counton has, what others have, and how to see it."""
+    rows = PAGE[PAGE.index(HEAD) :].split("\n\n")[0].splitlines()[2:]
+    cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+    return {first: rest for first, *rest in cells}
+
+
+def commands(kind: str) -> list[tuple[str, str]]:
+    """Row and command of all commands of one program."""
+    found = [
+        (row, one) for row, cells in table().items() for one in re.findall("`(.*?)`", cells[2])
+    ]
+    return [(row, one) for row, one in found if one.split()[0] == kind]
+
+
+def printed(command: str, folder: Path) -> str:
+    program, *words = command.split()
+    done = subprocess.run(
+        [PROGRAMS / program, *words], cwd=folder, capture_output=True, text=True, check=False,
+        env=os.environ | {"COLUMNS": "160", "NO_COLOR": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def visits(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which the page's ten lines have run."""
+    folder = tmp_path_factory.mktemp("visits")
+    events = re.search(r'title="visits.csv"\n(.*?)```', PAGE, re.DOTALL)
+    program = re.search(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    assert events is not None
+    assert program is not None
+    (folder / "visits.csv").write_text(events[1], encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-c", program[1]], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_every_row_names_what_shows_it() -> None:
+    assert len(table()) > 10
+    for row, (_, _, shown) in table().items():
+        ways = re.findall(r"`(counton|make|pytest|python) |\]\((docs/[^)]+)\)", shown)
+        assert ways, row
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert {one.split()[1] for _, one in commands("make")} <= targets
+    for _, one in commands("pytest"):
+        assert (ROOT / one.split()[1]).exists()
+
+
+@pytest.mark.slow
+def test_totals_of_a_year_have_the_errors_that_the_page_says(visits: Path) -> None:
+    row = "totals of a year of hours, ε = 1"
+    ours, others, _ = table()[row]
+    [command] = [one for at, one in commands("counton") if at == row]
+    shown = printed(command, visits)
+    by_kind = dict(re.findall(r"^ +(\w[-\w ]*?)  +([\d.]+)  ", shown, re.MULTILINE))
+    tree = plan(8760, PureDP(1), strategies=[least_squares_tree(8760, 1, "mean")]).best.mean_std
+    assert re.findall(r"\d+\.\d", ours) == [f"{float(by_kind['solved']):.1f}"]
+    assert re.findall(r"\d+\.\d", others) == [
+        f"{float(by_kind['k-ary with subtraction']):.1f}",
+        f"{tree:.1f}",
+        f"{float(by_kind['noise for each step']):.1f}",
+    ]
+    streams = [one for one in PUBLISHED if one.purpose == "streams" and 1 in one.norms]
+    errors = {one.name: plan(8760, PureDP(1), strategies=[one.make(8760, 1, "mean")]).best.mean_std
+              for one in streams}  # fmt: skip
+    assert min(errors, key=lambda name: errors[name]) == "k-ary with subtraction"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ("how far from possible", r"how far from possible: .* times the least of any mechanism"),
+        ("one limit for many streams", r"limit: .* epsilon = 1 .*\nremaining: "),
+        ("people, not rows", r"(?s)--user.*--most.*--per"),
+        ("no last step", r"expir"),
+        ("was it right?", r"computed again"),
+    ],
+)
+def test_a_command_of_the_page_shows_what_the_row_says(row: str, says: str, visits: Path) -> None:
+    for _, command in [found for found in commands("counton") if found[0] == row]:
+        assert re.search(says, printed(command, visits)), command
+    assert any(at == row for at, _ in commands("counton"))
+
+
+def test_no_row_with_a_command_is_left_out() -> None:
+    rows = {row for row, _ in commands("counton")}
+    assert rows == {
+        "totals of a year of hours, ε = 1",
+        "how far from possible",
+        "one limit for many streams",
+        "people, not rows",
+        "no last step",
+        "was it right?",
+    }
