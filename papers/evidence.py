@@ -16,15 +16,18 @@ from counton.columns import data_frame
 
 #: Of a row: "explained" is a number that differs from the printed one as it is known to, and why.
 Verdict = Literal["agrees", "explained", "DIFFERS"]
-#: What a row is held to: the digits of a printed number, the value of a printed formula, a limit
-#: that is not to be exceeded, an interval around what is printed, or a bound on what rounding
-#: leaves of a zero.
-Kind = Literal["digits", "formula", "limit", "interval", "rounding"]
+#: What a row is held to: the digits of a printed number, the value of a printed formula, an
+#: interval around what is printed, a bound on what rounding leaves of a zero, or a limit that is
+#: not to be exceeded. Weaker: a limit that is far away, one that is proved for other sizes, and a
+#: number that no paper prints.
+Kind = Literal["digits", "formula", "interval", "rounding", "limit", "far limit", "unproved", "own"]
 #: Called with what is being done and the share of the whole that is behind it.
 Report = Callable[[str, float], object]
 _T = TypeVar("_T")
 #: How far a number may be from what was recorded of it, as a part of it.
 _ROOM = 1 / 500
+#: A limit that is so many times as large says little.
+_FAR = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,8 @@ class Comparison:
         recorded: what was computed before, from which it may not differ by more than a part in
             500; see `papers.recorded`.
         rounding: what is computed is rounding, held to `tolerance` and to no record.
+        own: `printed` is no paper's number: counton's own computation of the same.
+        unproved: the limit is proved for other sizes only.
 
     >>> row = Comparison("Table 1", "epsilon", "0.1341", 0.13407)
     >>> row.agrees, row.verdict
@@ -70,6 +75,8 @@ class Comparison:
     spread: float | None = None
     recorded: float | None = None
     rounding: bool = False
+    own: bool = False
+    unproved: bool = False
 
     @classmethod
     def with_zero(
@@ -155,11 +162,20 @@ class Comparison:
 
     @property
     def kind(self) -> Kind:
-        """What it is held to."""
+        """What it is held to.
+
+        >>> Comparison("Lemma 5", "distance", "1", 0.3, at_most=True).kind
+        'far limit'
+        """
+        if self.own:
+            return "own"
         if self.formula:
             return "formula"
+        if self.unproved:
+            return "unproved"
         if self.at_most:
-            return "limit"
+            limit = float(self.printed)
+            return "far limit" if _FAR * float(self.computed) < limit else "limit"
         if self.rounding:
             return "rounding"
         return "digits" if self.tolerance is None else "interval"
@@ -305,34 +321,33 @@ class Evidence:
         )
 
 
-#: What is said of agreeing rows of each kind.
+#: What is said of agreeing rows of each kind that are not held to printed digits.
 _AGREED: dict[Kind, str] = {
-    "digits": "to the printed digits",
-    "formula": "with the value of a printed formula",
-    "interval": "up to the interval that is stated",
-    "rounding": "as rounding leaves no more of a zero",
-    "limit": "as they are within a limit",
+    "formula": "have the value of a printed formula",
+    "interval": "lie in an interval around what is printed",
+    "rounding": "are zero but for rounding",
+    "limit": "keep a limit",
+    "far limit": "keep a limit more than three times as large, which says little",
+    "unproved": "keep a limit that is proved for other sizes only, which tests nothing",
+    "own": "are as counton computes them in another way, and no paper prints them",
 }
 
 
 def counted(rows: Iterable[Comparison]) -> str:
-    """How many rows there are of each verdict, and those that agree by what they are held to.
+    """How many rows have the digits that a paper prints; and, apart, what the others show.
 
     >>> agreeing = Comparison("Table 1", "epsilon", "0.1341", 0.13407)
     >>> counted([agreeing, agreeing, Comparison("Lemma 5", "", "1", 0.5, at_most=True)])
-    '3 numbers compared: 3 agree (2 to the printed digits, 1 as they are within a limit)'
+    '2 of 3 numbers have the digits that are printed. Of the others: 1 keep a limit'
     """
     rows = list(rows)
     told = Counter(row.verdict for row in rows)
-    agreeing = [row for row in rows if row.verdict == "agrees"]
-    kinds = Counter(row.kind for row in agreeing)
-    said = [f"{kinds[kind]} {words}" for kind, words in _AGREED.items() if kinds[kind]]
-    far = sum(row.kind == "limit" and row.computed < float(row.printed) / 3 for row in agreeing)
-    said += [f"{far} of these below a third of it"] if far else []
-    words = f"{len(rows)} numbers compared: {len(agreeing)} agree"
-    words += f" ({', '.join(said)})" if said else ""
-    words += f", {told['explained']} explained" if told["explained"] else ""
-    return words + (f", {told['DIFFERS']} DIFFER" if told["DIFFERS"] else "")
+    kinds = Counter(row.kind for row in rows if row.verdict == "agrees")
+    said = [f"{told['DIFFERS']} DIFFER"] if told["DIFFERS"] else []
+    said += [f"{told['explained']} differ, and say why"] if told["explained"] else []
+    said += [f"{kinds[kind]} {words}" for kind, words in _AGREED.items() if kinds[kind]]
+    words = f"{kinds['digits']} of {len(rows)} numbers have the digits that are printed"
+    return words + (f". Of the others: {', '.join(said)}" if said else "")
 
 
 def silent(_stage: str, _share: float) -> None:

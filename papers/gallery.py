@@ -53,7 +53,7 @@ def numbers(found: Evidence) -> str:
     if differing:
         lines += [
             "",
-            "Explained, and checked for the digits that are computed instead:",
+            "Those that differ, each held to the digits that are computed instead:",
             "",
             "| where | what | printed | computed | why they differ |",
             "|---|---|--:|--:|---|",

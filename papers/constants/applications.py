@@ -208,6 +208,7 @@ def _noise(applications: list[Application], runs: int) -> Iterator[Comparison]:
         yield Comparison(
             place, f"standard deviation of one measured number, {name}", f"{least:.4f}",
             found.std, tolerance=least * certain(found.numbers),
+            own=True,
             note="not printed: the least for the norm that counton covers; measured in "
             f"{found.numbers:,} numbers of releases, 99% interval",
         )  # fmt: skip

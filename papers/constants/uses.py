@@ -202,6 +202,7 @@ def sparse(runs: int) -> Iterator[Comparison]:
     yield Comparison(
         "Section 5, sparse streams", f"{what}, and what counton proves",
         f"{design.largest_error:.2f}", kept(worst), at_most=True,
+        own=True,
         note=f"not printed: proven by counton for all steps; {told}",
     )  # fmt: skip
 
@@ -228,6 +229,7 @@ def local() -> Comparison:
     return Comparison(
         "Section 5.6", f"standard deviation of the noise of a client, {question.cells} cells",
         f"{least:.4f}", float(np.std(np.array(drawn))), tolerance=least * certain(count),
+        own=True,
         note=f"not printed: the least that hides which of {question.cells} values it is, by all "
         f"pairs; measured in {clients} messages of LocalMedian, 99% interval",
     )  # fmt: skip

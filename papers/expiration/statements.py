@@ -200,6 +200,7 @@ def _corollary_1_3() -> Iterator[Comparison]:
                 "Corollary 1.3",
                 f"largest error of {_RUNS} streams, lambda = {growth}, T = 2^{power}, B = 0",
                 f"{bound:.4f}", float(found.max()), at_most=True,
+                own=True,
                 note=f"not printed but counton's own, as the paper leaves its constant open: holds "
                 f"with probability 1 - 1/T, epsilon = 1, and is "
                 f"{bound / math.log(steps):.2f} ln T; measured in the mean "

@@ -189,3 +189,21 @@ def test_losses_of_a_mechanism_are_targets_that_it_keeps() -> None:
 def test_an_unknown_paper_is_refused() -> None:
     with pytest.raises(InvalidInput, match="known are"):
         reproduce("nothing")
+
+
+def test_the_decomposition_is_worst_at_the_fourth_step() -> None:
+    def cost(position: int, age: int) -> int:
+        """Disjoint dyadic intervals, largest first from the left, each (1 + level)^2."""
+        total, last = 0, position + age
+        while position <= last:
+            level = (position & -position).bit_length() - 1
+            while position + (1 << level) - 1 > last:
+                level -= 1
+            total, position = total + (1 + level) ** 2, position + (1 << level)
+        return total
+
+    # Positions repeat with the largest interval that fits, 512.
+    costs = {position: cost(position, 999) for position in range(1, 1025)}
+    assert (costs[1], costs[4]) == (532, 535)
+    assert max(costs.values()) == 535
+    assert min(p for p, c in costs.items() if c == 535) == 4

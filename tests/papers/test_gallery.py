@@ -58,7 +58,9 @@ def test_a_page_keeps_what_is_written_by_hand() -> None:
     assert new.endswith("\n\nAfter.\n")
     assert "old" not in new
     assert "![F](../images/elders/f.png)" in new
-    assert "3 numbers compared: 1 agree (1 to the printed digits), 2 explained." in new
+    assert (
+        "1 of 3 numbers have the digits that are printed. Of the others: 2 differ, and say why."
+    ) in new
     assert "| Table 1 | one \\| two; and 1 more | 1 | 1.5 | it does |" in new
     assert filled(new, "elders", found) == new
     with pytest.raises(InvalidInput, match="0 places to write to"):
@@ -67,7 +69,7 @@ def test_a_page_keeps_what_is_written_by_hand() -> None:
 
 def test_a_paper_without_differences_says_so() -> None:
     told = numbers(Evidence("A paper", (Comparison("Table 1", "three", "3", 3),)))
-    assert "1 numbers compared: 1 agree (1 to the printed digits)." in told
+    assert "1 of 1 numbers have the digits that are printed." in told
     assert "|" not in told
 
 

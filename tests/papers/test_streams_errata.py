@@ -402,24 +402,6 @@ def test_expiration_figure_4_has_another_ratio_than_table_1() -> None:
     assert last_loss(best) < last_loss(0.095) < last_loss(in_table_1)
 
 
-def test_expiration_decomposition_is_worst_at_the_fourth_step() -> None:
-    def cost(position: int, age: int) -> int:
-        """Disjoint dyadic intervals, largest first from the left, each (1 + level)^2."""
-        total, last = 0, position + age
-        while position <= last:
-            level = (position & -position).bit_length() - 1
-            while position + (1 << level) - 1 > last:
-                level -= 1
-            total, position = total + (1 + level) ** 2, position + (1 << level)
-        return total
-
-    # Positions repeat with the largest interval that fits, 512.
-    costs = {position: cost(position, 999) for position in range(1, 1025)}
-    assert (costs[1], costs[4]) == (532, 535)
-    assert max(costs.values()) == 535
-    assert min(p for p, c in costs.items() if c == 535) == 4
-
-
 def test_constants_theorem_6_counts_letters_and_not_their_bits() -> None:
     """Letters are sets of bits; how often the likeliest one came is not the largest total of bits.
 

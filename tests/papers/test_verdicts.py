@@ -67,18 +67,22 @@ def test_rows_that_agree_are_counted_by_what_they_are_held_to() -> None:
         replace(RIGHT, tolerance=0.1),
         replace(RIGHT, at_most=True),
         replace(RIGHT, at_most=True, printed="0.5"),
+        replace(RIGHT, at_most=True, printed="0.5", unproved=True),
+        replace(RIGHT, own=True),
         Comparison.with_formula("Lemma 1", "norm", 2, 2),
         Comparison.with_zero("Lemma 1", "norm less its formula", 2e-12, 1e-11),
         KNOWN,
         WRONG,
     )
-    kinds = ["digits", "interval", "limit", "limit", "formula", "rounding"]
-    assert [row.kind for row in rows[:6]] == kinds
-    told = "8 numbers compared: 6 agree (1 to the printed digits, 1 with the value of a printed "
-    told += "formula, 1 up to the interval that is stated, 1 as rounding leaves no more of a "
-    told += "zero, 2 as they are within a limit, 1 of these "
-    told += "below a third of it), "
-    assert counted(rows) == f"{told}1 explained, 1 DIFFER"
+    kinds = ["digits", "interval", "limit", "far limit", "unproved", "own", "formula", "rounding"]
+    assert [row.kind for row in rows[:8]] == kinds
+    told = "1 of 10 numbers have the digits that are printed. Of the others: 1 DIFFER, 1 differ, "
+    told += "and say why, 1 have the value of a printed formula, 1 lie in an interval around what "
+    told += "is printed, 1 are zero but for rounding, 1 keep a limit, 1 keep a limit more than "
+    told += "three times as large, which says little, 1 keep a limit that is proved for other "
+    told += "sizes only, which tests nothing, 1 are as counton computes them in another way, and "
+    told += "no paper prints them"
+    assert counted(rows) == told
     assert [row.allowed for row in rows[:3]] == ["0.1341", "0.1341 ± 0.1", "≤ 0.1341"]
 
 
@@ -143,9 +147,8 @@ def test_all_papers_have_a_folder_each_and_the_worst_row_decides(
             row.difference for row in rows
         ]
     each = len(PAPERS)
-    end = f"{each} papers: {2 * each} numbers compared: {each} agree "
-    end += f"({each} to the printed digits), {each} "
-    end += "DIFFER" if WRONG in rows else "explained"
+    end = f"{each} papers: {each} of {2 * each} numbers have the digits that are printed. Of the "
+    end += f"others: {each} " + ("DIFFER" if WRONG in rows else "differ, and say why")
     assert main(words) == (WRONG in rows)
     assert capsys.readouterr().out.splitlines()[-1] == end
 

@@ -46,9 +46,7 @@ def test_haar_says_exactly_what_a_move_costs(cells: Any) -> None:
 @pytest.mark.parametrize(
     ("cells", "largest", "mean"), [(4, 7 / 4, 47 / 40), (16, 199 / 64, 1017 / 544)]
 )
-def test_cascade_has_the_fractions_of_the_restated_paper(
-    cells: Any, largest: Any, mean: Any
-) -> None:
+def test_cascade_has_these_fractions(cells: Any, largest: Any, mean: Any) -> None:
     strategy = Haar.cascade(cells)
     low, high = np.triu_indices(cells + 1, 1)
     variance = strategy.variance(low, high) * strategy.weights[0] ** 2
