@@ -284,10 +284,15 @@ def _refuse_unfinished(connection: Connection, name: str) -> None:
 def set_limit(connection: Connection, proposed: Ledger | None) -> None:
     """Change the limit to that of a ledger without entries.
 
+    What a limit is about stays as long as nobody says otherwise: without it less protection passes.
+
     Raises:
         BudgetExceeded: more is spent already.
         InvalidInput: what is spent cannot be counted against this kind of limit.
     """
+    before = terms(connection)
+    if proposed is not None and proposed.unit is None and before is not None:
+        proposed.unit = before.get("unit")
     if proposed is not None:
         known = all_entries(connection)
         try:
