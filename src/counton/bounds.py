@@ -10,9 +10,8 @@ import stat
 import tomllib
 import unicodedata
 import zlib
+from functools import cache
 from typing import Any
-
-import numpy as np
 
 from counton.errors import InvalidInput
 
@@ -22,9 +21,6 @@ MOST_DEPTH = 64
 MOST_ITEMS = 2**23
 #: Texts of JSON, also those that end too early; possessive, since going back would take memory.
 _TEXT = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
-#: By how much a byte goes deeper.
-_MARKS = np.zeros(256, np.int8)
-_MARKS[[*b"[{"]], _MARKS[[*b"]}"]] = 1, -1
 _BLOCK = 2**20
 #: Joiners that names are written with.
 _JOINERS = "\u200c\u200d"
@@ -107,17 +103,29 @@ def parse_json(text: str | bytes) -> Any:
     return json.loads(data)
 
 
+@cache
+def _marks() -> Any:
+    """By how much each byte goes deeper; numpy is loaded where something is read."""
+    import numpy as np
+
+    found = np.zeros(256, np.int8)
+    found[[*b"[{"]], found[[*b"]}"]] = 1, -1
+    return found
+
+
 def structure_of(data: bytes) -> bytes:
     """JSON without its texts, if no reader goes too deep in it.
 
     Raises:
         InvalidInput: lists and objects lie too deep within each other.
     """
+    import numpy as np
+
     found = _TEXT.sub(b"", data)
     depth = 0
     for at in range(0, len(found), _BLOCK):
         marks = np.frombuffer(found, np.uint8)[at : at + _BLOCK]
-        depths = depth + np.cumsum(_MARKS[marks], dtype=np.int64)
+        depths = depth + np.cumsum(_marks()[marks], dtype=np.int64)
         if depths.max(initial=0) > MOST_DEPTH:
             raise InvalidInput(
                 f"it has more than {MOST_DEPTH} levels of lists and objects within each other: "

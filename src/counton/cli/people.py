@@ -120,8 +120,8 @@ def _print_private(options: InspectOptions, planned: dict[str, Any]) -> None:
     console = Console()
     for words in found.words():
         print_line(console, words, bold=True)
-    if found.advised is not None:
-        print_line(console, f"{found.advice}: {_in_options(found.advised)}")
+    if found.recommendation is not None:
+        print_line(console, f"{found.advice}: {_in_options(found.recommendation)}")
     for note in found.notes():
         print_line(console, f"note: {_with_options(note)}")
     print_line(console, "")

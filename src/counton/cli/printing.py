@@ -39,14 +39,14 @@ MOST_LOSS = 20
 
 def print_json(value: Any) -> None:
     """One JSON value and nothing else; addresses show no password."""
-    sys.stdout.write(json.dumps(_shown(value), indent=2) + "\n")
+    sys.stdout.write(json.dumps(_without_passwords(value), indent=2) + "\n")
 
 
-def _shown(value: Any, key: str = "") -> Any:
+def _without_passwords(value: Any, key: str = "") -> Any:
     if isinstance(value, Mapping):
-        return {name: _shown(one, str(name)) for name, one in value.items()}
+        return {name: _without_passwords(one, str(name)) for name, one in value.items()}
     if isinstance(value, list | tuple):
-        return [_shown(one, key) for one in value]
+        return [_without_passwords(one, key) for one in value]
     return hide_secrets(value) if key in _ADDRESSES and isinstance(value, str) else value
 
 

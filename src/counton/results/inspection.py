@@ -250,7 +250,7 @@ class Inspection:
         return ValueBounds(share, lower, upper, *of_lower, *of_upper)
 
     @property
-    def advised(self) -> Most | ValueBounds | None:
+    def recommendation(self) -> Most | ValueBounds | None:
         """The one answer to take over: of the largest share of which the cells can tell.
 
         None: they can tell of none, since an interval has no upper end or reaches over all cells.
@@ -261,7 +261,7 @@ class Inspection:
     @property
     def suggestion(self) -> dict[str, Any]:
         """What a job states that takes the advised answer over, by its fields."""
-        return {} if self.advised is None else self.advised.options
+        return {} if self.recommendation is None else self.recommendation.options
 
     def _is_open(self, one: Most | ValueBounds) -> bool:
         """Whether an interval says nothing of one side."""
@@ -373,9 +373,9 @@ class Inspection:
     @property
     def advice(self) -> str:
         """What stands before the options that take the advised answer over."""
-        if len(self.answers) == 1 or self.advised is None:
+        if len(self.answers) == 1 or self.recommendation is None:
             return "to take it over"
-        return f"to take that of {100 * self.advised.share:g}% over"
+        return f"to take that of {100 * self.recommendation.share:g}% over"
 
     def notes(self) -> list[str]:
         """What is to be known before an answer is taken over."""

@@ -287,7 +287,7 @@ class Service:
                 stream=name,
             )
         with suppress(CountonError):  # a server that cannot be reached takes none
-            state.unseen = state.watch.unknown - state.turn.held()
+            state.unseen = state.watch.unknown - state.turn.streams_with_leader()
 
     def _release(self, address: str, state: State) -> None:
         mine = [

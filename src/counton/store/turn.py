@@ -120,7 +120,7 @@ class Turn(Closing):
         except CountonError:  # a server that cannot be reached gives no turn
             return frozenset()
 
-    def held(self) -> frozenset[str]:
+    def streams_with_leader(self) -> frozenset[str]:
         """Streams that somebody leads, this process or another one."""
         if self.alone:
             return self._names
