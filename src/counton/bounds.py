@@ -27,7 +27,7 @@ _JOINERS = "\u200c\u200d"
 
 
 def open_plain(path: str | os.PathLike[str], flags: int = os.O_RDONLY, mode: int = 0o600) -> int:
-    """Open a plain file; a pipe, on which one would wait, a device and a folder are refused.
+    """Open a plain file; a pipe that one would wait for, a device and a folder are refused.
 
     Args:
         path: of the file.
@@ -48,7 +48,7 @@ def open_plain(path: str | os.PathLike[str], flags: int = os.O_RDONLY, mode: int
 
 
 def read_plain(path: str | os.PathLike[str]) -> bytes:
-    """What a plain file holds: see `open_plain`.
+    """The bytes of a plain file: see `open_plain`.
 
     >>> read_plain(os.devnull)
     Traceback (most recent call last):

@@ -39,7 +39,7 @@ REFUSED: Any = typer.BadParameter.__base__
 
 @contextmanager
 def without_passwords() -> Iterator[None]:
-    """What a parser says of wrong words shows no password."""
+    """A parser's error about wrong words shows no password."""
     try:
         yield
     except REFUSED as error:
@@ -51,7 +51,7 @@ class CommandWithHeadings(TyperCommand):
     """A command whose help shows options under headings, in the order of its parameters."""
 
     def make_context(self, *words: Any, **more: Any) -> Any:
-        """What the words of a command say; what is said of wrong ones shows no password."""
+        """The options of a command's words; an error about wrong words shows no password."""
         with without_passwords():
             return super().make_context(*words, **more)
 

@@ -278,7 +278,7 @@ def refuse_overflow(
 
 
 class SumBounds(NamedTuple):
-    """What a stream's sums can hold: see `refuse_overflow`.
+    """The largest sums that a stream holds: see `refuse_overflow`.
 
     Attributes:
         largest: any sum, in grid units.

@@ -155,7 +155,7 @@ def export_all(
 ) -> dict[str, Release]:
     """`export` of everything that a state, or the states of a job file, have released.
 
-    All is read before anything is written. What has released nothing yet is left out.
+    All is read before anything is written. A stream that has released nothing yet is left out.
 
     Args:
         state: as of `export`, or a job file (.toml).
@@ -351,7 +351,7 @@ def registry(
             one.terms,
             one.methods(),
             unit=one.definition.unit,
-            began=f"{TO_WRITE} the day on which it was first released",
+            began=f"{TO_WRITE} the day of its first release",
             ledger=f"{TO_WRITE} what other releases of the same data have spent, and their limit",
             once=one.definition.once,
         )

@@ -37,7 +37,7 @@ class Intake:
         target: steps released after it.
         groups: cells of one step.
         measures: columns that are kept: rows, and for sums the total.
-        changed: windows of which more has been seen than is kept.
+        changed: windows that were seen to hold more than is kept.
         gone: rows that were seen in released windows, and are there no more.
     """
 

@@ -267,7 +267,7 @@ def _begins_period(end: int, definition: Definition, before: Definition) -> bool
 
 
 def read_as(definition: Definition) -> dict[str, object]:
-    """What says at which time a row counts, by the names of options."""
+    """The options that decide when a row counts, by name."""
     told = definition.remembered
     return {
         "rename": definition.columns.time,

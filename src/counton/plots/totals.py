@@ -712,7 +712,7 @@ def moment_in_words(time: np.datetime64) -> str:
 
 
 def until_in_words(time: Any) -> str:
-    """Up to when a number counts, or after which step.
+    """Up to when a number counts, or the step that it stands after.
 
     >>> until_in_words(np.int64(3)), until_in_words(np.datetime64("2024-03-29T12:30"))
     ('after step 3', 'up to 29 Mar 2024, 12:30')

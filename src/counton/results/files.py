@@ -377,8 +377,9 @@ def _open_file(path: Path, like: _File | None = None) -> _File:
         where = f"{path.name}.json beside it"
         where = {"parquet": "its metadata", "xlsx": "its sheet 'about'"}.get(kind, where)
         raise InvalidInput(
-            f"{str(path)!r} carries no description of its stream in {where}: name the table from "
-            f"which it was cut, {field('like')}, or write it again with this version, by export"
+            f"{str(path)!r} carries no description of its stream in {where}: name the table "
+            f"that it was cut out of, {field('like')}, or write it again with this version, by "
+            f"export"
         )
     return _file(str(path), rows, facts)
 

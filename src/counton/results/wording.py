@@ -144,7 +144,7 @@ def series_in_words(definition: Description) -> str:
 
 
 def counted_in_words(definition: Description, over: int | None = None) -> str:
-    """What cells of a statistic count, by how many steps are shown together; None: all so far."""
+    """The name of what cells count, by how many steps are shown together; None: all so far."""
     people = definition.people
     if people is not None and people.distinct:
         return definition.users_once(alone=over == 1)
