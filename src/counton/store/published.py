@@ -301,11 +301,11 @@ def begin(
     Raises:
         StateError: another stream of this name is published there, or more of this one.
     """
-    if not sa.inspect(connection).has_table(streams.name):
-        metadata.create_all(connection)
+    new = not sa.inspect(connection).has_table(streams.name)
+    metadata.create_all(connection)  # also those that came after it was published
+    if new:
         connection.exec_driver_sql(f"CREATE {_VIEW}")
     elif not _has_column(connection, windows.c.local_start):  # published before it was
-        metadata.create_all(connection)
         connection.exec_driver_sql(f"ALTER TABLE {windows.name} ADD COLUMN local_start TIMESTAMP")
         if connection.dialect.name == "sqlite":
             connection.exec_driver_sql("DROP VIEW counton_releases")
