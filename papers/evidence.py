@@ -338,7 +338,7 @@ def counted(rows: Iterable[Comparison]) -> str:
 
     >>> agreeing = Comparison("Table 1", "epsilon", "0.1341", 0.13407)
     >>> counted([agreeing, agreeing, Comparison("Lemma 5", "", "1", 0.5, at_most=True)])
-    '2 of 3 numbers have the digits that are printed. Of the others: 1 keep a limit'
+    '2 of 3 numbers have the digits that are printed. Among the others, 1 keep a limit'
     """
     rows = list(rows)
     told = Counter(row.verdict for row in rows)
@@ -347,7 +347,7 @@ def counted(rows: Iterable[Comparison]) -> str:
     said += [f"{told['explained']} differ, and say why"] if told["explained"] else []
     said += [f"{kinds[kind]} {words}" for kind, words in _AGREED.items() if kinds[kind]]
     words = f"{kinds['digits']} of {len(rows)} numbers have the digits that are printed"
-    return words + (f". Of the others: {', '.join(said)}" if said else "")
+    return words + (f". Among the others, {', '.join(said)}" if said else "")
 
 
 def silent(_stage: str, _share: float) -> None:

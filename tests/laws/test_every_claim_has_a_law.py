@@ -312,6 +312,8 @@ NO_LAW = {
     "examples": "called by these laws and by nothing else: over which instances they run",
     "buffer_size": "read by the planner alone, to leave out what would not fit into memory, and by "
     "readers, as `local`: what they give is compared with the rows whatever it says",
+    "sum_noise_variance": "an error of sums of windows, told and never released; both ways of it "
+    "are compared for every strategy in `tests/strategies/test_sums_of_many_windows.py`",
     "local": "in how many parts a batch's noise is computed; that parts are the whole, to the bit, "
     "is `check_noise_parts` and `check_reader`",
 }

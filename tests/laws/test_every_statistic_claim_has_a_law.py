@@ -167,7 +167,7 @@ WRONG: dict[str, list[Statistic]] = {
 NO_LAW: dict[str, str] = {
     **dict.fromkeys(
         (
-            *("check_events", "total", "most_counted", "refuse_unreadable"),
+            *("check_events", "total", "most_readable", "most_counted", "refuse_unreadable"),
             *("refuse_unreadable_cells", "whole_of"),
         ),
         "asked before a step is counted, to refuse it: what is let through is refused by the "
@@ -185,6 +185,7 @@ NO_LAW: dict[str, str] = {
                 "help",
                 "keyword",
                 "label",
+                "left_out_of_chart",
             ),
             *("profile", "reading_bounds", "says", "showing", "shows", "stream", "reword"),
         ),

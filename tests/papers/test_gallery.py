@@ -59,7 +59,7 @@ def test_a_page_keeps_what_is_written_by_hand() -> None:
     assert "old" not in new
     assert "![F](../images/elders/f.png)" in new
     assert (
-        "1 of 3 numbers have the digits that are printed. Of the others: 2 differ, and say why."
+        "1 of 3 numbers have the digits that are printed. Among the others, 2 differ, and say why."
     ) in new
     assert "| Table 1 | one \\| two; and 1 more | 1 | 1.5 | it does |" in new
     assert filled(new, "elders", found) == new

@@ -206,8 +206,11 @@ def test_a_release_is_shown_when_its_witness_is_on_the_disk(
 
 
 @pytest.mark.slow
-def test_a_server_that_was_away_does_not_go_on_from_a_dump(postgres: str, tmp_path: Path) -> None:
+def test_a_server_that_was_away_does_not_go_on_from_a_dump(
+    postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It knows only what it saw: the dump is newer than that, and older than what was released."""
+    monkeypatch.setenv("XDG_STATE_HOME", "/dev/null")  # machines have no home in common
     keys, server = [tmp_path / "one.key", tmp_path / "two.key"], Server(postgres)
     Key.generate().save(keys[0])
     create(postgres, keys[0])
@@ -231,7 +234,10 @@ def test_a_server_that_was_away_does_not_go_on_from_a_dump(postgres: str, tmp_pa
 
 
 @pytest.mark.slow
-def test_a_server_that_saw_the_writer_go_on_takes_over(postgres: str, tmp_path: Path) -> None:
+def test_a_server_that_saw_the_writer_go_on_takes_over(
+    postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", "/dev/null")  # machines have no home in common
     keys, server = [tmp_path / "one.key", tmp_path / "two.key"], Server(postgres)
     Key.generate().save(keys[0])
     create(postgres, keys[0])

@@ -150,7 +150,7 @@ UNSURE = (
 UNSEEN = (
     "nobody here has seen who wrote the state of this stream last, which may be an older copy than "
     "what was released, so nothing is taken until the server that wrote it goes on, or an operator "
-    "says by counton verify --adopt that it is the newest; ask again later"
+    "adopts it as the newest (counton verify); ask again later"
 )
 #: What is said of a stream whose job could not begin.
 FAILED = (
