@@ -76,7 +76,9 @@ def test_rows_that_agree_are_counted_by_what_they_are_held_to() -> None:
     )
     kinds = ["digits", "interval", "limit", "far limit", "unproved", "own", "formula", "rounding"]
     assert [row.kind for row in rows[:8]] == kinds
-    told = "1 of 10 numbers have the digits that are printed. Among the others, 1 DIFFER, 1 differ, "
+    told = (
+        "1 of 10 numbers have the digits that are printed. Among the others, 1 DIFFER, 1 differ, "
+    )
     told += "and say why, 1 have the value of a printed formula, 1 lie in an interval around what "
     told += "is printed, 1 are zero but for rounding, 1 keep a limit, 1 keep a limit more than "
     told += "three times as large, which says little, 1 keep a limit that is proved for other "
@@ -147,8 +149,10 @@ def test_all_papers_have_a_folder_each_and_the_worst_row_decides(
             row.difference for row in rows
         ]
     each = len(PAPERS)
-    end = f"{each} papers: {each} of {2 * each} numbers have the digits that are printed. Of the "
-    end += f"others: {each} " + ("DIFFER" if WRONG in rows else "differ, and say why")
+    end = (
+        f"{each} papers: {each} of {2 * each} numbers have the digits that are printed. Among the "
+    )
+    end += f"others, {each} " + ("DIFFER" if WRONG in rows else "differ, and say why")
     assert main(words) == (WRONG in rows)
     assert capsys.readouterr().out.splitlines()[-1] == end
 
