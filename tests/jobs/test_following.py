@@ -250,7 +250,7 @@ OTHERWISE: dict[str, Any] = {
     **dict.fromkeys(("events", "query", "state", "name", "continues", "until", "append")),
     **dict.fromkeys(("confirmed", "bad_rows_most", "integers", "nonnegative"), 3),
     "key": "other.key",
-    "witness": "homes",
+    "witness": "homes.db",
     "counted": "keep",
     "separator": ";",
     "decimal": ",",
