@@ -16,7 +16,8 @@ ROWS = ["00:10,a", "00:20,b", "01:10,a", "03:30,a"]
 
 
 @pytest.fixture
-def on_server(place: Any, postgres: str) -> Any:
+def on_server(place: Any, postgres: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setenv("XDG_STATE_HOME", "/dev/null")  # machines have no home in common
     place.state = postgres
     return place
 

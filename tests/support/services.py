@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 from patience import HANGS
 
 #: When the tests' first windows begin.
@@ -193,16 +194,19 @@ def counted(
 
     copy = file.parent / "undisturbed"
     found: list[float] = []
-    for minute, batches in enumerate(minutes, 1):
-        until = last if last is not None and minute == len(minutes) else minute
-        events = copy / f"{minute}.jsonl"
-        events.write_bytes(b"".join(batches))
-        job = Job(
-            "count", events, state, name="visits", append=True, confirmed=True, counted="new",
-            key=copy / "visits.key", until=START + timedelta(minutes=until),
-        )  # fmt: skip
-        with run(job) as outcome:
-            found = outcome.read().table()["estimate"].to_list()
+    with pytest.MonkeyPatch.context() as patched:
+        # The service's second witness would know the copy for one.
+        patched.setenv("XDG_STATE_HOME", str(copy / "home"))
+        for minute, batches in enumerate(minutes, 1):
+            until = last if last is not None and minute == len(minutes) else minute
+            events = copy / f"{minute}.jsonl"
+            events.write_bytes(b"".join(batches))
+            job = Job(
+                "count", events, state, name="visits", append=True, confirmed=True, counted="new",
+                key=copy / "visits.key", until=START + timedelta(minutes=until),
+            )  # fmt: skip
+            with run(job) as outcome:
+                found = outcome.read().table()["estimate"].to_list()
     return found
 
 

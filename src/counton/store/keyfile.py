@@ -324,7 +324,8 @@ class Witness:
     """What is remembered beside a key: of each stream the last step, and a digest of its release.
 
     It is written after each commit and holds nothing secret. Where it stands and cannot be read or
-    written, nothing is released; nor where none of its places can be written.
+    written, nothing is released; nor where none of its places can be written. The user's folder
+    that nobody asked for does not count: where there is nothing else, each run says so.
 
     Where a key has a file of its own, the same is remembered beside the key and beside the state,
     so that streams of one state under several keys know of each other.
@@ -350,6 +351,11 @@ class Witness:
     def where(self) -> str:
         """Its first place, for messages."""
         return str(self.places[0]) if self.places else "no file"
+
+    @property
+    def _unasked(self) -> bool:
+        """Whether it has no place, or none but in the user's folder."""
+        return all(place.by_default for place in self.places)
 
     def entries(self) -> list[dict[str, Any]]:
         """What it remembers, the latest steps first, and where; nothing where there is none.
@@ -540,7 +546,7 @@ class Witness:
         Raises:
             StateError: it cannot be read.
         """
-        if all(place.by_default for place in self.places):
+        if self._unasked:
             return True  # nobody said that it should know
         of = self._of(fingerprint, name)
         for entry in of:
@@ -696,8 +702,8 @@ class Witness:
             step: the last one that the state knows.
             writer: of a state on a server, as of `vouches`.
         """
-        if not (self.places and step):
-            return None
+        if not step or (self._unasked and why_not_written(None) is not None):
+            return None  # where there can be none at all, `without_witness` says so
         for place in self.places:
             if not isinstance(place, WitnessFile) or not place.stands:
                 continue
@@ -742,7 +748,7 @@ class Witness:
         }
 
     def _each(self, act: Callable[[WitnessFile | WitnessTable], None], what: str) -> None:
-        """Do an act in each place: in all that stand, and at least in one.
+        """Do an act in each place: in all that stand, and at least in one that somebody asked for.
 
         Raises:
             StateError: one of them cannot be read or written; it says ``what``.
@@ -757,7 +763,7 @@ class Witness:
                     raise self._unwritten(place, error, what) from None
             else:
                 noted = True
-        if first is not None and not noted:
+        if first is not None and not noted and not self._unasked:
             raise first
 
     def _unwritten(
