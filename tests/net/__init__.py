@@ -1,0 +1,1 @@
+"""Released numbers, every bit of them, as an earlier version had them."""

@@ -1,0 +1,68 @@
+"""Noise of every strategy: counters of a few steps, and training of a few steps."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+from keys import chosen_key
+
+from counton import ZCDP, ApproxDP, Counter, PureDP
+from counton.errors import InvalidInput
+from counton.strategies import public_strategies
+from counton.strategies.training import (
+    BandedInverseSquareRoot,
+    BandedOptimum,
+    BufferedToeplitz,
+    DenseOptimum,
+    Echo,
+    OctaveTraining,
+    training_schedule,
+)
+from counton.training import TrainingNoise
+
+STEPS, CELLS = 12, 2
+GUARANTEES = (PureDP(1), ApproxDP(1, 1e-6), ZCDP(0.5))
+
+
+def counters() -> Iterator[tuple[str, str, list[str]]]:
+    """Of every strategy and guarantee its name, what defines it, and the releases of each step."""
+    counts = (np.arange(STEPS * CELLS) * 7 % 11).reshape(STEPS, CELLS)
+    for strategy in (one for kind in public_strategies() for one in kind.examples(STEPS)):
+        for guarantee in GUARANTEES:
+            spec = f"{written(strategy)}, {guarantee}"
+            try:
+                counter = Counter(strategy, guarantee, key=chosen_key(), name="it", shape=(CELLS,))
+            except InvalidInput:
+                continue
+            values = counter.release_many(counts).values
+            yield f"counter, {spec}", spec, [" ".join(map(number, step)) for step in values]
+
+
+def training() -> Iterator[tuple[str, str, list[str]]]:
+    """Of every strategy for training its name, what defines it, and the noise of each step."""
+    for strategy in (
+        BufferedToeplitz.fit(STEPS, 3, buffers=2, scaling="equal"),
+        Echo.fit(STEPS, 3, scaling="free"),
+        OctaveTraining.fit(STEPS, 3),
+        BandedInverseSquareRoot(STEPS, 4, training_schedule(STEPS, 3)),
+        BandedOptimum.fit(STEPS, 4),
+        DenseOptimum.fit(STEPS, 3),
+    ):
+        noise = TrainingNoise(strategy, key=chosen_key(), name="it", guarantee=ZCDP(0.5))
+        steps = (noise.read(step, "w", 3) for step in range(1, STEPS + 1))
+        # In single precision: a processor rounds the last of its seven digits.
+        found = [" ".join(f"{float(one):.5g}" for one in step) for step in steps]
+        yield f"training, {written(strategy)}", written(strategy), found
+
+
+def written(strategy: object) -> str:
+    """A strategy with its parameters; numbers that a search found by six digits."""
+    return re.sub(r"\d+\.\d{6}\d*", lambda found: f"{float(found[0]):.6g}", str(strategy))[:200]
+
+
+def number(value: object) -> str:
+    """A whole number as it is, another by ten digits, since a processor rounds the rest."""
+    given = float(value)  # type: ignore[arg-type]
+    return str(int(given)) if given.is_integer() else f"{given:.10g}"

@@ -1,0 +1,63 @@
+"""The same options, keys and rows have the same released numbers, bit by bit, for ever.
+
+``released.json`` has numbers that an earlier version released, each with what defines it: of every
+statistic, strategy and guarantee, with and without people, once and over time, with late rows, and
+of training. Whoever changes the package changes none of them; ``python -m tests.net`` adds cases
+that are new, and refuses to write another number over one that stands there. A service and Spark
+have the numbers of one machine, which `tests/serve` and `tests/spark` hold.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.net import nights, streams
+
+FILE = Path(__file__).with_name("released.json")
+KNOWN: dict[str, dict[str, Any]] = json.loads(FILE.read_text())
+NIGHTS = dict(nights.cases())
+
+
+@pytest.fixture(autouse=True)
+def one_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys, salts and identities are the same for each case."""
+    monkeypatch.setattr("counton.noise.key.secrets.token_bytes", nights.known_bytes)
+    monkeypatch.setattr("counton.noise.key.secrets.token_hex", nights.known_hex)
+    monkeypatch.setenv("XDG_STATE_HOME", "/dev/null")
+
+
+@pytest.mark.parametrize("name", NIGHTS)
+def test_jobs_release_what_they_did(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert {"spec": NIGHTS[name].spec, "released": nights.released(NIGHTS[name], tmp_path)} == (
+        KNOWN[name]
+    )
+
+
+@pytest.mark.parametrize("what", [streams.counters, streams.training])
+def test_noise_of_every_strategy_is_what_it_was(what: Any) -> None:
+    found = {name: {"spec": spec, "released": values} for name, spec, values in what()}
+    of = what.__name__.removesuffix("s")
+    assert found == {name: case for name, case in KNOWN.items() if name.startswith(f"{of}, ")}
+
+
+def test_numbers_are_thousands_and_none_is_that_of_another_case() -> None:
+    """One wrong case would be seen: noise hides no difference, since most numbers carry some."""
+    released = [tuple(case["released"]) for case in KNOWN.values()]
+    assert sum(map(len, released)) > 3000
+    assert Counter(released).most_common(1)[0][1] <= 8  # a period as long as all, ids that differ
+
+
+def test_another_key_would_be_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    secret = bytes(reversed(range(64)))
+    monkeypatch.setattr("counton.noise.key.secrets.token_bytes", lambda size: secret[:size])
+    name = "groups, pure"
+    assert nights.released(NIGHTS[name], tmp_path) != KNOWN[name]["released"]
