@@ -20,6 +20,8 @@ from counton.errors import BudgetExceeded, CountonError, InvalidInput, StateErro
 from counton.events.opening import open_source
 from counton.jobs import Inspection, Job, each_user, read
 from counton.jobs.asking import ask
+from counton.jobs.changes import for_operator
+from counton.jobs.choosing import activity
 from counton.jobs.defining import define
 from counton.jobs.each_user import EachUser, UserRows
 from counton.mechanisms.calibration import law_for
@@ -521,3 +523,35 @@ def test_a_weighted_sum_is_held_as_often_as_it_says_and_not_by_half_an_interval(
     assert LEAST <= whole / KEYS <= 0.99
     assert half / KEYS < LEAST
     assert min(held.values()) / KEYS >= LEAST, held
+
+
+# --------------------------------------------------------------------------- rows nobody can read
+
+BAD_ROWS = "who,at,paid\na,2024-03-01,1\na,2024-03-0x,2\nb,2024-03-02,3\nb\nc,2024-03-02,5\n"
+
+
+@pytest.mark.parametrize("exactly", [False, True])
+def test_rows_that_cannot_be_read_are_set_aside(tmp_path: Path, exactly: bool) -> None:
+    """Those of a wrong time and of a missing field, each by itself; the others are looked at."""
+    (tmp_path / "v.csv").write_text(BAD_ROWS)
+    aside = tmp_path / "bad.csv"
+
+    def look(**more: Any) -> float | None:
+        more |= {"per": "1d", "time": "at"}
+        if exactly:
+            return activity(tmp_path / "v.csv", "who", **more).events
+        found = inspect(tmp_path / "v.csv", user="who", state=tmp_path / "s.db", **EXACT, **more)
+        assert for_operator(found.set_aside) == 2
+        return found.events
+
+    with pytest.raises(InvalidInput, match="repair it"):
+        look()
+    with pytest.raises(InvalidInput, match=r"more than 1 rows|row 4"):
+        look(bad_rows=f"quarantine:{aside}", bad_rows_most=1)
+    with pytest.raises(InvalidInput, match=r"v\.csv"):
+        look(bad_rows=f"quarantine:{tmp_path / 'v.csv'}")
+    assert not list(tmp_path.glob("s.db")), "nothing is released or made"
+    assert look(bad_rows=f"quarantine:{aside}") == pytest.approx(3, abs=0.01)
+    rows = aside.read_text().splitlines()
+    assert [row.split(",")[1] for row in rows[1:]] == ["2", "4"]
+    assert (tmp_path / "v.csv").read_text() == BAD_ROWS

@@ -356,6 +356,8 @@ class InspectOptions:
         False, "NOT PRIVATE: show exact numbers; only for data that is public", "--exact"
     )
     missing: str = option("refuse", "rows without a user, time or value: refuse or skip")
+    bad_rows: str = option("refuse", "rows that cannot be read: refuse, or quarantine:FILE")
+    bad_rows_most: int = option(1000, "with quarantine: how many rows may be set aside")
     file_format: str | None = option(
         None, "csv, parquet or jsonl, if the file's name does not say", "--format"
     )

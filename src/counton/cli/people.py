@@ -21,9 +21,11 @@ from counton.cli.printing import (
     warn_of_weak,
     working,
 )
+from counton.cli.words import EXACT
 from counton.errors import InvalidInput, field
 from counton.events.windows import ClockChange
 from counton.exact import figures
+from counton.jobs.changes import for_operator
 from counton.jobs.choosing import BoundCost, activity, weigh
 from counton.jobs.inspecting import inspect
 from counton.options import numbers_of
@@ -99,6 +101,8 @@ def _print_private(options: InspectOptions, planned: dict[str, Any]) -> None:
     warn_of_no_witness(errors, (options.state, [options.key], None))
     with working(errors) as progress:
         found = inspect(options.events, progress=progress, **asked)
+    if aside := for_operator(found.set_aside):
+        print_line(errors, f"{EXACT}: rows that cannot be read, set aside: {aside:,}")
     definition = found.released.definition
     loss = options.epsilon or options.rho
     warn_of_weak(errors, definition.guarantee, definition.unit, loss)
@@ -143,7 +147,7 @@ def _inspect_arguments(options: InspectOptions) -> dict[str, Any]:
         "user", "state", "epsilon", "delta", "rho", "at_most", "bounds", "most", "lower", "upper",
         "cells", "edges", "per", "time", "timezone", "file_format", "time_format", "clock_change",
         "separator", "decimal",
-        "missing", "unit", "name", "key", "ledger", "level",
+        "missing", "bad_rows", "bad_rows_most", "unit", "name", "key", "ledger", "level",
     )  # fmt: skip
     found = {name: getattr(options, name) for name in names}
     return {**found, "share": numbers_of(options.share, "share")}
@@ -237,6 +241,8 @@ def _print_exact(options: InspectOptions, planned: dict[str, Any]) -> None:
         separator=options.separator,
         time_format=options.time_format,
         clock_change=cast(ClockChange, options.clock_change),
+        bad_rows=options.bad_rows,
+        bad_rows_most=options.bad_rows_most,
     )
     bounds = weigh(found, planned.get("steps"), planned.get("guarantee"))
     best = min(bounds, key=lambda bound: bound.error or 0) if planned else None
@@ -270,7 +276,8 @@ def _print_exact(options: InspectOptions, planned: dict[str, Any]) -> None:
     if found.without:
         print_line(
             console,
-            f"{found.without:,} rows have no user, or no time that can be read: count refuses them",
+            f"{found.without:,} rows have no user, or no time that can be read: count refuses them "
+            f"or, with --bad-rows, sets them aside",
         )
     _print_bounds(console, bounds, best)
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 import polars as pl
@@ -32,6 +32,8 @@ from counton.statistics import TallyStatistic
 from counton.store import Stream
 from counton.store.writer import Addition
 from counton.windows import microseconds
+
+X = TypeVar("X")
 
 if TYPE_CHECKING:
     from counton.jobs.discovery import FoundLabels
@@ -80,9 +82,14 @@ class Counts:
         return "Counts(secret)"
 
 
-def for_operator(private: Private[Counts]) -> Counts:
+def for_operator(private: Private[X]) -> X:
     """Exact numbers of rows, for whoever may see the events: not for what is published."""
     return open_private(private)
+
+
+def rows_set_aside(found: Private[Tally]) -> Private[int]:
+    """How many rows of a tally were set aside."""
+    return Private(open_private(found).quarantined)
 
 
 class CountedRows(NamedTuple):

@@ -15,15 +15,18 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, field
+from counton.events.bad_rows import set_bad_rows_aside
 from counton.events.formats import CsvForm
 from counton.events.marking import collect
 from counton.events.opening import open_source
-from counton.events.windows import CLOCK_CHANGE, ClockChange, moments
-from counton.jobs.asking import check_period
+from counton.events.policies import MOST, Policies
+from counton.events.windows import ClockChange, moments
+from counton.jobs.each_user import UserRows
 from counton.jobs.job import Events
 from counton.jobs.people import period_of
+from counton.jobs.settling import check_quarantine
 from counton.privacy import Contribution, Guarantee
-from counton.windows import NO_MOMENT, load_zone
+from counton.windows import NO_MOMENT
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,8 @@ def activity(
     separator: str = ",",
     time_format: str | None = None,
     clock_change: ClockChange = "raise",
+    bad_rows: str = "refuse",
+    bad_rows_most: int = MOST,
 ) -> Activity:
     """Count how many events users have, or users' periods.
 
@@ -108,7 +113,8 @@ def activity(
         events: as in `Job`.
         user, time: columns.
         per: length of a period, as ``1d``; None for the whole log.
-        timezone, file_format, separator, time_format, clock_change: as in `Job`.
+        timezone, file_format, separator, time_format, clock_change, bad_rows, bad_rows_most: as in
+            `Job`.
 
     Raises:
         InvalidInput: the events cannot be read, lack a column or have no user.
@@ -118,16 +124,21 @@ def activity(
     >>> found.sizes.tolist(), found.units.tolist(), found.without
     ([1, 2], [1, 1], 1)
     """
-    if clock_change not in CLOCK_CHANGE:
-        raise InvalidInput(
-            f"{field('clock_change')} is {clock_change!r}; use one of {', '.join(CLOCK_CHANGE)}"
-        )
-    load_zone(timezone)
-    if per is not None and time is None:
-        raise InvalidInput(f"{field('per', per)} needs {field('time')}, the column of times")
-    if per is not None:
-        check_period(per)
+    policies = Policies.read(bad_rows, bad_rows_most, "refuse")
+    check_quarantine(policies, events, file_format, [])
+    asked = UserRows(
+        *(user, "", None),
+        per=per,
+        time=None if per is None else time,
+        timezone=timezone,
+        time_format=time_format,
+        clock_change=clock_change,
+        policies=policies,
+    )
     source, parts = open_source(events, file_format, CsvForm.read(separator)), []
+    if policies.quarantine is not None:
+        source = source.sift(asked.reading.columns.names, policies.unread)
+        set_bad_rows_aside(source, asked.reading)
     for part in source.parts:
         frame = part.scan([user] if per is None or time is None else [user, time], [user])
         name = pl.col(user).cast(pl.String)

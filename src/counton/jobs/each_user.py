@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from dataclasses import field as attribute
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import cast
@@ -19,11 +20,13 @@ from counton.errors import InvalidInput, field
 from counton.events.frames import EventFrame
 from counton.events.policies import Policies
 from counton.events.row_reading import Columns, RowReading
-from counton.events.sources import Source
+from counton.events.sources import Source, UnreadableRow
 from counton.events.tally import tally
 from counton.events.windows import CLOCK_CHANGE, ClockChange
 from counton.jobs.asking import check_period
+from counton.jobs.changes import rows_set_aside
 from counton.jobs.people import period_of
+from counton.private import Private
 from counton.statistics import Quantiles
 from counton.windows import NO_MOMENT, Once, Windows, load_zone
 
@@ -38,18 +41,18 @@ class UserRows:
     Attributes:
         user: column that says whose a row is.
         named: what the column is called that is made of a user's rows.
-        grid: the cells in which values are told apart; None: rows are counted.
+        grid: the cells in which values are told apart; None: none is looked at.
         value: the column of the values; None: rows are counted.
         most: this many values of each user are taken.
         per: length of a user's period, each of which is one by itself; None: there is one.
         time: column of times, by which periods are told apart.
         timezone, time_format, clock_change: how times are read.
-        missing: whether rows are left out that lack a user, a time or a value.
+        policies: what happens to rows that lack a user, a time or a value, or cannot be read.
     """
 
     user: str
     named: str
-    grid: Quantiles
+    grid: Quantiles | None
     value: str | None = None
     most: int = 1
     per: str | None = None
@@ -57,7 +60,7 @@ class UserRows:
     timezone: str = "UTC"
     time_format: str | None = None
     clock_change: str = "raise"
-    missing: str = "refuse"
+    policies: Policies = attribute(default_factory=Policies)
 
     def __post_init__(self) -> None:
         if self.clock_change not in CLOCK_CHANGE:
@@ -94,7 +97,7 @@ class UserRows:
             adds=None if self.value is None else self.grid,
             clock_change=cast("ClockChange", self.clock_change),
             time_format=self.time_format,
-            policies=Policies.read("refuse", 0, self.missing),
+            policies=self.policies,
         )
 
 
@@ -107,6 +110,9 @@ class EachUser(EventFrame):
     Args:
         source: all rows.
         asked: how they are read.
+
+    Attributes:
+        set_aside: how many rows were, as far as they have been read.
 
     >>> from counton.events.opening import open_source
     >>> rows = pl.DataFrame({"who": ["ann", "bob", "ann"], "paid": [5, 1, 9]})
@@ -123,6 +129,7 @@ class EachUser(EventFrame):
     def __init__(self, source: Source, asked: UserRows) -> None:
         super().__init__(pl.DataFrame())
         self._source, self._asked_for, self.name = source, asked, source.name
+        self.set_aside = Private(0)
 
     def frame(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
         """See `Rows.frame`."""
@@ -143,7 +150,13 @@ class EachUser(EventFrame):
     @cached_property
     def _made_rows(self) -> pl.DataFrame:
         asked, held = self._asked_for, _MarkedRowHolder()
-        tally(self._source, asked.reading, bound=held)
+        reading = asked.reading
+        try:
+            self.set_aside = rows_set_aside(tally(self._source, reading, bound=held))
+        except UnreadableRow:
+            held = _MarkedRowHolder()
+            source = self._source.sift(reading.columns.names, reading.policies.unread)
+            self.set_aside = rows_set_aside(tally(source, reading, bound=held))
         rows = pl.concat(held.rows).filter(pl.col("step") >= NO_MOMENT)
         if asked.per is not None:
             period = period_of(pl.col("us"), asked.per, asked.timezone).cast(pl.String)
@@ -151,6 +164,7 @@ class EachUser(EventFrame):
         if asked.value is None:
             made = rows.group_by("user").agg(pl.len().cast(pl.Int64).alias(asked.named))
         else:
+            assert asked.grid is not None
             edges = pl.Series(asked.grid.edges)
             made = _evenly(rows, asked.most).select(
                 "user", pl.lit(edges).gather(pl.col("total")).alias(asked.named)
@@ -183,8 +197,3 @@ def _evenly(rows: pl.DataFrame, most: int) -> pl.DataFrame:
 
     taken = (many <= most) | (before(place + 1) > before(place))
     return rows.sort("user", "total").filter(taken)
-
-
-def each_user(source: Source, asked: UserRows) -> Source:
-    """Rows of which each user has one, or as many as values are taken: see `EachUser`."""
-    return Source((EachUser(source, asked),), source.name)

@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING, Any, cast
 from counton.errors import CountonError, InvalidInput, field
 from counton.events.formats import CsvForm
 from counton.events.opening import open_source
+from counton.events.policies import MOST, Policies
+from counton.events.sources import Source
 from counton.jobs.counting import release
-from counton.jobs.each_user import UserRows, each_user
+from counton.jobs.each_user import EachUser, UserRows
 from counton.jobs.guards import check_most
 from counton.jobs.job import Events
 from counton.jobs.progress import Progress, silent
+from counton.jobs.settling import check_quarantine
 from counton.results.description import People
 from counton.results.inspection import (
     Inspection,
@@ -31,6 +34,7 @@ from counton.results.readings import ReleasedReadings
 from counton.statistics import Quantiles
 from counton.store import Store
 from counton.store.database import state_file
+from counton.store.keyfile import state_files
 from counton.store.shared import known_units
 from counton.store.units import SpentUnit, unit_word
 
@@ -69,6 +73,8 @@ def inspect(
     time_format: str | None = None,
     clock_change: str = "raise",
     missing: str = "refuse",
+    bad_rows: str = "refuse",
+    bad_rows_most: int = MOST,
     unit: str | None = None,
     name: str | None = None,
     key: Kept = None,
@@ -102,8 +108,8 @@ def inspect(
         most: of values, how many of each user count.
         lower, upper, cells, edges: of values, cells as of `Quantiles`.
         per, time: look at each period of a user, as ``1d``, by a column of times.
-        timezone, file_format, separator, decimal, time_format, clock_change, missing: as of
-            `release`.
+        timezone, file_format, separator, decimal, time_format, clock_change, missing, bad_rows,
+            bad_rows_most: as of `release`.
         unit: what a user is called; None: "user", or as the state says.
         name: of the stream.
         key, ledger: as of `release`.
@@ -153,6 +159,8 @@ def inspect(
                 f"count: noise must hide them all"
             )
         grid, named = grid or {"edges": powers_of_two()}, bounds
+    policies = Policies.read(bad_rows, bad_rows_most, missing)
+    check_quarantine(policies, events, file_format, state_files(state, key))
     quantiles = _quantiles(grid)
     asked = UserRows(
         *(user, named, quantiles, bounds, most or 1),
@@ -161,7 +169,7 @@ def inspect(
         timezone=timezone,
         time_format=time_format,
         clock_change=clock_change,
-        missing=missing,
+        policies=policies,
     )
     stated: Any = {
         "epsilon": epsilon,
@@ -176,12 +184,14 @@ def inspect(
         "ledger": ledger,
         "level": level,
     }
-    rows = each_user(open_source(events, file_format, CsvForm.read(separator, decimal)), asked)
+    rows = EachUser(open_source(events, file_format, CsvForm.read(separator, decimal)), asked)
+    source = cast(Any, Source((rows,), rows.name))
     found = release(
-        quantiles, cast(Any, rows), state=state, guarantee=guarantee, progress=progress, **stated
+        quantiles, source, state=state, guarantee=guarantee, progress=progress, **stated
     )
     assert isinstance(found, ReleasedReadings)
-    return Inspection(found, tuple(map(float, shares)), bounds is not None)
+    aside = rows.set_aside
+    return Inspection(found, tuple(map(float, shares)), bounds is not None, aside)
 
 
 def _quantiles(grid: dict[str, Any]) -> Quantiles:

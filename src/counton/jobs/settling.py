@@ -19,7 +19,7 @@ from counton.events.sources import Source, join_columns
 from counton.jobs.asking import RequestValues, ask
 from counton.jobs.defining import define
 from counton.jobs.definition import Definition
-from counton.jobs.job import Job
+from counton.jobs.job import Events, Job
 from counton.jobs.later_runs import amend, check, refuse_ended
 from counton.jobs.recalling import POLICIES, as_before, look, remembered_of, with_totals
 from counton.jobs.released import fit_of, refuse_other_fit
@@ -159,9 +159,9 @@ def _of_known_stream(job: Job, store: Store, saved: StoredStream) -> SettledJob:
 def _policies(job: Job) -> Policies:
     """What becomes of rows that cannot be counted."""
     policies = Policies.read(job.bad_rows, job.bad_rows_most, job.missing)
-    told_apart = isinstance(job.events, Source) and job.events.checked
-    if policies.quarantine is not None and not told_apart:
-        _check_quarantine(policies.quarantine, job)
+    if not (isinstance(job.events, Source) and job.events.checked):
+        kept = state_files(job.state, job.key)
+        check_quarantine(policies, job.events, job.file_format, kept)
     return policies
 
 
@@ -262,17 +262,26 @@ def with_unit(request: Job, known: Sequence[SpentUnit]) -> Job:
     return replace(request, unit=unit_word(known, kind, unit, kind))
 
 
-def _check_quarantine(file: Path, request: Job) -> None:
+def check_quarantine(
+    policies: Policies, events: Events, file_format: str | None, kept: Sequence[Path]
+) -> None:
     """Refuse to set rows aside in a file that the run reads or keeps, or would read the next time.
+
+    Args:
+        policies: of the run.
+        events, file_format: that it reads.
+        kept: files of its state.
 
     Raises:
         InvalidInput: naming it.
     """
+    if policies.quarantine is None:
+        return
     from counton.jobs.outputs import check_output
 
-    read = [Path(path) for path in event_paths(request.events, request.file_format) if path != "-"]
-    check_output(file, (".csv",), inputs=[*state_files(request.state, request.key), *read])
-    refuse_among_events(request.events, file)
+    read = [Path(path) for path in event_paths(events, file_format) if path != "-"]
+    check_output(policies.quarantine, (".csv",), inputs=[*kept, *read])
+    refuse_among_events(events, policies.quarantine)
 
 
 def _refuse_events_as_domain(request: Job, definition: Definition | None, source: Source) -> None:
