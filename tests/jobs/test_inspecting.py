@@ -20,7 +20,6 @@ from counton.errors import BudgetExceeded, CountonError, InvalidInput, StateErro
 from counton.events.opening import open_source
 from counton.jobs import Inspection, Job, each_user, read
 from counton.jobs.asking import ask
-from counton.jobs.changes import for_operator
 from counton.jobs.choosing import activity
 from counton.jobs.defining import define
 from counton.jobs.each_user import EachUser, UserRows
@@ -534,15 +533,14 @@ BAD_ROWS = "who,at,paid\na,2024-03-01,1\na,2024-03-0x,2\nb,2024-03-02,3\nb\nc,20
 def test_rows_that_cannot_be_read_are_set_aside(tmp_path: Path, exactly: bool) -> None:
     """Those of a wrong time and of a missing field, each by itself; the others are looked at."""
     (tmp_path / "v.csv").write_text(BAD_ROWS)
-    aside = tmp_path / "bad.csv"
+    aside, told = tmp_path / "bad.csv", list[int]()
 
     def look(**more: Any) -> float | None:
         more |= {"per": "1d", "time": "at"}
         if exactly:
             return activity(tmp_path / "v.csv", "who", **more).events
-        found = inspect(tmp_path / "v.csv", user="who", state=tmp_path / "s.db", **EXACT, **more)
-        assert for_operator(found.set_aside) == 2
-        return found.events
+        more |= {"state": tmp_path / "s.db", "tell_set_aside": told.append, **EXACT}
+        return inspect(tmp_path / "v.csv", user="who", **more).events
 
     with pytest.raises(InvalidInput, match="repair it"):
         look()
@@ -553,5 +551,6 @@ def test_rows_that_cannot_be_read_are_set_aside(tmp_path: Path, exactly: bool) -
     assert not list(tmp_path.glob("s.db")), "nothing is released or made"
     assert look(bad_rows=f"quarantine:{aside}") == pytest.approx(3, abs=0.01)
     rows = aside.read_text().splitlines()
+    assert told == ([] if exactly else [2])
     assert [row.split(",")[1] for row in rows[1:]] == ["2", "4"]
     assert (tmp_path / "v.csv").read_text() == BAD_ROWS

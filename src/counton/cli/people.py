@@ -25,7 +25,6 @@ from counton.cli.words import EXACT
 from counton.errors import InvalidInput, field
 from counton.events.windows import ClockChange
 from counton.exact import figures
-from counton.jobs.changes import for_operator
 from counton.jobs.choosing import BoundCost, activity, weigh
 from counton.jobs.inspecting import inspect
 from counton.options import numbers_of
@@ -99,10 +98,11 @@ def _print_private(options: InspectOptions, planned: dict[str, Any]) -> None:
     if planned:  # refused here, it spends nothing
         planned_halfwidths([1], planned["steps"], planned["guarantee"], planned["of"])
     warn_of_no_witness(errors, (options.state, [options.key], None))
+    aside: list[int] = []
     with working(errors) as progress:
-        found = inspect(options.events, progress=progress, **asked)
-    if aside := for_operator(found.set_aside):
-        print_line(errors, f"{EXACT}: rows that cannot be read, set aside: {aside:,}")
+        found = inspect(options.events, progress=progress, tell_set_aside=aside.append, **asked)
+    if any(aside):
+        print_line(errors, f"{EXACT}: rows that cannot be read, set aside: {aside[0]:,}")
     definition = found.released.definition
     loss = options.epsilon or options.rho
     warn_of_weak(errors, definition.guarantee, definition.unit, loss)

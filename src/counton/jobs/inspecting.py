@@ -8,7 +8,7 @@ journaled, entered in the ledger and verified as every release is.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
@@ -17,6 +17,7 @@ from counton.events.formats import CsvForm
 from counton.events.opening import open_source
 from counton.events.policies import MOST, Policies
 from counton.events.sources import Source
+from counton.jobs.changes import for_operator
 from counton.jobs.counting import release
 from counton.jobs.each_user import EachUser, UserRows
 from counton.jobs.guards import check_most
@@ -81,6 +82,7 @@ def inspect(
     ledger: str | os.PathLike[str] | None = None,
     level: float = 0.95,
     progress: Progress = silent,
+    tell_set_aside: Callable[[int], object] | None = None,
 ) -> Inspection:
     """Ask privately how many events users have, or between which bounds the values of a column lie.
 
@@ -115,6 +117,7 @@ def inspect(
         key, ledger: as of `release`.
         level: probability with which each interval holds.
         progress: told where the run is.
+        tell_set_aside: told how many rows ``bad_rows`` set aside: exact, only for the operator.
 
     Raises:
         CountonError: as of `release`; nothing was released or changed.
@@ -190,8 +193,9 @@ def inspect(
         quantiles, source, state=state, guarantee=guarantee, progress=progress, **stated
     )
     assert isinstance(found, ReleasedReadings)
-    aside = rows.set_aside
-    return Inspection(found, tuple(map(float, shares)), bounds is not None, aside)
+    if tell_set_aside is not None:
+        tell_set_aside(for_operator(rows.set_aside))
+    return Inspection(found, tuple(map(float, shares)), bounds is not None)
 
 
 def _quantiles(grid: dict[str, Any]) -> Quantiles:

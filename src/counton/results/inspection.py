@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from dataclasses import field as attribute
 from functools import cached_property
 from typing import Any, NamedTuple, cast
 
@@ -21,7 +20,6 @@ from counton.exact import check_integer, figures
 from counton.mechanisms.intervals import check_level, window_halfwidths
 from counton.privacy import Contribution, Guarantee
 from counton.privacy.guarantees import plural
-from counton.private import Private
 from counton.results.description import People
 from counton.results.readings import ReleasedReadings
 from counton.statistics import Count, Quantiles, TallyStatistic
@@ -152,7 +150,6 @@ class Inspection:
         released: what was released, once: numbers of users by their events, or of values.
         shares: of users, or of values, that are asked for.
         of_values: it is of the values of a column.
-        set_aside: how many rows were set aside by ``bad_rows``: exact, only for the operator.
 
     Raises:
         InvalidInput: other releases, or a share that is not above 0 and below 1.
@@ -174,7 +171,6 @@ class Inspection:
     released: ReleasedReadings
     shares: tuple[float, ...]
     of_values: bool
-    set_aside: Private[int] = attribute(default_factory=lambda: Private(0), compare=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.released.statistic, Quantiles) or not self.released.definition.once:
