@@ -367,3 +367,33 @@ def test_a_released_file_alone_is_exported_as_its_state_is(place: Any, ending: s
     assert json.loads(third.with_name("third.json.json").read_text()) == json.loads(tables[1][1])
     for words in (("--out", str(file)), ("--fit", "integers"), ("--steps", "9:9")):
         assert place("export", str(file), *words).code == 2
+
+
+_ASKS = (
+    ("export",), ("answer", "--total", "all"), ("publish",), ("publish", "--remove"), ("end",),
+)  # fmt: skip
+_OF_ALL = (("methods",), ("verify",), ("forget", "ann", "--yes"))
+
+
+@pytest.mark.parametrize("words", [*_ASKS, *_OF_ALL], ids=" ".join)
+def test_a_missing_or_wrong_name_is_a_wrong_word_and_no_damage(
+    place: Any, words: tuple[str, ...]
+) -> None:
+    state, (command, *more) = str(place.state), words
+    for name in ("events", "second", "third"):
+        assert place.count(place.write("e.csv", ROWS), "--name", name).code == 0
+    before = place.state.read_bytes()
+    if words in _ASKS:
+        done = place(command, state, *more)
+        assert done.code == 2, done.err
+        assert "the state has 'events', 'second', 'third': say which with --name" in done.err
+    done = place(command, state, *more, "--name", "none")
+    assert done.code == 2, done.err
+    assert "'none'" in done.err
+    assert place.state.read_bytes() == before
+
+
+def test_the_only_stream_is_ended_without_its_name(place: Any) -> None:
+    assert place.count(place.write("e.csv", ROWS), "--name", "visits").code == 0
+    done = place("end", str(place.state), "--drop-waiting")
+    assert (done.code, "stream 'visits' has ended" in done.out) == (0, True), done.err

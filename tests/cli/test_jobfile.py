@@ -273,7 +273,7 @@ def test_a_job_of_a_stream_that_is_over_is_no_failure(file: Path, place: Any) ->
     assert (done.code, done.err) == (0, "")
     assert done.out.count("Nothing new to release: 2 of 2 windows") == 2
     assert place.plain("run", str(file)).code == 0  # data of the past, of which all is released
-    assert place("end", str(file.parent / "v.db"), "--name", "visits", "--yes").code == 0
+    assert place("end", str(file.parent / "v.db"), "--name", "visits", "--drop-waiting").code == 0
     done = place.plain("run", str(file))
     assert (done.code, done.err) == (0, "")
     assert "stream 'visits' has ended at step 2: nothing to release" in done.out

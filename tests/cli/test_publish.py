@@ -243,7 +243,7 @@ def test_old_copies_are_read_with_a_word_of_warning(place: Any) -> None:
     shutil.copy(old, place.state)
     for words in (
         ("export", state),
-        ("end", state, "--name", "events", "--yes"),
+        ("end", state, "--name", "events", "--drop-waiting"),
     ):
         done = place(*words)
         assert done.code == 0, done.err

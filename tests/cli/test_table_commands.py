@@ -393,7 +393,7 @@ def test_its_file_and_its_state_are_shown(desk: Desk) -> None:
     assert "of how much there is at a node, over all nodes" in shown
     assert "over all steps" not in shown
     assert "at the last step" not in shown
-    refused = desk("end", state, "--name", "ranges", "--yes")
+    refused = desk("end", state, "--name", "ranges", "--drop-waiting")
     assert (refused.exit_code, "it needs no end" in refused.stderr) == (2, True)
 
 

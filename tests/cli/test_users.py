@@ -299,3 +299,34 @@ def test_a_wrong_period_or_unit_is_named(
         look = ("inspect", events, "--user", "who", "--exact", "--time", "time")
         done = place(*look, *options)
         assert (done.code, words in " ".join(done.err.split())) == (2, True), done.err
+
+
+def test_forget_asks_before_it_closes_a_bucket(place: Any, events: str) -> None:
+    """Of any name alike: whom the state knows must not decide whether a bucket is closed."""
+    users = ("--user", "who", "--most", "2", "--until", "2013-01-01T02:00")
+    assert place.count(events, *users).code == 0
+    state, before = str(place.state), place.state.read_bytes()
+    asked = [place("forget", state, person) for person in ("a", "NOSUCH")]
+    for done, person in zip(asked, ("'a'", "'NOSUCH'"), strict=True):
+        assert (done.code, done.out) == (2, "")
+        assert "closes one of 1,024 buckets of 'events', whoever that is" in done.err
+        assert "give --yes" in done.err
+        assert done.err.replace(person, "") == asked[0].err.replace("'a'", "")
+    done = place("forget", state, "a", "--name", "none", "--yes")
+    assert (done.code, "has no stream 'none'; it has 'events'" in done.err) == (2, True)
+    assert place.state.read_bytes() == before
+    said = place("forget", state, "a", "--yes").out
+    assert "has forgotten this person. So that nobody counts twice, it does not count one" in said
+
+
+def test_a_release_that_is_over_has_no_people_to_come(place: Any, events: str) -> None:
+    """The last step is released, or the stream was ended: nothing is asked, and nothing said."""
+    users = ("--user", "who", "--most", "2", "--until", "2013-01-01T02:00")
+    assert place.count(events, *users, "--name", "all", "--steps", "2").code == 0
+    assert place.count(events, *users, "--name", "ended").code == 0
+    assert place("end", str(place.state), "--name", "ended", "--drop-waiting").code == 0
+    for person in ("a", "NOSUCH"):
+        done = place("forget", str(place.state), person)
+        assert done.code == 0, done.err
+        assert done.out.count("is over, and counts nobody any more") == 2
+        assert "new" not in done.out

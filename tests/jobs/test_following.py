@@ -248,6 +248,7 @@ def test_a_program_follows_what_is_over_alone(tmp_path: Path) -> None:
 #: are meant, or which stream, and is said by every run.
 OTHERWISE: dict[str, Any] = {
     **dict.fromkeys(("events", "query", "state", "name", "continues", "until", "append")),
+    "drop_waiting": True,
     **dict.fromkeys(("confirmed", "bad_rows_most", "integers", "nonnegative"), 3),
     "key": "other.key",
     "witness": "homes.db",

@@ -108,8 +108,12 @@ def test_rows_that_wait_are_not_lost_by_an_end(request_: Job) -> None:
     with pytest.raises(InvalidInput, match="2 rows wait in stream 'events', seen and not counted"):
         end_stream(request_.state, "events")
     new = append(request_, "05:20,a,1")
-    go_on = replace(successor(request_), append=True)
-    with pytest.raises(InvalidInput, match=r"release their windows first .*or give confirmed=True"):
+    go_on = replace(
+        successor(request_), append=True, confirmed=True
+    )  # which answers another question
+    with pytest.raises(
+        InvalidInput, match=r"release their windows first .*or give drop_waiting=True"
+    ):
         run(go_on)
     assert state_summary(request_.state)["streams"][0]["details"].get("ended") is None
     assert Store(request_.state).streams == ("events",)
@@ -126,14 +130,14 @@ def test_rows_that_came_late_wait_too(request_: Job) -> None:
     run(append(request_, "00:30,a,1")).close()  # nothing is released
     with pytest.raises(InvalidInput, match="1 row waits in stream 'events'"):
         end_stream(request_.state, "events")
-    assert end_stream(request_.state, "events", confirmed=True) == (3, 1)
+    assert end_stream(request_.state, "events", drop_waiting=True) == (3, 1)
     assert end_stream(request_.state, "events") == (3, 0)
 
 
-def test_confirmed_rows_that_wait_are_dropped_and_said(request_: Job) -> None:
+def test_rows_that_wait_are_dropped_where_that_is_said(request_: Job) -> None:
     run(append(request_, *ROWS)).close()
     append(request_, "05:20,a,1")
-    with run(replace(successor(request_), append=True, confirmed=True)) as outcome:
+    with run(replace(successor(request_), append=True, drop_waiting=True)) as outcome:
         assert outcome.for_operator().dropped == 2
         assert cells_of(outcome).own.estimates[-1].tolist() == [1, 0, 0]
 

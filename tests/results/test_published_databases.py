@@ -103,7 +103,7 @@ def test_another_level_and_a_name_for_a_spare_group_are_described_anew(tmp_path:
 
 def test_a_stream_that_goes_on_from_another_has_its_totals(tmp_path: Path) -> None:
     state, public = counted("sum", tmp_path), tmp_path / "public.db"
-    end_stream(state, "events", confirmed=True)
+    end_stream(state, "events", drop_waiting=True)
     run(Job("sum", ROWS, state, name="next", continues="events", until="2024-03-09")).close()
     publish(state, public, name="events")
     publish(state, public, name="next")

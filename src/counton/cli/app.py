@@ -252,21 +252,24 @@ def end(options: EndOptions) -> None:
     """End a stream: it releases nothing more, and what it has spent stays spent.
 
     Another stream can go on from there (--continues) under a new guarantee, and a new key if you
-    give one. The command refuses while rows wait to be counted; --yes drops them.
+    give one. The command refuses while rows wait to be counted; --drop-waiting drops them.
     """
     from counton.cli.words import EXACT
+    from counton.jobs.exports import only_name
     from counton.jobs.succession import end_stream
     from counton.store import Store
 
-    step, dropped = end_stream(options.state, options.name, confirmed=options.confirmed)
+    with Store(options.state) as store:
+        name = only_name(store.streams) if options.name is None else options.name
+    step, dropped = end_stream(options.state, name, drop_waiting=options.drop_waiting)
     if dropped:
         typer.echo(f"{EXACT}: rows that waited and are not counted: {dropped:,}", err=True)
     typer.echo(
-        f"stream {options.name!r} has ended at step {step:,}; another one can go on from there "
-        f"with --continues {options.name}"
+        f"stream {name!r} has ended at step {step:,}; another one can go on from there with "
+        f"--continues {name}"
     )
     with Store(options.state) as store:
-        doubt = store.reader(options.name).doubt()
+        doubt = store.reader(name).doubt()
     if doubt is not None:
         typer.echo(f"note: {doubt}")
 

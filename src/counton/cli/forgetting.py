@@ -27,7 +27,8 @@ def print_forgotten(options: ForgetOptions) -> None:
         done = forget_older(state, options.age, name=name, key=key, wait=options.wait)
     else:
         assert options.person is not None
-        done = forget(state, options.person, name=name, key=key, wait=options.wait)
+        kept = {"name": name, "key": key, "wait": options.wait}
+        done = forget(state, options.person, confirmed=options.confirmed, **kept)
     console = Console()
     for one in done:
         print_line(console, _outcome_in_words(one))
@@ -41,13 +42,14 @@ def print_forgotten(options: ForgetOptions) -> None:
 def _outcome_in_words(one: Forgetting) -> str:
     if one.keeps == "sums":
         return f"Stream {one.name!r} keeps sums and nobody's rows: there is nothing to delete."
-    if one.before is not None:
-        return (
-            f"Stream {one.name!r} has forgotten everybody in the periods that ended by "
-            f"{one.before:%Y-%m-%d %H:%M} UTC. Rows of these periods do not count from now on, so "
-            f"that nobody counts twice."
-        )
-    return (
-        f"Stream {one.name!r} has forgotten this person. So that nobody counts twice, it does not "
-        f"count one in {BUCKETS:,} of the people who are new to it from now on."
+    whom = "this person"
+    then = (
+        f"So that nobody counts twice, it does not count one in {BUCKETS:,} of the people who are "
+        f"new to it from now on."
     )
+    if one.before is not None:
+        whom = f"everybody in the periods that ended by {one.before:%Y-%m-%d %H:%M} UTC"
+        then = "Rows of these periods do not count from now on, so that nobody counts twice."
+    if one.over:
+        then = "It is over, and counts nobody any more."
+    return f"Stream {one.name!r} has forgotten {whom}. {then}"

@@ -389,8 +389,8 @@ class EndOptions:
     """Options of ``end``."""
 
     state: str = argument("SQLite file or database URL that keeps the stream; secret")
-    name: str = option("events", "name of the stream within the state")
-    confirmed: bool = option(False, "drop rows that still wait to be counted", "--yes")
+    name: str | None = option(None, "name of the stream; needed if there are several")
+    drop_waiting: bool = option(False, "drop rows that still wait to be counted", "--drop-waiting")
 
 
 @dataclass(frozen=True)
@@ -410,6 +410,11 @@ class ForgetOptions:
     )
     wait: int = option(
         0, "while a service runs: how many seconds it may take to count the rows that wait now"
+    )
+    confirmed: bool = option(
+        False,
+        "forget the person, also where a thousandth of all new people no longer counts then",
+        "--yes",
     )
 
 

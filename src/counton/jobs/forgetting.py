@@ -53,12 +53,14 @@ class Forgetting(NamedTuple):
         keeps: what it keeps of people: "digests", or "sums" alone, of which nothing is deleted.
         marks: how many rows of the people were known. Exact: only for the operator.
         before: with an age: people are forgotten in all periods that ended by then; None: in none.
+        over: it releases nothing more, so that nobody is new to it from now on.
     """
 
     name: str
     keeps: str
     marks: Private[int]
     before: datetime | None = None
+    over: bool = False
 
 
 def forget(
@@ -69,6 +71,7 @@ def forget(
     key: Kept = None,
     now: datetime | None = None,
     wait: float = 0,
+    confirmed: bool = True,
 ) -> list[Forgetting]:
     """Delete what a state keeps of a person, in all of its streams or in one.
 
@@ -83,9 +86,11 @@ def forget(
         now: what the clock says, aware; None: that of this machine.
         wait: at most this many seconds for a service to count the rows that wait in its inbox now,
             and for a run that writes a stream or its state.
+        confirmed: a bucket of people to come may be closed: for any name, known or not.
 
     Raises:
-        InvalidInput: a stream keeps rows or an exact table, rows wait in an inbox, or there are
+        InvalidInput: a bucket would be closed, which is not confirmed, whoever the person is; a
+            stream keeps rows or an exact table, rows wait in an inbox, or there are
             rows of the person that are dated later than now; nothing is deleted.
         StreamConflict: another process wrote a stream meanwhile; nothing is deleted in that one.
         StateError, WrongKey: as of `Stream.open`.
@@ -94,13 +99,22 @@ def forget(
     if not isinstance(given, str) or not given:
         raise InvalidInput(f"{field('person')} is no text; give the user as the rows have it")
     patience = _Patience(wait)
-    done = []
-    for one, definition in _streams(state, name, patience).items():
-        if definition is None or definition.people is None:
+    done, streams = [], _streams(state, name, patience)
+    open_ended = [one for one, kept in streams.items() if kept.of_people and not kept.over]
+    if open_ended and not confirmed:
+        raise InvalidInput(
+            f"to forget {person!r} closes one of {BUCKETS:,} buckets of "
+            f"{', '.join(map(repr, open_ended))}, whoever that is: who is new and falls into it "
+            f"does not count from now on, and that cannot be undone; look at the name again, and "
+            f"give {field('confirmed', True)}"
+        )
+    for one, kept in streams.items():
+        if kept.definition is None or not kept.of_people:
             done.append(Forgetting(one, "sums", Private(0)))
             continue
-        act = partial(_forget_person, state, one, person, key, definition, now)
-        done.append(Forgetting(one, "digests", patience.retry(act, StreamConflict)))
+        act = partial(_forget_person, state, one, person, key, kept.definition, now)
+        gone = patience.retry(act, StreamConflict)
+        done.append(Forgetting(one, "digests", gone, over=kept.over))
     patience.retry(partial(compact, state), StateError)
     return done
 
@@ -161,16 +175,17 @@ def forget_older(
     patience = _Patience(wait)
     moment = (datetime.now(UTC) if now is None else now) - _length(age)
     streams = _streams(state, name, patience)
-    for one, definition in streams.items():
-        if definition is not None and definition.people is not None:
-            _refuse_lasting(one, definition)
+    for one, kept in streams.items():
+        if kept.definition is not None and kept.of_people:
+            _refuse_lasting(one, kept.definition)
     done = []
-    for one, definition in streams.items():
-        if definition is None or definition.people is None:
+    for one, kept in streams.items():
+        if kept.definition is None or not kept.of_people:
             done.append(Forgetting(one, "sums", Private(0)))
             continue
-        act = partial(_forget_periods, state, one, _period(definition, moment) - 1, key)
-        done.append(Forgetting(one, "digests", patience.retry(act, StreamConflict), moment))
+        act = partial(_forget_periods, state, one, _period(kept.definition, moment) - 1, key)
+        gone = patience.retry(act, StreamConflict)
+        done.append(Forgetting(one, "digests", gone, moment, kept.over))
     patience.retry(partial(compact, state), StateError)
     return done
 
@@ -234,9 +249,21 @@ def _refuse_lasting(name: str, definition: Definition) -> None:
         )
 
 
+class _KeptStream(NamedTuple):
+    """A stream of a state: None of a program's, which gives sums; and whether it is over."""
+
+    definition: Definition | None
+    over: bool
+
+    @property
+    def of_people(self) -> bool:
+        """Whether it keeps digests of people."""
+        return self.definition is not None and self.definition.people is not None
+
+
 def _streams(
     state: str | os.PathLike[str], name: str | None, patience: _Patience
-) -> dict[str, Definition | None]:
+) -> dict[str, _KeptStream]:
     """The streams to look at; no row waits any more that waited when they were asked for."""
     with Store(state) as store:
         names = store.streams if name is None else (name,)
@@ -245,7 +272,7 @@ def _streams(
         held = {one: held_batches(store.database, one) for one in names}
         for one, before in held.items():
             _await_rows(store, one, before, patience)
-        return {one: _definition(store, one) for one in names}
+        return {one: _kept(store, one) for one in names}
 
 
 def _period(definition: Definition, moment: datetime) -> int:
@@ -274,11 +301,11 @@ def _closing(secret: marks.Secret, last: int) -> marks.Change:
     return marks.Change(secret, [closed], [(CLOSED, last)], gone)
 
 
-def _definition(store: Store, name: str) -> Definition | None:
+def _kept(store: Store, name: str) -> _KeptStream:
     found = store.find(name)
     assert found is not None
     if "every" not in found.details and "once" not in found.details:
-        return None  # of a program, which gives sums
+        return _KeptStream(None, over=False)
     definition = Definition.reopen(found.terms, found.details)
     if definition.ordered:
         raise InvalidInput(
@@ -291,7 +318,8 @@ def _definition(store: Store, name: str) -> Definition | None:
             f"stream {name!r} keeps digests of ids, and does not know whose they are: they go by "
             f"themselves {LATE_DAYS} days after their rows were counted"
         )
-    return definition
+    last = 1 if definition.once else definition.strategy.horizon
+    return _KeptStream(definition, definition.ended is not None or found.step == last)
 
 
 def _await_rows(store: Store, name: str, before: HeldBatches, patience: _Patience) -> None:

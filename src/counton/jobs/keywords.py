@@ -78,6 +78,7 @@ class JobFields(TypedDict, total=False):
     least: str | None
     size: int | None
     continues: str | None
+    drop_waiting: bool
     other: str | None
     spare: int | None
     also: str | Sequence[Any] | None

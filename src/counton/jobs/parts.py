@@ -165,6 +165,7 @@ class Keeping(JobPart):
     Attributes:
         state: path of a SQLite file, or a database URL.
         continues: a stream of the same state that ends now; this one begins where it ends.
+        drop_waiting: rows that wait in that stream, and come in no file again, count nowhere.
         name: within the state.
         key: a `Key`, or where it is kept: a file, ``env:NAME``, ``command:...``; None:
             ``STATE.key``.
@@ -183,6 +184,9 @@ class Keeping(JobPart):
         None,
         "end this stream of the state, and go on where it ends, with its options",
         group="State",
+    )
+    drop_waiting: bool = option(
+        False, "with continues: drop rows that wait in the stream that ends", group="State"
     )
     name: str = option(
         "",

@@ -256,7 +256,7 @@ def _end_before(settled: SettledJob, state: Any) -> None:
     if continues is not None:
         from counton.jobs.succession import end_stream
 
-        end_stream(state, continues.name, confirmed=True)
+        end_stream(state, continues.name, drop_waiting=True)
 
 
 def is_known(request: Job) -> bool:

@@ -78,25 +78,27 @@ def waiting_in(reader: JournalReader) -> WaitingRows:
     return WaitingRows(kept, loose)
 
 
-def end_stream(state: str | os.PathLike[str] | Store, name: str, *, confirmed: bool = False) -> End:
+def end_stream(
+    state: str | os.PathLike[str] | Store, name: str, *, drop_waiting: bool = False
+) -> End:
     """End a stream of events: it releases nothing more. It may have ended before.
 
     Args:
         state: path of a SQLite file, a database URL, or an open state.
         name: of the stream.
-        confirmed: rows that it has seen and not counted may be dropped.
+        drop_waiting: rows that it has seen and not counted may be dropped.
 
     Returns:
         The step at which it ended, and how many rows it drops now.
 
     Raises:
         StateError: there is no such stream of events, or the state cannot be used.
-        InvalidInput: it would drop rows, which is not confirmed; or it was released once, all of
+        InvalidInput: it would drop rows, which is not allowed; or it was released once, all of
             it.
     """
     if not isinstance(state, Store):
         with Store(state) as store:
-            return end_stream(store, name, confirmed=confirmed)
+            return end_stream(store, name, drop_waiting=drop_waiting)
     reader = state.reader(name)
     definition = Definition.reopen(reader.terms, reader.details, discovering=False)
     if definition.once:
@@ -106,7 +108,7 @@ def end_stream(state: str | os.PathLike[str] | Store, name: str, *, confirmed: b
         )
     if definition.ended is None:
         waiting = waiting_in(reader).kept
-        if waiting and not confirmed:
+        if waiting and not drop_waiting:
             raise _would_drop(name, waiting)
         step = state.amend(name, lambda step: replace(definition, ended=step).details)
         return End(step, waiting)
@@ -118,7 +120,7 @@ def _would_drop(name: str, rows: int) -> InvalidInput:
     return InvalidInput(
         f"{waiting} in stream {name!r}, seen and not counted, and no other stream counts what its "
         f"own events lack; release their windows first (late rows are counted with the next "
-        f"one), or give {field('confirmed', True)} to drop them"
+        f"one), or give {field('drop_waiting', True)} to drop them"
     )
 
 
@@ -131,7 +133,7 @@ def succeed(request: Job, store: Store | None) -> tuple[Job, Definition, End]:
     Raises:
         StateError: there is no such stream of events.
         InvalidInput: a stream without an end, a beginning of one's own, or rows that would be
-            dropped, which is not confirmed.
+            dropped, which is not allowed.
     """
     assert request.continues is not None
     if store is None:
@@ -168,9 +170,9 @@ def succeed(request: Job, store: Store | None) -> tuple[Job, Definition, End]:
         )
     step = reader.step if before.ended is None else before.ended
     waiting = waiting_in(reader)
-    dropped = waiting.kept if before.ended is None else 0  # else it is confirmed already
+    dropped = waiting.kept if before.ended is None else 0  # else it dropped them when it ended
     dropped += waiting.loose if request.append else 0
-    if dropped and not request.confirmed:
+    if dropped and not request.drop_waiting:
         raise _would_drop(request.continues, dropped)
     filled = {
         name: value
