@@ -27,8 +27,13 @@ def print_forgotten(options: ForgetOptions) -> None:
         done = forget_older(state, options.age, name=name, key=key, wait=options.wait)
     else:
         assert options.person is not None
-        kept = {"name": name, "key": key, "wait": options.wait}
-        done = forget(state, options.person, confirmed=options.confirmed, **kept)
+        done = forget(
+            *(state, options.person),
+            name=name,
+            key=key,
+            wait=options.wait,
+            confirmed=options.confirmed,
+        )
     console = Console()
     for one in done:
         print_line(console, _outcome_in_words(one))

@@ -87,11 +87,6 @@ def for_operator(private: Private[X]) -> X:
     return open_private(private)
 
 
-def rows_set_aside(found: Private[Tally]) -> Private[int]:
-    """How many rows of a tally were set aside."""
-    return Private(open_private(found).quarantined)
-
-
 class CountedRows(NamedTuple):
     """What of a run's rows counts, closed.
 

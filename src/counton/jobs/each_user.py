@@ -21,10 +21,9 @@ from counton.events.frames import EventFrame
 from counton.events.policies import Policies
 from counton.events.row_reading import Columns, RowReading
 from counton.events.sources import Source, UnreadableRow
-from counton.events.tally import tally
+from counton.events.tally import Tally, tally
 from counton.events.windows import CLOCK_CHANGE, ClockChange
 from counton.jobs.asking import check_period
-from counton.jobs.changes import rows_set_aside
 from counton.jobs.people import period_of
 from counton.private import Private
 from counton.statistics import Quantiles
@@ -112,7 +111,7 @@ class EachUser(EventFrame):
         asked: how they are read.
 
     Attributes:
-        set_aside: how many rows were, as far as they have been read.
+        found: numbers of rows, once they have been read.
 
     >>> from counton.events.opening import open_source
     >>> rows = pl.DataFrame({"who": ["ann", "bob", "ann"], "paid": [5, 1, 9]})
@@ -129,7 +128,7 @@ class EachUser(EventFrame):
     def __init__(self, source: Source, asked: UserRows) -> None:
         super().__init__(pl.DataFrame())
         self._source, self._asked_for, self.name = source, asked, source.name
-        self.set_aside = Private(0)
+        self.found: Private[Tally] | None = None
 
     def frame(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
         """See `Rows.frame`."""
@@ -152,11 +151,11 @@ class EachUser(EventFrame):
         asked, held = self._asked_for, _MarkedRowHolder()
         reading = asked.reading
         try:
-            self.set_aside = rows_set_aside(tally(self._source, reading, bound=held))
+            self.found = tally(self._source, reading, bound=held)
         except UnreadableRow:
             held = _MarkedRowHolder()
             source = self._source.sift(reading.columns.names, reading.policies.unread)
-            self.set_aside = rows_set_aside(tally(source, reading, bound=held))
+            self.found = tally(source, reading, bound=held)
         rows = pl.concat(held.rows).filter(pl.col("step") >= NO_MOMENT)
         if asked.per is not None:
             period = period_of(pl.col("us"), asked.per, asked.timezone).cast(pl.String)

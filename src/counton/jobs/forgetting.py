@@ -272,7 +272,7 @@ def _streams(
         held = {one: held_batches(store.database, one) for one in names}
         for one, before in held.items():
             _await_rows(store, one, before, patience)
-        return {one: _kept(store, one) for one in names}
+        return {one: _look_up(store, one) for one in names}
 
 
 def _period(definition: Definition, moment: datetime) -> int:
@@ -301,7 +301,7 @@ def _closing(secret: marks.Secret, last: int) -> marks.Change:
     return marks.Change(secret, [closed], [(CLOSED, last)], gone)
 
 
-def _kept(store: Store, name: str) -> _KeptStream:
+def _look_up(store: Store, name: str) -> _KeptStream:
     found = store.find(name)
     assert found is not None
     if "every" not in found.details and "once" not in found.details:

@@ -193,8 +193,8 @@ def inspect(
         quantiles, source, state=state, guarantee=guarantee, progress=progress, **stated
     )
     assert isinstance(found, ReleasedReadings)
-    if tell_set_aside is not None:
-        tell_set_aside(for_operator(rows.set_aside))
+    if tell_set_aside is not None and rows.found is not None:
+        tell_set_aside(for_operator(rows.found).quarantined)
     return Inspection(found, tuple(map(float, shares)), bounds is not None)
 
 

@@ -476,7 +476,9 @@ def read_rows(source: str, name: str | None = None) -> PublishedRows:
                 raise RequestMismatch(f"{place} has no stream published: counton publish adds one")
             if chosen is None:
                 raise RequestMismatch(f"{place} has {listed}: say which with {field('name')}")
-            raise RequestMismatch(f"{place} has no stream {chosen!r} published; it has {listed}")
+            raise RequestMismatch(
+                f"{place} has no stream {chosen!r} published; it has {listed}: correct the name"
+            )
         row = connection.execute(
             sa.select(streams.c.id, streams.c.step).where(streams.c.stream == chosen)
         ).one()
