@@ -50,6 +50,12 @@ class Workplace:
             raise done.exception
         return Result(done.exit_code, done.stdout, done.stderr)
 
+    def shown(self, *more: str) -> str:
+        """What is said of the state, its lines put together."""
+        done = self.plain("show", str(self.state), *more)
+        assert done.code == 0, done.err
+        return " ".join(done.out.split())
+
     def write(self, name: str, rows: Sequence[str], header: str = "time,group") -> str:
         """Events of 1 January 2013, each as ``HH:MM,group``."""
         lines = "".join(f"2013-01-01T{row}\n" for row in rows)

@@ -75,11 +75,13 @@ def test_show_describes_what_was_released(place: Workplace, table: str) -> None:
     rows.filter(pl.col("step") != 2).write_parquet(cut, metadata={"counton": facts})
     assert "2 steps, 1 to 3; missing between them: 1" in place.plain("show", str(cut)).out
     assert f"state {state}, format" in place.plain("show", state).out
-    done = place.plain("show", state, "--name", "events")
-    assert (done.code, "is a state, which is shown as a whole" in " ".join(done.err.split())) == (
-        2,
-        True,
-    )
+    assert place("count", place.write("f.csv", ["00:10,a"]), *place.new(name="two")).code == 0
+    one = place.shown("--name", "events")
+    assert "stream events" in one
+    assert "stream two" not in one
+    assert "stream two" in place.shown()
+    done = place.plain("show", state, "--name", "none")
+    assert (done.code, "has no stream 'none'; it has 'events', 'two'" in done.err) == (2, True)
 
 
 def test_rows_and_sums(place: Workplace, table: str) -> None:

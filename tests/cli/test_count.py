@@ -35,7 +35,7 @@ def test_windows_that_have_ended_are_released_with_their_running_totals(place: A
     assert table["group"].to_list() == ["a", "b"] * 3
     assert table["window_end"][5].isoformat() == "2013-01-01T03:00:00+00:00"
     assert (table["lower"] <= table["estimate"]).all()
-    assert "Released 3 new windows (steps 1 to 3 of 6)" in done.out
+    assert "Released 3 new windows (1 to 3 of 6)" in done.out
     assert "the time of the newest event; this time is not protected" in _flat(done.out)
 
 
@@ -44,16 +44,36 @@ def test_until_releases_also_windows_without_events(place: Any) -> None:
         place.write("e.csv", EVENTS),
         *("--until", "2013-01-01T06:00", "--out", str(place.folder / "out.parquet")),
     )
-    assert "windows that ended by 2013-01-01T" in _flat(done.out)
+    assert done.code == 0, done.err
     assert place.estimates() == [*TOTALS, [3, 2], [3, 2], [3, 2]]
 
 
 def test_the_output_says_what_is_protected(place: Any) -> None:
-    words = _flat(place.count(place.write("e.csv", EVENTS), "--unit", "visit").out)
-    assert "one visit added or removed, counted in one cell of one step by at most 1" in words
-    assert "pure differential privacy with epsilon = 100" in words
-    assert "strategy" in words
-    assert "standard deviation" in words
+    """In one sentence where it is counted, and the rest of it by `show`."""
+    counted = place.count(place.write("e.csv", EVENTS), "--unit", "visit", "--epsilon", "1").out
+    promise = (
+        "promise: one visit more or less makes no output more than 2.718 times as likely or as "
+        "unlikely (epsilon = 1); people are not protected: a person with 100 visits loses 100 "
+        "times the epsilon"
+    )
+    assert promise in _flat(counted)
+    assert f"the rest: counton show {place.state}" in counted
+    assert len(counted.splitlines()) <= 15
+    words = place.shown()
+    for told in (
+        "released 3 windows, up to 2013-01-01 03:00",
+        "protected one visit more or less, counted in one group of one window by at most 1",
+        "each row is one visit in one group of one window",
+        "pure differential privacy with epsilon = 1, for all releases of the stream together",
+        "guesses right, after all releases, with a probability of at most 73.11%",
+        "cost epsilon = 1 of the privacy of each visit, spent once",
+        "against readers who know all other rows, or choose them",
+        "noise releases share it, so that totals stay accurate",
+        "error standard deviation",
+        "so a small one can be below 0",
+        "intervals each by itself holds the true number with probability 95%",
+    ):
+        assert told in words
 
 
 def test_quantities_have_thousands_separators(place: Any) -> None:
@@ -85,7 +105,7 @@ def test_a_nightly_run_continues_the_stream_without_its_options(place: Any) -> N
         *("--until", "2013-01-01T04:00", "--out", str(place.folder / "out.parquet")),
     )
     assert done.code == 0, done.err
-    assert "steps 2 to 4" in done.out
+    assert "(2 to 4 of 6)" in done.out
     assert place.estimates() == [*TOTALS, [3, 2]]
 
 
@@ -228,7 +248,7 @@ def test_a_run_killed_between_two_transactions_goes_on_to_the_same_result(
         )
     monkeypatch.setattr(Stream, "take", take)
     done = place("count", late, *place.again, *end)
-    assert "steps 5 to 6" in done.out
+    assert "(5 to 6 of 6)" in done.out
     assert pl.read_parquet(out).equals(expected)
 
 
@@ -352,9 +372,9 @@ def test_windows_totals_or_both_are_released_as_asked(place: Any) -> None:
     assert pl.read_parquet(out)["window_estimate"].to_list() == [1, 1, 2, 0, 0, 0]
     words = _flat(place.count(events).out)
     assert "estimate ┃ 95% interval ┃ in this window ┃ 95% interval" in words
-    assert "of window 3 by itself" in words
+    assert "of window 3 by itself" in place.shown()
     alone = place.count(events, "--release", "windows", "--name", "alone")
-    assert "number of events in the window up to 2013-01-01 03:00 (step 3, UTC)" in alone.out
+    assert "number of events in the window up to 2013-01-01 03:00 (window 3, UTC)" in alone.out
 
 
 def test_sums_are_written_beside_the_table(place: Any) -> None:

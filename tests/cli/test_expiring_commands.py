@@ -23,12 +23,14 @@ def test_counting_needs_no_number_of_steps(place: Any) -> None:
     out = str(place.folder / "out.parquet")
     done = place("count", place.write("e.csv", ROWS), *forever(place, "--out", out))
     assert done.code == 0, done.err
-    assert "Released 4 new windows (steps 1 to 4)." in done.out
-    assert "expiring differential privacy with epsilon = 100" in " ".join(done.out.split())
-    assert "loss by age: epsilon 200 after an hour, 500 after a day" in " ".join(done.out.split())
+    assert "Released 4 new windows (1 to 4)." in done.out
+    loss = "epsilon 200 after an hour, 500 after a day"
+    assert f"slowly as it gets older ({loss}" in " ".join(done.out.split())
     assert place.estimates() == [[1, 1], [2, 1], [2, 1], [3, 1]]
-    shown = place("show", str(place.state)).out
+    shown = place.shown()
     assert "no end" in shown
+    assert "expiring differential privacy with epsilon = 100" in shown
+    assert f"loss by age: {loss}" in shown
 
 
 def test_a_delayed_stream_continues_as_if_it_had_never_stopped(place: Any) -> None:
@@ -36,8 +38,10 @@ def test_a_delayed_stream_continues_as_if_it_had_never_stopped(place: Any) -> No
     options = ("--growth", "3/2", "--delay", "2", "--out", out)
     done = place("count", place.write("e.csv", ROWS[:3]), *forever(place, *options))
     assert done.code == 0, done.err
-    assert "each release counts up to 2 windows before its own" in done.out
-    heading = "to the end of 2012-12-31 (step 1, UTC; released with the window up to 2013-01-01 01"
+    assert "each release counts up to 2 windows before its own" in place.shown()
+    heading = (
+        "to the end of 2012-12-31 (window 1, UTC; released with the window up to 2013-01-01 01"
+    )
     assert heading in " ".join(done.out.split())
     done = place("count", place.write("e.csv", ROWS), *place.again, "--out", out)
     assert done.code == 0, done.err

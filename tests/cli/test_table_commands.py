@@ -62,7 +62,8 @@ def test_all_levels_are_written_and_add_up(desk: Desk, out: str) -> None:
     done = desk.hierarchy("--rho", "5", "--unit", "inhabitant", out=out)
     assert done.exit_code == 0, done.stderr
     assert "Released 7 nodes." in done.stdout
-    assert "one inhabitant added or removed, which counts in one of 4 leaves, and" in done.stdout
+    shown = " ".join(desk("show", str(desk.path("state.db"))).stdout.split())
+    assert "one inhabitant more or less, which counts in one of 4 leaves, and" in shown
     assert "one inhabitant more or less changes what is released" in " ".join(done.stdout.split())
     read: Any = {"csv": pl.read_csv, "parquet": pl.read_parquet, "jsonl": pl.read_ndjson}
     table = read[out.split(".")[1]](desk.path(out))
@@ -111,7 +112,7 @@ def test_tables_obey_the_limit_and_are_shown_with_the_streams(desk: Desk) -> Non
     shown = " ".join(desk("show", state).stdout.split())
     assert "stream ranges" in shown
     assert "released once" in shown
-    assert "one visit added or removed, which counts in one of 4 cells" in shown
+    assert "one visit more or less, which counts in one of 4 cells" in shown
     tables = json.loads(desk("show", state, "--json").stdout)["streams"]
     assert [(table["name"], table["step"]) for table in tables] == [("ranges", 1)]
     assert tables[0]["terms"]["contribution"]["unit"] == "visit"

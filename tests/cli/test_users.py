@@ -21,11 +21,12 @@ def events(place: Any) -> str:
 def test_without_a_user_the_output_says_that_people_are_not_protected(
     place: Any, events: str
 ) -> None:
-    said = " ".join(place.count(events).out.split())
-    assert "people are not protected: a person with 100 events loses 100 times the epsilon" in said
-    assert "--user COLUMN --most N" in said
+    note = "people are not protected: a person with 100 events loses 100 times the epsilon"
+    assert note in " ".join(place.count(events).out.split())
+    assert f"{note}; to protect people, name their column" in place.shown()
+    assert "--user COLUMN --most N" in place.shown()
     assert (
-        "against readers who know or choose all other rows, and who see each release before" in said
+        "against readers who know all other rows, or choose them, and who decide" in place.shown()
     )
 
 
@@ -145,10 +146,11 @@ def test_what_is_protected_is_said_in_words_and_what_is_dropped_to_the_operator(
     bounds = ("--user", "who", "--most", "2", "--per", "1d", "--unit", "visitor")
     done = place.count(events, *bounds)
     assert done.code == 0, done.err
-    said = " ".join(done.out.split())
+    assert "people are not" not in done.out
+    said = place.shown()
     assert (
-        "one visitor's day added or removed, with at most 2 events counted, each by at most 1, in "
-        "any cells and steps" in said
+        "one visitor's day more or less, with at most 2 events counted, each by at most 1, in any "
+        "groups and windows" in said
     )
     assert "people are not" not in said
     assert "rows beyond their user's limit, not counted: 2" in done.err
@@ -173,19 +175,21 @@ def test_somebody_with_several_periods_is_told_what_they_lose(
 ) -> None:
     """As groups do: Bun and Steinke 2016, Proposition 1.9."""
     people = ("--user", "who", "--most", "2", "--per", "1d")
-    assert said in " ".join(place("count", events, *place.new(**loss), *people).out.split())
+    assert place("count", events, *place.new(**loss), *people).code == 0
+    assert said in place.shown()
 
 
 def test_what_an_id_protects_is_said_with_its_limits(place: Any) -> None:
     """For as long as ids are remembered, and in this stream alone."""
     path = str(place.write("ids.csv", ["00:10,a,1", "00:20,a,1", "03:00,b,2"], "time,group,row"))
-    said = " ".join(place.count(path, "--id", "row").out.split())
+    assert place.count(path, "--id", "row").code == 0
+    said = place.shown()
     assert "the same id are one event, until 35 days after the first of them was counted" in said
     assert "an id that comes again later counts as another event, with a loss of its own" in said
     more = ("--state", place.state, "--name", "next", "--continues", "events")
     done = place("count", path, *more, "--until", "2013-01-01T04:00", "--yes")
     assert done.code == 0, done.err
-    said = " ".join(done.out.split())
+    said = place.shown("--name", "next")
     assert "an id with rows in both streams loses in both: the ledger adds the losses up" in said
     assert "each event lies in the windows of one stream" not in said
 

@@ -413,10 +413,9 @@ def test_what_was_released_earlier_knows_no_later_group(tmp_path: Path) -> None:
 def test_labels_of_groups_not_shown_are_nowhere(
     what: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    from rich.console import Console
 
     from counton.cli.__main__ import main  # noqa: F401
-    from counton.cli.inspection import _print_stream
+    from counton.cli.inspection import print_state
     from counton.cli.options import Printing
     from counton.cli.run import perform
 
@@ -430,7 +429,7 @@ def test_labels_of_groups_not_shown_are_nowhere(
             job = replace(job, out=str(out), plot=str(files[3]))
             perform(job, Printing(json=as_json))
     summary = state_summary(state)
-    _print_stream(Console(), summary["streams"][0])
+    print_state(str(state), None, as_json=False)
     rows = [row for row in visits(rare=3) if "hush" not in row[1]]
     with pytest.raises(CountonError, match="not named") as error:
         table(asked(tmp_path, rows, what=what))

@@ -218,18 +218,12 @@ def show(options: ShowOptions) -> None:
     is public about its stream.
     """
     from counton.cli.inspection import print_release, print_state
-    from counton.errors import InvalidInput, field
     from counton.jobs.reading import public_places
 
     if (public := public_places(options.state, options.like)) is not None:
         print_release(public, options.name, options.json, like=options.like)
         return
-    if options.name is not None:
-        raise InvalidInput(
-            f"{field('name', options.name)} is for published streams, and {options.state} is "
-            f"a state, which is shown as a whole: leave it out"
-        )
-    print_state(options.state, options.json)
+    print_state(options.state, options.name, options.json)
 
 
 @app.command(rich_help_panel=KEEP)

@@ -31,6 +31,8 @@ from counton.strategies import strategy_from_dict
 if TYPE_CHECKING:
     import polars as pl
 
+    from counton.store import Store
+
 
 def print_ledger(options: LedgerOptions) -> None:
     """What was spent, and the limit; a new limit is set first."""
@@ -194,19 +196,23 @@ def _units_as_json(
     return shown
 
 
-def print_state(state: str, as_json: bool) -> None:
-    """What a state holds, without secrets."""
-    from counton.store import state_summary
+def print_state(state: str, name: str | None, as_json: bool) -> None:
+    """What a state holds, or one stream of it, without secrets."""
+    from counton.store import Store
 
-    described = state_summary(state)
+    with Store(state) as store:
+        described = store.summary()
+        if name is not None:
+            store.reader(name)  # refused if there is none
+            described["streams"] = [one for one in described["streams"] if one["name"] == name]
+        if not as_json:
+            console = Console()
+            print_line(console, f"state {described['state']}, format {described['format']}")
+            for stream in described["streams"]:
+                _print_stream(console, _in_zone(stream), store)
+            return
     described["streams"] = [_in_zone(stream) for stream in described["streams"]]
-    if as_json:
-        print_json(described)
-        return
-    console = Console()
-    print_line(console, f"state {described['state']}, format {described['format']}")
-    for stream in described["streams"]:
-        _print_stream(console, stream)
+    print_json(described)
 
 
 #: Rows of the last step that the screen shows.
@@ -271,7 +277,7 @@ def print_release(
         rows[2:2] = [("groups", several if definition.discovery is None else found)]
     if "std" in promised["noise"]:
         noise = promised["noise"]
-        rows.append(("noise", _noise(noise["std"], noise.get("of"), once=once)))
+        rows.append(("error", _noise(noise["std"], noise.get("of"), once=once)))
     console = Console()
     print_line(console, f"stream {terms.name}, as it was released", bold=True)
     print_words(console, rows)
@@ -336,41 +342,82 @@ def _in_zone(stream: dict[str, Any]) -> dict[str, Any]:
     return {**stream, "created": created, "details": {**details, "from": start}}
 
 
-def _print_stream(console: Console, stream: dict[str, Any]) -> None:
+def _print_stream(console: Console, stream: dict[str, Any], store: Store) -> None:
+    from counton.jobs.definition import KIND
+
+    terms, details = stream["terms"], stream["details"]
+    of_events = details.get("kind") == KIND
+    described = _of_events if of_events else _of_steps
+    first = [("created", stream["created"])]
+    if terms.get("statistic") is not None and not of_events:
+        first.append(("statistic", _statistic(terms["statistic"])))
+    last = [
+        ("key", f"fingerprint {stream['key_fingerprint']}"),
+        *([("not shown", stream["refused"])] if "refused" in stream else []),
+    ]
+    print_line(console, f"\nstream {stream['name']}", bold=True)
+    print_words(console, [*first, *described(stream, store), *last])
+    if of_events:
+        print_line(console, "the strategy and its parts, for experts: --json")
+
+
+def _of_steps(stream: dict[str, Any], store: Store) -> list[tuple[str, str]]:
+    """What is said of a stream that a program feeds."""
     terms, details = stream["terms"], stream["details"]
     guarantee = guarantee_from_dict(terms["guarantee"])
     contribution = Contribution.from_dict(terms["contribution"])
     rows = [
-        ("created", stream["created"]),
         ("released", "once" if details.get("once") else f"{stream['step']:,} steps"),
         ("protected", contribution.describe(details.get("unit"))),
         ("guarantee", f"{guarantee}, {guarantee.scope}"),
         ("strategy", repr(strategy_from_dict(terms["strategy"]))),
-        ("key", f"fingerprint {stream['key_fingerprint']}"),
-        *([("not shown", stream["refused"])] if "refused" in stream else []),
     ]
-    if "every" in details:
-        groups = details["domain"]
-        counted = f"{len(groups or ()):,} by {details['by']}"
-        if "discovery" in details:
-            counted = f"found in {details['by']}, each shown once it is large enough"
-        endless = strategy_from_dict(terms["strategy"]).horizon is None
+    return [*rows, *_error(stream)]
+
+
+def _error(stream: dict[str, Any]) -> list[tuple[str, str]]:
+    last, once = stream["last"], bool(stream["details"].get("once"))
+    if last is None or last["std"] is None:
+        return []
+    return [("error", _noise(last["std"], last.get("of"), once=once))]
+
+
+def _of_events(stream: dict[str, Any], store: Store) -> list[tuple[str, str]]:
+    """What is said of a stream of events, or of a table of them."""
+    from counton.cli.words import protection
+    from counton.jobs.definition import Definition
+    from counton.jobs.released import read_released
+
+    details, after = stream["details"], stream["step"]
+    reader = store.reader(stream["name"])
+    definition = Definition.reopen(reader.terms, reader.details)
+    cut, groups = definition.cut, details["domain"]
+    released = "once" if definition.once else f"{after:,} steps"
+    rows: list[tuple[str, str]] = []
+    if cut is not None:
+        endless = definition.strategy.horizon is None
         number = "no end:" if endless else f"{details['steps']:,}"
+        released = f"{after:,} windows"
+        if after:
+            released += f", {cut.until(int(cut.ends(range(after, after + 1))[0]))}"
         rows += [
             ("windows", f"{number} windows of {details['every']} from {details['from']}"),
             ("time zone", details["timezone"]),
-            ("groups", "one total" if groups is None else counted),
-            ("unit", details["unit"]),
-            *_living(details),
         ]
-    if stream["last"] is not None and stream["last"]["std"] is not None:
-        last = stream["last"]
-        once = bool(details.get("once"))
-        rows.append(("noise", _noise(last["std"], last.get("of"), once=once)))
-    if terms.get("statistic") is not None:
-        rows.insert(1, ("statistic", _statistic(terms["statistic"])))
-    print_line(console, f"\nstream {stream['name']}", bold=True)
-    print_words(console, rows)
+    counted = f"{len(groups or ()):,} by {details['by']}"
+    if definition.discovery is not None:
+        counted = f"found in {details['by']}, each shown once it is large enough"
+    rows = [
+        ("released", released),
+        *rows,
+        ("groups", "one total" if groups is None else counted),
+        ("unit", details["unit"]),
+        *_living(details),
+        *protection(definition, reader.terms.law),
+    ]
+    if after and definition.shows_cells and "refused" not in stream:
+        return [*rows, *read_released(reader, definition, None).screen().words]
+    return rows + _error(stream)
 
 
 def _statistic(saved: dict[str, Any]) -> str:
@@ -391,9 +438,6 @@ def _living(details: dict[str, Any]) -> Iterable[tuple[str, str]]:
         yield "spare", f"{details['spare']:,} groups without a name yet"
     for old, new, step in details["renamed"]:
         yield "renamed", f"the column {old!r} to {new!r}, since step {step:,}"
-    if details["continues"] is not None:
-        before = details["continues"]
-        yield "continues", f"{before['name']!r}, which ended at step {before['step']:,}"
     if details["ended"] is not None:
         yield "ended", f"at step {details['ended']:,}"
 

@@ -462,7 +462,7 @@ class ShowOptions:
         "SQLite file or database URL that keeps the releases, secret; or what is public: a table, "
         "several with commas between, a database that `publish` wrote, a stream of a service"
     )
-    name: str | None = option(None, "name of the published stream, if there are several")
+    name: str | None = option(None, "name of the one stream to show, if there are several")
     like: str | None = option(
         None,
         "a table of the same stream that has its description, if a tool that cut this one lost it",

@@ -5,6 +5,7 @@ Exact facts about the events are for the operator's eyes: they go to stderr.
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 from rich.console import Console
@@ -15,13 +16,21 @@ from counton.cli.printing import (
     print_json,
     print_line,
     print_table,
-    print_words,
     table_of_texts,
     warn_of_no_witness,
     warn_of_weak,
     working,
 )
-from counton.cli.words import SetAside, operator_notes, progress_line, protection, totals_apart
+from counton.cli.words import (
+    SetAside,
+    operator_notes,
+    progress_line,
+    promise,
+    protected_in_words,
+    totals_apart,
+    until_newest,
+)
+from counton.errors import hide_secrets
 from counton.jobs import Job, Outcome, run
 from counton.jobs.job import check_types
 from counton.jobs.recalling import recall
@@ -107,19 +116,20 @@ def carried_out(job: Job, *, silently: bool, bar: bool = False, about: str = "")
 
 
 def show(console: Console, outcome: Outcome, written: WrittenOutputs, outputs: Outputs) -> None:
-    """Print words, the tables of the last step, and what was written."""
+    """Print what is new, the tables of the last step, the promise, and what was written."""
     print_line(console, progress_line(outcome), bold=True)
     screen = Screen() if written.released is None else written.released.screen()
-    print_words(console, [*protection(outcome), *totals_apart(outcome), *screen.words])
-    if written.released is None:
-        return
-    print_line(console, screen.heading)
-    for table in screen.tables:
-        print_table(console, table_of_texts(table))
-    if screen.left_out:
-        print_line(console, f"{screen.left_out}: a table ({_OUT}) has them all")
-    for note in screen.notes:
+    if written.released is not None:
+        print_line(console, screen.heading)
+        for table in screen.tables:
+            print_table(console, table_of_texts(table))
+        if screen.left_out:
+            print_line(console, f"{screen.left_out}: a table ({_OUT}) has them all")
+    for note in (*screen.notes, *until_newest(outcome), *totals_apart(outcome)):
         print_line(console, note)
+    print_line(console, f"promise: {promise(outcome.definition)}")
+    state = shlex.quote(hide_secrets(str(outputs.job.state)))
+    print_line(console, f"the rest: counton show {state}")
     for every, path in outputs.sums.items():
         print_line(console, f"each {every} by itself written to {path}")
     print_files(console, outputs.out, outputs.plot if written.drawn else None)
@@ -140,7 +150,7 @@ def as_json(outcome: Outcome, written: WrittenOutputs, outputs: Outputs) -> dict
         "new": outcome.after - outcome.before,
         "until": None if until is None or cut is None else cut.at(until),
         "until_from_data": not outcome.until_stated,
-        "protected": dict(protection(outcome))["protected"],
+        "protected": protected_in_words(definition),
         "people": definition.people_note,
         "unit": definition.unit,
         "contribution": definition.contribution.to_dict(),

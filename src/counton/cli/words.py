@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -18,6 +19,7 @@ from counton.statistics import TallyStatistic
 if TYPE_CHECKING:
     from counton.jobs import Definition, Job, Outcome
     from counton.jobs.definition import Continuation
+    from counton.laws import Law
     from counton.mechanisms.discovery import Discovery
 
 
@@ -117,53 +119,62 @@ def _aside(new: int, now: int) -> str:
 #: Whom every guarantee holds against.
 _AGAINST = (
     "against",
-    "readers who know or choose all other rows, and who see each release before they choose in "
-    "which later steps and cells the protected unit counts",
+    "readers who know all other rows, or choose them, and who decide by what they have read when "
+    "and where the protected one comes",
 )
 
 
-def protection(outcome: Outcome) -> list[tuple[str, str]]:
-    """What is protected, in words: unit, relation, guarantee, cost, strategy, noise, until."""
-    from counton.results.wording import cost_in_words, hidden_in_words, strategy_in_words
+def promise(definition: Definition) -> str:
+    """What a release promises, in one sentence; `protection` says the rest."""
+    from counton.cli.ages import loss_in_words
+    from counton.results.wording import meaning_in_words
 
-    definition = outcome.definition
+    guarantee, cut = definition.guarantee, definition.cut
+    loss = None if cut is None else loss_in_words(guarantee, definition.strategy, cut.every)
+    loss = str(guarantee).partition(" with ")[2] if loss is None else loss
+    people = definition.people_note
+    return f"{meaning_in_words(definition)} ({loss}){'' if people is None else f'; {people}'}"
+
+
+def protected_in_words(definition: Definition) -> str:
+    """The protected unit, in the field's terms."""
+    contribution = definition.contribution
+    return str(contribution) if definition.ordered else contribution.describe(definition.unit)
+
+
+def protection(definition: Definition, law: Law) -> list[tuple[str, str]]:
+    """What is protected, in words: unit, guarantee, cost, and how the noise is arranged.
+
+    Args:
+        definition: of the release.
+        law: of its noise.
+    """
+    from counton.results.wording import cost_in_words, hidden_in_words, sharing_in_words
+
     if definition.ordered:
-        return _of_statistic(definition) + _until(outcome)
-    unit = definition.contribution.describe(definition.unit)
-    people, columns = definition.people, definition.columns
+        return _of_statistic(definition)
+    unit, columns, people = definition.unit, definition.columns, definition.people
+    lines = [("protected", _in_plain_words(protected_in_words(definition), definition))]
+    if not definition.statistic.additive:
+        lines.insert(0, ("statistic", _statistic_in_words(definition)))
     if people is None:
-        where = " in one group (cell) of one window (step)" if definition.statistic.additive else ""
-        one = f"each row is one {definition.unit}{where}; {hidden_in_words(definition)}"
+        where = " in one group of one window" if definition.statistic.additive else ""
+        one = f"each row is one {unit}{where}; {hidden_in_words(definition)}"
         if isinstance(definition.statistic, TallyStatistic) and definition.statistic.counts_units:
-            one = f"each row stands for as many {plural(definition.unit)} as it counts"
+            one = f"each row stands for as many {plural(unit)} as it counts"
         if columns.id is not None:
             from counton.jobs.guards import LATE_DAYS
 
             one = (
-                f"all rows with the same id are one {definition.unit}, until {LATE_DAYS} days "
-                f"after the first of them was counted; an id that comes again later counts as "
-                f"another {definition.unit}, with a loss of its own"
+                f"all rows with the same id are one {unit}, until {LATE_DAYS} days after the first "
+                f"of them was counted; an id that comes again later counts as another {unit}, with "
+                f"a loss of its own"
             )
-        lines = [
-            ("protected", unit),
-            ("", one),
-            (
-                "",
-                f"{definition.people_note}; to protect people, name their column and how many of "
-                f"their events count: --user COLUMN --most N",
-            ),
-        ]
+        remedy = "name their column and how many of their events count: --user COLUMN --most N"
+        lines += [("", one), ("", f"{definition.people_note}; to protect people, {remedy}")]
     else:
-        counts = definition.statistic.additive
-        cells = "; a cell is one group, a step is one window" if counts else ""
-        lines = [
-            ("protected", unit),
-            (
-                "",
-                f"the column {columns.user!r} names the user of each event{cells}; "
-                f"{hidden_in_words(definition)}",
-            ),
-        ]
+        named = f"the column {columns.user!r} names the user of each event"
+        lines.append(("", f"{named}; {hidden_in_words(definition)}"))
         if people.per is not None:
             loss = loss_of_many(definition.guarantee, 10)
             words = f"each is protected by itself: somebody with 10 of these loses {loss}"
@@ -171,20 +182,19 @@ def protection(outcome: Outcome) -> list[tuple[str, str]]:
         if definition.late_note is not None:
             lines.append(("", definition.late_note))
     if definition.once:
-        return [*lines, *_of_table(definition, outcome)]
-    lines += [
-        ("guarantee", f"{definition.guarantee}, {definition.guarantee.scope}"),
-        ("", definition.guarantee.meaning_for(definition.unit)),
-        *_surest(definition.guarantee),
-        ("cost", cost_in_words(definition)),
-        _AGAINST,
-        ("strategy", strategy_in_words(definition.strategy)),
-    ]
+        return [*lines, *_of_table(definition, law)]
+    lines += _guarantee_lines(definition, definition.unit)
     if definition.choice == EXPIRING:
         from counton.cli.ages import loss_in_words
 
         losses = loss_in_words(definition.guarantee, definition.strategy, definition.windows.every)
-        lines.insert(len(lines) - 2, ("", f"loss by age: {losses}"))
+        lines.append(("", f"loss by age: {losses}"))
+    lines += [
+        *_surest(definition.guarantee),
+        ("cost", cost_in_words(definition)),
+        _AGAINST,
+        ("noise", sharing_in_words(definition.strategy)),
+    ]
     if definition.discovery is not None:
         lines.append(("groups", _discovery_in_words(definition, definition.discovery)))
     if definition.strategy.delay:
@@ -192,42 +202,59 @@ def protection(outcome: Outcome) -> list[tuple[str, str]]:
         lines.append(("delay", f"each release counts up to {windows} before its own"))
     if definition.continues is not None:
         lines += _succession(definition, definition.continues)
-    if not definition.statistic.additive:
-        lines.insert(0, ("statistic", _statistic_in_words(definition)))
-    return lines + _until(outcome)
+    return lines
 
 
-def totals_apart(outcome: Outcome) -> list[tuple[str, str]]:
+def _in_plain_words(said: str, definition: Definition) -> str:
+    """The change by one unit, where groups and windows are what cells and steps are.
+
+    >>> from types import SimpleNamespace
+    >>> counts = SimpleNamespace(cut=1, statistic=SimpleNamespace(additive=True))
+    >>> _in_plain_words("one visit added or removed, counted in up to 2 cells of one step", counts)
+    'one visit more or less, counted in up to 2 groups of one window'
+    """
+    said = said.replace(" added or removed", " more or less")
+    if definition.cut is not None:
+        said = re.sub(r"\bstep(s?)\b", r"window\1", said)
+    if definition.statistic.additive:
+        return re.sub(r"\bcell(s?)\b", r"group\1", said)
+    return f"{said}; a cell is one of the counts from which the statistic is read"
+
+
+def _guarantee_lines(definition: Definition, unit: str) -> list[tuple[str, str]]:
+    guarantee, relation = definition.guarantee, definition.contribution.relation
+    scope = "" if definition.once else f", {guarantee.scope}"
+    return [("guarantee", f"{guarantee}{scope}"), ("", guarantee.meaning_for(unit, relation))]
+
+
+def totals_apart(outcome: Outcome) -> list[str]:
     """The total of each kind of unit, where there are several and no limit names one."""
-    lines = totals_in_words(outcome.stream.totals)
-    return list(zip(["spent", *[""] * len(lines)], lines, strict=False))
+    return [f"spent: {line}" for line in totals_in_words(outcome.stream.totals)]
 
 
 def _surest(guarantee: Guarantee) -> list[tuple[str, str]]:
-    """How sure a reader can become of what is protected, where epsilon alone says so; rounded up.
+    """How well a reader can guess what is protected, where epsilon alone says so; rounded up.
 
-    >>> [_surest(PureDP(epsilon))[0][1].split()[11] for epsilon in (0.2, 1, 20)]
-    ['54.99%', '73.11%', '100%']
+    >>> [_surest(PureDP(epsilon))[0][1].split()[-2] for epsilon in (0.2, 1, 20)]
+    ['54.99%,', '73.11%,', '100%,']
     """
     if not isinstance(guarantee, PureDP):
         return []
-    sure = figures(math.ceil(1e4 / (1 + math.exp(-float(guarantee.epsilon)))) / 100)
-    words = f"finds both equally likely before can be at most {sure}% sure after all releases"
-    return [("", f"somebody who {words}, without exception (that is: pure)")]
+    right = figures(math.ceil(1e4 / (1 + math.exp(-float(guarantee.epsilon)))) / 100)
+    words = "somebody who would toss a coin over it guesses right, after all releases, with a"
+    return [("", f"{words} probability of at most {right}%, always")]
 
 
-def _of_table(definition: Definition, outcome: Outcome) -> list[tuple[str, str]]:
+def _of_table(definition: Definition, law: Law) -> list[tuple[str, str]]:
     """What is promised of a table that is released once."""
     from counton.results.wording import cost_in_words
 
-    unit, law = definition.contribution, outcome.stream.terms.law
     of = getattr(definition.statistic, "mechanism", "")
     return [
-        ("guarantee", f"{definition.guarantee}"),
-        ("", definition.guarantee.meaning_for(unit.unit, unit.relation)),
+        *_guarantee_lines(definition, definition.contribution.unit),
         ("cost", cost_in_words(definition)),
-        ("against", "readers who know or choose all other rows"),
-        ("noise", f"{law.family}. {of}" if of else law.family),
+        ("against", "readers who know all other rows, or choose them"),
+        ("noise", f"{law.family.capitalize()}{of and f'. {of}'}"),
     ]
 
 
@@ -241,47 +268,37 @@ def _statistic_in_words(definition: Definition) -> str:
 
 def _of_statistic(definition: Definition) -> list[tuple[str, str]]:
     """What is protected where rows are taken in their order."""
-    from counton.results.wording import cost_in_words, strategy_in_words
+    from counton.results.wording import cost_in_words, sharing_in_words
 
-    unit, guarantee = definition.contribution, definition.guarantee
     people = [] if definition.people_note is None else [("", definition.people_note)]
+    differ = definition.statistic.neighbours_differ
     return [
         ("statistic", _statistic_in_words(definition)),
-        ("protected", str(unit)),
+        ("protected", protected_in_words(definition)),
         *people,
-        ("neighbours", f"differ {definition.statistic.neighbours_differ}"),
-        ("guarantee", f"{guarantee}, {guarantee.scope}"),
-        ("", guarantee.meaning_for(unit.unit, unit.relation)),
+        ("hidden", f"which was counted, of two data sets that differ {differ}"),
+        *_guarantee_lines(definition, definition.contribution.unit),
         ("cost", cost_in_words(definition)),
         _AGAINST,
-        ("strategy", strategy_in_words(definition.strategy)),
+        ("noise", sharing_in_words(definition.strategy)),
     ]
 
 
-def _until(outcome: Outcome) -> list[tuple[str, str]]:
-    """Which windows are released, and who says so."""
-    cut = outcome.definition.cut
-    if outcome.definition.once:
+def until_newest(outcome: Outcome) -> list[str]:
+    """A note on the time of the newest event, if it decided which windows are released."""
+    cut, until = outcome.definition.cut, outcome.until
+    if cut is None or until is None or outcome.until_stated or until < last_end(outcome):
         return []
-    if cut is None:
-        said = f"each row is a step: how many there are is public, {outcome.after:,}"
-        return [("released", said)]
-    assert outcome.until is not None
-    last = 0
-    if outcome.after:
-        last = int(cut.ends(range(outcome.after, outcome.after + 1))[0])
-    until = f"windows that ended by {cut.at(max(outcome.until, last))}"
-    if outcome.until < last:
-        return [("released", f"{until}, by an earlier run")]
-    if outcome.until_stated:
-        return [("released", until)]
     return [
-        (
-            "released",
-            f"{until}, the time of the newest event; this time is not protected: leave --until "
-            f"newest out, and the clock decides",
-        )
+        f"Released windows ended by {cut.at(until)}, the time of the newest event; this time is "
+        f"not protected: leave --until newest out, and the clock decides"
     ]
+
+
+def last_end(outcome: Outcome) -> int:
+    """When the last window that is released ended, in nanoseconds; 0: none is."""
+    cut, after = outcome.definition.cut, outcome.after
+    return int(cut.ends(range(after, after + 1))[0]) if cut is not None and after else 0
 
 
 def _discovery_in_words(definition: Definition, discovery: Discovery) -> str:
@@ -350,5 +367,5 @@ def progress_line(outcome: Outcome) -> str:
     if new == 0:
         return f"Nothing new to release: {outcome.after:,}{of} windows are released."
     if new == 1:
-        return f"Released 1 new window (step {outcome.after:,}{of})."
-    return f"Released {new:,} new windows (steps {outcome.before + 1:,} to {outcome.after:,}{of})."
+        return f"Released 1 new window ({outcome.after:,}{of})."
+    return f"Released {new:,} new windows ({outcome.before + 1:,} to {outcome.after:,}{of})."

@@ -733,7 +733,7 @@ class ReleasedCells(Release):
         self.check_released()
         heading = self._heading()
         noise = [
-            ("noise", f"standard deviation {self._noise_in_words()}"),
+            ("error", f"standard deviation {self._noise_in_words()}"),
             (
                 "",
                 "each estimate is the true number plus random noise, so a small one can be below 0",
@@ -759,7 +759,7 @@ class ReleasedCells(Release):
         """Standard deviations of what was released last."""
         parts, step = [], f"{self.steps[-1]:,}"
         if self.totals is not None:
-            parts.append(f"{figures(self.totals.std[-1])} at step {step}")
+            parts.append(f"{figures(self.totals.std[-1])} of the total after window {step}")
         if self.windows is not None:
             parts.append(f"{figures(self.windows.std[-1])} of window {step} by itself")
         return ", ".join(parts)
@@ -771,7 +771,7 @@ class ReleasedCells(Release):
             cut.until(int(cut.ends(range(end, end + 1))[0]))
             for end in (step, max(step - self.delay, 0))
         )
-        which = f"step {step:,}, {cut.timezone}"
+        which = f"window {step:,}, {cut.timezone}"
         if definition.release == "windows":
             return f"\n{definition.subject} in the window {released} ({which})"
         if self.delay:

@@ -16,7 +16,6 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counton.columns import WHEN
-from counton.exact import figures
 from counton.mechanisms import StreamTerms
 from counton.options import TOP
 from counton.results.cells import ReleasedCells
@@ -169,16 +168,14 @@ class ReleasedRanking(Release):
     def screen(self) -> Screen:
         """See `Release.screen`."""
         self.check_released()
-        after, rows = self.steps[-1], self.last_rows()
-        std = float(self.terms.std(range(after, after + 1))[0])
-        words = [("noise", f"standard deviation up to {figures(std)} at step {after:,}")]
+        rows = self.last_rows()
         heading = heading_of(
             self, None, f" for all that are shown at once, chosen from up to {self.room:,} groups"
         )
         if not rows.height:
-            return Screen(words, heading, notes=["no group is large enough to be shown yet"])
+            return Screen(heading=heading, notes=["no group is large enough to be shown yet"])
         table, left_out = largest_rows(rows.drop(WHEN))
-        return Screen(words, heading, [table], left_out)
+        return Screen((), heading, [table], left_out)
 
     def figures(
         self,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from counton.columns import WHEN
 from counton.errors import InvalidInput, field
-from counton.exact import figures, quantity
+from counton.exact import quantity
 from counton.groups import GroupNames
 from counton.mechanisms import Releases, StreamTerms
 from counton.mechanisms.intervals import check_level
@@ -401,29 +401,14 @@ class ReleasedReadings(Release):
             tables = self.reading.screen(shown.ask, shown.fit, self.level)
             return Screen(tables=tables, notes=[f"note: {note}" for note in notes])
         rows = self.last
-        words = [("noise", noise)] if (noise := self._noise_in_words(rows)) else []
         heading = heading_of(self, self.shown.over)
         if not rows.height:
             none = "no group is large enough to be shown yet"
             if self.shown.over is not None:
                 none = "nothing yet: fewer steps are released than are to be looked back over"
-            return Screen(words, heading, notes=[none])
+            return Screen(heading=heading, notes=[none])
         table, left_out = largest_rows(rows.drop(WHEN, strict=False))
-        return Screen(words, heading, [table], left_out)
-
-    def _noise_in_words(self, rows: pl.DataFrame) -> str:
-        after, statistic = self.steps.stop - 1, self.statistic
-        if "level" in rows.columns:  # of nodes, which are functions of what is measured
-            by_level = rows.group_by("level", maintain_order=True).agg("std")
-            parts = [f"{name} {figures(max(stds))}" for name, stds in by_level.iter_rows()]
-            return f"standard deviation at step {after:,}: {', '.join(parts)}"
-        if "std" not in rows.columns or self.statistic.inner.statistics:
-            return ""  # or each statistic has its own
-        if statistic.stream == self.definition.what:
-            most = float(rows["std"].max())  # type: ignore[arg-type]
-            return f"standard deviation up to {figures(most)} at step {after:,}"
-        std = float(self.terms.std(range(after, after + 1))[0])
-        return f"standard deviation {figures(std)} of one cell at step {after:,}"
+        return Screen((), heading, [table], left_out)
 
     def errors(self) -> list[str]:
         """See `Release.errors`."""
@@ -697,7 +682,7 @@ def heading_of(released: Release, over: int | None, at_once: str = "") -> str:
     if over is not None:
         which = "in the window " if over == 1 else f"in the {over:,} windows "
     until = cut.until(int(cut.ends(range(after, after + 1))[0]))
-    return f"\n{which}{until} (step {after:,}, {cut.timezone}), {level}"
+    return f"\n{which}{until} (window {after:,}, {cut.timezone}), {level}"
 
 
 def chart_of(

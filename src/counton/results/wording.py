@@ -248,12 +248,13 @@ def in_words(definition: Description, name: str, steps: range, new: int | None =
         f"protected: {definition.contribution.describe(definition.unit)}\n{people}"
         f"guarantee: {definition.guarantee}"
         f"{'' if definition.once else f', {definition.guarantee.scope}'}\n"
-        f"           {_meaning(definition)}\n"
+        f"           {meaning_in_words(definition)}\n"
         f"cost:      {cost_in_words(definition)}"
     )
 
 
-def _meaning(definition: Description) -> str:
+def meaning_in_words(definition: Description) -> str:
+    """What the guarantee of a release bounds, for readers who do not know the field's terms."""
     contribution = definition.contribution
     unit = contribution.unit if definition.ordered or definition.once else definition.unit
     return definition.guarantee.meaning_for(unit, contribution.relation)
@@ -273,19 +274,18 @@ def cost_in_words(definition: Description) -> str:
     )
 
 
-def strategy_in_words(strategy: StreamStrategy) -> str:
-    """How the noise is arranged, and which kind of strategy does it: its parts are for experts.
+def sharing_in_words(strategy: StreamStrategy) -> str:
+    """How the noise is arranged: which strategy does it is for experts.
 
     >>> from counton.strategies import Binary
-    >>> strategy_in_words(Binary(365))
-    'Binary: how steps share their noise, so that totals stay accurate'
-    >>> strategy_in_words(Independent(365))
-    'Independent: each step has noise of its own'
+    >>> sharing_in_words(Binary(365))
+    'releases share it, so that totals stay accurate'
+    >>> sharing_in_words(Independent(365))
+    'each release has its own'
     """
-    name = type(strategy).__name__
     if isinstance(strategy, Independent):
-        return f"{name}: each step has noise of its own"
-    return f"{name}: how steps share their noise, so that totals stay accurate"
+        return "each release has its own"
+    return "releases share it, so that totals stay accurate"
 
 
 def hidden_in_words(definition: Description) -> str:
