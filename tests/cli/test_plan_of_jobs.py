@@ -60,13 +60,14 @@ def test_a_file_is_planned_in_a_folder_where_nothing_changes(
         "visits: number of events of 2 groups, 12 windows of 1w; epsilon = 1",
         "in each window",
         "waits: how far off means, quantiles and the like are",
-        "pure differential privacy with epsilon = 2, for one event added or removed; limit pure",
+        "pure differential privacy with epsilon = 2, for one event added or removed; limit pure "
+        "differential privacy with epsilon = 4; left pure differential privacy with epsilon = 2",
         "25%",
     ):
         assert words in done.out
-    # The rows say nothing: they may be there, and may be none at all.
+    # The rows say nothing: they may be there, and may be none at all. A header is no row.
     (place.folder / "missing").mkdir()
-    (place.folder / "missing" / "e.csv").write_text("no rows of a job\n\x00\n")
+    (place.folder / "missing" / "e.csv").write_text("at,page,wait\nno,rows of\x00a job\n")
     assert place.plain("plan", str(file)) == done
     assert place.plain("plan", str(file), "--json").code == 0
 
@@ -86,7 +87,8 @@ def test_public_sizes_say_how_much_that_is(place: Workplace, file: Path) -> None
 
 
 def test_what_hides_next_to_nothing_is_said(place: Workplace, file: Path) -> None:
-    file.write_text(FILE.replace('name = "visits"', 'name = "visits"\nepsilon = 30'))
+    unlimited = FILE.replace("[limit]\nepsilon = 4", "")
+    file.write_text(unlimited.replace('name = "visits"', 'name = "visits"\nepsilon = 30'))
     done = place.plain("plan", str(file))
     assert "job visits: warning: a loss of 30 for one event is above 20" in done.err
 
@@ -103,13 +105,113 @@ def test_two_jobs_that_write_one_file_are_refused_as_by_a_run(place: Workplace, 
 def test_what_cannot_be_planned_fails_alone(place: Workplace, file: Path) -> None:
     file.write_text(FILE + '[jobs.more]\nname = "more"\nepsilon = 3\n[jobs.none]\nevery = "1x"\n')
     done = place.plain("plan", str(file))
-    assert done.code == 2
-    assert "counton: job none: " in done.out
+    assert done.code == 4  # of the first that failed
+    assert "counton: job none: " in done.err
     assert "waits" in done.out
-    assert "release 'more' asks for pure differential privacy with epsilon = 3" in done.out
+    assert "release 'more' asks for pure differential privacy with epsilon = 3" in done.err
     said = json.loads(place.plain("plan", str(file), "--json").out)
     assert "error" in said["jobs"]["none"]
-    assert "more" in next(iter(said["ledgers"].values()))["beyond"]
+    assert "epsilon = 2 is left" in said["jobs"]["more"]["error"]
+    (ledger,) = said["ledgers"].values()
+    assert ledger["units"]["event"]["left"]["epsilon"] == "2"
+
+
+ROWS = "at,page,wait,who\n2024-03-02T09:00,home,3,ann\n2024-03-04T09:00,shop,7,bob\n"
+#: What a run refuses before it reads a row: lines of one job, or of the whole file; its exit code.
+WRONG = {
+    'out = "v.doc"': 2,
+    'out = "none/v.csv"': 2,
+    'out = "missing/e.csv"': 2,
+    'plot = "v.bmp"': 2,
+    'sums = "1mo"': 2,
+    'out = "v.csv"\nsums = "1d"': 2,
+    "level = 2": 2,
+    'title = "Visits"': 2,
+    'out = "v.csv"\nabove = "x"': 2,
+    'bad-rows = "keep"': 2,
+    'bad-rows = "quarantine:missing/e.csv"': 2,
+    'missing = "keep"': 2,
+    'shares = "0.5"': 2,
+    'ask = "home"': 2,
+    "nonnegative = true": 2,
+    'known = "none.csv"': 2,
+    'retain = "1y"': 2,
+    'user = "who"\nmost = 3\nretain = "90d"': 2,
+    'query = "select 1"': 2,
+    'format = "doc"': 2,
+    'separator = "ab"': 2,
+    'ledger = "none.db"': 2,
+    'watermark = "1x"': 2,
+    'domain = "missing/e.csv"': 2,
+    'time = "when"': 2,
+    'unit = "event"\n[jobs.users]\nuser = "who"\nmost = 1\nunit = "event"': 2,
+    "epsilon = 3.5": 4,
+    "epsilon = 9\n[jobs.none]\nwatermark = 'x'": 4,
+    'state = "missing/e.csv"': 3,
+    'state = "foo://bar"': 2,
+    "rho = 1\nepsilon = 0": 2,
+    '[publish]\nwhere = "v.db"': 2,
+    "[limit]\nepsilon = 4\nunit = 'reader'": 2,
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_plan_refuses_what_a_run_refuses(place: Workplace, file: Path, wrong: str) -> None:
+    """In the same words, with the same exit code."""
+    text = FILE.replace("[defaults]", '[defaults]\nuntil = "2024-03-08"')
+    if wrong.startswith("[limit]"):
+        text = text.replace("[limit]\nepsilon = 4", wrong)
+    elif wrong.startswith("["):
+        text += wrong
+    else:
+        keys = [line.partition(" ")[0] for line in wrong.partition("[")[0].splitlines()]
+        visits = text.partition("[jobs.visits]\n")[2].partition("[jobs.waits]")[0]
+        kept = [one for one in visits.splitlines() if one.partition(" ")[0] not in keys]
+        lines = "\n".join([*kept, wrong])
+        text = text.replace(visits, f"{lines}\n\n")
+    file.write_text(text)
+    (place.folder / "missing").mkdir()
+    (place.folder / "missing" / "e.csv").write_text(ROWS)
+    planned = place.plain("plan", str(file))
+    assert sorted(path.name for path in place.folder.iterdir()) == ["missing", "nightly.toml"]
+    done = place.plain("run", str(file))
+    assert done.code != 0
+    assert (planned.code, planned.err) == (done.code, done.err)
+    assert planned.code == WRONG[wrong]
+
+
+def test_a_plan_looks_at_the_state_that_is_there(place: Workplace, file: Path) -> None:
+    text = FILE.replace("[defaults]", '[defaults]\nuntil = "2024-03-08"')
+    (place.folder / "missing").mkdir()
+    (place.folder / "missing" / "e.csv").write_text(ROWS)
+    file.write_text(text)
+    before = json.loads(place.plain("plan", str(file), "--json").out)
+    assert place.plain("run", str(file)).code == 0
+    # What is entered is not counted a second time, and need not be stated a second time.
+    file.write_text(text.replace('by = "page"\ndomain = "home,shop"\n', ""))
+    after = json.loads(place.plain("plan", str(file), "--json").out)
+    assert after == before
+    # The limit stands in the state, and what others have spent there counts.
+    file.write_text(text.replace("[limit]\nepsilon = 4", "").replace('me = "waits"', 'me = "w"'))
+    (ledger,) = json.loads(place.plain("plan", str(file), "--json").out)["ledgers"].values()
+    units = ledger["units"]["event"]
+    assert [units[one]["epsilon"] for one in ("spent", "limit", "left")] == ["3", "4", "1"]
+    # Another one is refused, as is one job that does not fit.
+    for wrong in (
+        text.replace("epsilon = 4", "epsilon = 5"),
+        text.replace("steps = 12", "steps = 13"),
+        text.replace('me = "waits"', 'me = "w"\nepsilon = 3'),
+    ):
+        file.write_text(wrong)
+        planned, done = place.plain("plan", str(file)), place.plain("run", str(file))
+        assert done.code != 0
+        assert (planned.code, planned.err) == (done.code, done.err)
+    # What has ended is no reason to fail.
+    file.write_text(text)
+    assert place.plain("end", str(place.folder / "visits.db"), "--name", "waits", "--yes").code == 0
+    planned, done = place.plain("plan", str(file)), place.plain("run", str(file))
+    assert (planned.code, done.code) == (0, 0)
+    assert "waits: ended at step 1, so that nothing more is released" in planned.out
 
 
 @pytest.mark.parametrize(
@@ -180,7 +282,7 @@ def test_the_plan_says_which_bound_suits_where_late_windows_would_sink(
     file.write_text(file.read_text().replace("most = 20", "most = 14\nmost-a-window = 1"))
     done = place.plain("plan", str(file))
     assert "note on visits" not in done.out
-    assert "is for counts and sums" in " ".join(done.out.split())
+    assert "is for counts and sums" in " ".join(done.err.split())
 
 
 def test_a_plan_of_windows_weighs_a_bound_for_each(place: Workplace) -> None:

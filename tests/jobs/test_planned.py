@@ -11,10 +11,11 @@ import polars as pl
 import pytest
 
 from counton import ApproxDP, PureDP
-from counton.errors import InvalidInput
+from counton.errors import BudgetExceeded, InvalidInput
 from counton.jobs import Job, run
 from counton.jobs.planned import planned_job, planned_jobs
 from counton.statistics.known import keywords
+from counton.store import Store
 
 from .test_any_statistic import ONCE, OWN, TABLES, made
 
@@ -124,7 +125,6 @@ def test_ledgers_are_planned_by_state_and_unit(tmp_path: Path) -> None:
     }
     found = planned_jobs(jobs, PureDP(4))
     assert not found.failed
-    assert not found.beyond
     state, other = str(tmp_path / "s.db"), str(tmp_path / "other.db")
     assert [account.unit for account in found.accounts[state]] == ["event", "user"]
     events = found.accounts[state][0]
@@ -135,9 +135,12 @@ def test_ledgers_are_planned_by_state_and_unit(tmp_path: Path) -> None:
     unlimited = planned_jobs(jobs).accounts[state][0]
     assert unlimited.limit is None
     assert unlimited.shares == pytest.approx({"visits": 1 / 3, "sales": 2 / 3})
+    assert events.left == PureDP(1)
     over = planned_jobs(jobs, PureDP(2))
-    assert list(over.beyond) == [state]
-    assert "sales" in str(over.beyond[state])
+    assert list(over.failed) == ["sales"]
+    assert "PureDP" not in (said := str(over.failed["sales"]))
+    assert "epsilon = 1 is spent and pure differential privacy with epsilon = 1 is left" in said
+    assert over.accounts[state][0].left == PureDP(1)
 
 
 def test_a_ledger_that_states_share_is_told_apart(tmp_path: Path) -> None:
@@ -146,25 +149,41 @@ def test_a_ledger_that_states_share_is_told_apart(tmp_path: Path) -> None:
         name: made("count", tmp_path).having(state=tmp_path / f"{name}.db", ledger=shared)
         for name in ("one", "other")
     }
-    found = planned_jobs(jobs, PureDP(2))
-    assert len(found.accounts) == 2
-    assert found.shared[str(shared)][0].spent == PureDP(2)
+    found = planned_jobs(jobs)
+    assert all("does not exist" in str(error) for error in found.failed.values())
     assert not shared.exists()
+    with Store(shared, create=True) as store:
+        store.set_limit(PureDP(3))
+    found = planned_jobs(jobs)
+    assert len(found.accounts) == 2
+    (account,) = found.shared[str(shared)]
+    assert (account.spent, account.limit, account.left) == (PureDP(2), PureDP(3), PureDP(1))
+    more = {**jobs, "more": jobs["one"].having(name="more", epsilon=2)}
+    said = str(planned_jobs(more).failed["more"])
+    assert f"in the shared ledger {shared}, release 'more' asks for" in said
+    unread = tmp_path / "unread.csv"  # it has no row that can be read
+    unread.write_text(Path(str(jobs["one"].events)).read_text().splitlines()[0] + "\nno time,\n")
+    with run(jobs["one"]), pytest.raises(BudgetExceeded) as refused:
+        run(more["more"].having(epsilon=3, events=unread))
+    assert "in the shared ledger" in str(refused.value)
+    assert planned_jobs(jobs).shared[str(shared)][0].left == PureDP(1)  # one of them is entered
 
 
 def test_what_needs_rows_or_a_state_is_said(tmp_path: Path) -> None:
     job = made("count", tmp_path)
+    events = tmp_path / "pages.csv"
+    events.write_text("time,page\n2024-03-01T00:10,home\n")
     wrong = {
         "later": Job("count", job.events, job.state),
-        "next": job.having(continues="it", name="next"),
+        "next": job.having(continues="it", name="next", steps=None, every=None, start=None),
         "lines": made("ranges once", tmp_path).having(label=None, domain=None, value="paid"),
-        "groups": job.having(by="page", domain=job.events),
+        "groups": job.having(by="page", events=events, domain=str(events)),
     }
     found = planned_jobs(wrong)
     assert not found.jobs
     said = {name: str(error) for name, error in found.failed.items()}
     assert "a new stream needs" in said["later"]
-    assert "whose noise its state knows" in said["next"]
+    assert "names a stream of the same state" in said["next"]
     assert "how many rows there are" in said["lines"]
     assert "is the file of the events" in said["groups"]
     with pytest.raises(InvalidInput):

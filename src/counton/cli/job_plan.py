@@ -9,15 +9,14 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from counton.cli.exits import exit_code
+from counton.cli.jobs import failure
 from counton.cli.options import PlanOptions, option_names
 from counton.cli.printing import print_json, print_line, print_table, warn_of_weak
 from counton.errors import InvalidInput, field
 from counton.exact import figures
 from counton.jobs.jobfile import for_all, load
 from counton.jobs.planned import Account, PlannedFile, PlannedJob, planned_jobs
-from counton.jobs.sharing import refuse_shared
-from counton.jobs.statements import words_of_files
+from counton.jobs.sharing import refuse_shared, with_outputs
 from counton.mechanisms.intervals import check_level
 from counton.privacy.ledger import NEIGHBOURS
 
@@ -49,28 +48,30 @@ def print_job_plan(options: PlanOptions) -> None:
     if options.size is not None and options.size < 1:
         raise InvalidInput(f"{field('size', options.size)} must be at least 1")
     jobs = load(options.asked)
-    refuse_shared(jobs)
-    found = planned_jobs(jobs, for_all(options.asked).limit, level=options.level, size=options.size)
+    refuse_shared(with_outputs(jobs))
+    limit, about, _ = for_all(options.asked)
+    found = planned_jobs(jobs, limit, about=about, level=options.level, size=options.size)
     if options.simulate is not None:
         from counton.cli.simulation import print_simulation
 
         print_simulation(options, found.jobs)
         return
-    words = words_of_files()
-    failed = {name: error.translate(words) for name, error in found.failed.items()}
+    failed = {name: failure(error) for name, error in found.failed.items()}
     if options.json:
-        print_json(_as_json(found, failed))
+        print_json(_as_json(found, {name: said for name, (_, said) in failed.items()}))
     else:
-        _print(found, failed, options.size)
+        _print(found, options.size)
+    errors = Console(stderr=True)
     for name, job in found.jobs.items():
         guarantee, unit = job.definition.guarantee, job.definition.unit
-        warn_of_weak(Console(stderr=True), guarantee, unit, guarantee, f"job {name}: ")
-    errors = [*found.failed.values(), *found.beyond.values()]
-    if errors:
-        raise SystemExit(int(exit_code(errors[0])))
+        warn_of_weak(errors, guarantee, unit, guarantee, f"job {name}: ")
+    for name, (_, said) in failed.items():
+        print_line(errors, f"counton: job {name}: {said}")
+    for code, _ in failed.values():
+        raise SystemExit(int(code))
 
 
-def _print(found: PlannedFile, failed: Mapping[str, str], size: int | None) -> None:
+def _print(found: PlannedFile, size: int | None) -> None:
     console = Console()
     shares = {
         name: share
@@ -106,19 +107,12 @@ def _print(found: PlannedFile, failed: Mapping[str, str], size: int | None) -> N
     for state, accounts in found.accounts.items():
         for account in accounts:
             print_line(console, f"ledger of {state}: {_account(account)}")
-        if state in found.beyond:
-            print_line(console, f"counton: {state}: {found.beyond[state]}")
     for ledger, accounts in found.shared.items():
         for account in accounts:
-            said = _account(account).removesuffix("; no limit")
-            print_line(console, f"shared ledger {ledger}: {said}; its limit stands there")
-    for name, said in failed.items():
-        print_line(console, f"counton: job {name}: {said}")
-    print_line(
-        console,
-        "Nothing was read or written. A state that is there already may have spent more: "
-        "counton ledger",
-    )
+            print_line(console, f"shared ledger {ledger}: {_account(account)}")
+    for name, last in found.ended.items():
+        print_line(console, f"{name}: ended at step {last:,}, so that nothing more is released")
+    print_line(console, "No row was read, and nothing was written.")
 
 
 def _promise(job: PlannedJob) -> str:
@@ -181,7 +175,10 @@ def _account(account: Account) -> str:
     if account.limit is None:
         spent = "no one sum" if account.spent is None else str(account.spent)
         return f"{spent}, {whom}; no limit"
-    return f"{account.spent or 'nothing'}, {whom}; limit {account.limit}"
+    return (
+        f"{account.spent or 'nothing'}, {whom}; limit {account.limit}; left "
+        f"{account.left or 'nothing'}"
+    )
 
 
 def _as_json(found: PlannedFile, failed: Mapping[str, str]) -> dict[str, object]:
@@ -196,25 +193,26 @@ def _as_json(found: PlannedFile, failed: Mapping[str, str]) -> dict[str, object]
         name: {**job.to_dict(), "share": shares.get(name)} for name, job in found.jobs.items()
     }
     jobs |= {name: {"error": said} for name, said in failed.items()}
-    ledgers = {
+    jobs |= {name: {"ended": last} for name, last in found.ended.items()}
+    return {
+        "jobs": jobs,
+        "ledgers": _ledgers_as_json(found.accounts),
+        "shared_ledgers": _ledgers_as_json(found.shared),
+    }
+
+
+def _ledgers_as_json(books: Mapping[str, Sequence[Account]]) -> dict[str, object]:
+    return {
         state: {
             "units": {
                 account.unit: {
                     "relation": account.relation,
                     "spent": None if account.spent is None else account.spent.to_dict(),
                     "limit": None if account.limit is None else account.limit.to_dict(),
+                    "left": None if account.left is None else account.left.to_dict(),
                 }
                 for account in accounts
-            },
-            "beyond": str(found.beyond[state]) if state in found.beyond else None,
+            }
         }
-        for state, accounts in found.accounts.items()
+        for state, accounts in books.items()
     }
-    shared = {
-        ledger: {
-            account.unit: None if account.spent is None else account.spent.to_dict()
-            for account in accounts
-        }
-        for ledger, accounts in found.shared.items()
-    }
-    return {"jobs": jobs, "ledgers": ledgers, "shared_ledgers": shared}

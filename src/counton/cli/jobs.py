@@ -17,9 +17,8 @@ from counton.errors import CountonError, InvalidInput
 from counton.jobs.exports import publish
 from counton.jobs.job import Job
 from counton.jobs.jobfile import for_all, load, schema_text, select_jobs
-from counton.jobs.recalling import recall
 from counton.jobs.runs import ended_at, is_known
-from counton.jobs.sharing import keep_within, refuse_shared
+from counton.jobs.sharing import keep_within, refuse_shared, with_outputs
 from counton.jobs.statements import words_of_files
 from counton.lazy import NEEDED, missing
 
@@ -38,7 +37,7 @@ def perform(options: RunOptions) -> None:
         raise InvalidInput("no job file is named; give one, as in: counton run nightly.toml")
     only = [] if options.only is None else [name.strip() for name in options.only.split(",")]
     loaded = load(options.file)
-    refuse_shared({name: _recall(job) for name, job in loaded.items()})
+    refuse_shared(with_outputs(loaded))
     shared, jobs = for_all(options.file), select_jobs(loaded, only)
     keep_within(jobs, shared.limit, shared.about)
     reports: dict[str, Any] = {}
@@ -66,7 +65,7 @@ def perform(options: RunOptions) -> None:
         except (KeyboardInterrupt, SystemExit, GeneratorExit):
             raise
         except BaseException as error:  # a panic of a library of other languages is no Exception
-            code, said = _failure(error)
+            code, said = failure(error)
             failed = failed or code
             print_line(errors, f"counton: job {name}: {said}")
             reports[name] = {"failed": int(code), "error": said}
@@ -91,14 +90,6 @@ def _publish(job: Job, to: str, console: Console, *, silently: bool) -> None:
         )
 
 
-def _recall(job: Job) -> Job:
-    """A job with what its stream remembers, as far as its state can be read."""
-    try:
-        return recall(job)
-    except (CountonError, OSError):  # which its run says
-        return job
-
-
 def _until(job: Job, until: str | None) -> Job:
     """A job with the time up to which all are released, where it cuts time."""
     if until is None or (job.time is None and not is_known(job)):
@@ -106,7 +97,7 @@ def _until(job: Job, until: str | None) -> Job:
     return replace(job, until=until)
 
 
-def _failure(error: BaseException) -> tuple[ExitCode, str]:
+def failure(error: BaseException) -> tuple[ExitCode, str]:
     """The exit code of a job that failed, and why it did; never what a row says."""
     if isinstance(error, ModuleNotFoundError) and error.name in NEEDED:
         error = missing(error.name, error)

@@ -10,6 +10,10 @@ from counton.errors import InvalidInput, field, is_text
 from counton.events.formats import SUFFIXES, ending
 
 
+class NoFiles(InvalidInput):
+    """There are no event files where some are named, and later there may be."""
+
+
 def is_database(events: object) -> bool:
     """Whether events are the address of a database, or a table of one; or one is among them.
 
@@ -32,7 +36,8 @@ def event_paths(events: object, stated: str | None = None) -> list[str]:
     """Paths of the files that events are read from; none of a data frame.
 
     Raises:
-        InvalidInput: a folder or pattern without event files, or a file twice.
+        NoFiles: no such file, or a folder or pattern without event files.
+        InvalidInput: a file twice, or what is no path.
     """
     if not isinstance(events, str | os.PathLike | list | tuple) or is_database(events):
         return []
@@ -115,7 +120,7 @@ def _find_files(given: object, stated: str | None) -> list[str]:
             )
         inside = sorted(entry.path for entry in os.scandir(path) if _is_events(entry, stated))
         if not inside:
-            raise InvalidInput(
+            raise NoFiles(
                 f"the folder {path!r} holds no event files ({', '.join(SUFFIXES)}, also .gz and "
                 f".zst); name the files, or give a pattern such as {os.path.join(path, '*')!r}"
             )
@@ -123,13 +128,13 @@ def _find_files(given: object, stated: str | None) -> list[str]:
     if not glob.has_magic(path):
         folder = os.path.dirname(path)
         missing = f"there is no folder {folder!r}" if folder and not os.path.isdir(folder) else ""
-        raise InvalidInput(
+        raise NoFiles(
             f"{path!r} is not a file{missing and f' ({missing})'}; check the path, or use - to "
             f"pipe events"
         )
     matching = sorted(name for name in glob.glob(path, recursive=True) if os.path.isfile(name))
     if not matching:
-        raise InvalidInput(f"no file matches {path!r}; check the pattern")
+        raise NoFiles(f"no file matches {path!r}; check the pattern")
     return matching
 
 

@@ -1,35 +1,47 @@
 """What the jobs of a file will release, how far off it will be and what it costs; nothing is run.
 
-No state is opened or made and no row is read: half-widths, guarantees and strategies follow from
-what the jobs state. So a state that is there already may have spent more than is said here.
+A plan does what a run does before it reads a row (`counton.jobs.runs.prepare`), and so refuses what
+a run refuses. It reads no row and writes nothing: states, ledgers and files of events are looked at
+where they are there already, and of a file of events the header alone.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from counton.errors import BudgetExceeded, CountonError, InvalidInput, field, hide_secrets
-from counton.events.paths import event_paths
+import polars as pl
+
+from counton.errors import CountonError, InvalidInput, field, hide_secrets
+from counton.events.frames import EventFrame
+from counton.events.paths import NoFiles, event_paths
+from counton.events.sources import Source
 from counton.jobs import statements
 from counton.jobs.accuracy import EACH_WINDOW, halfwidths_at, last_step, planned_terms
-from counton.jobs.asking import ask
-from counton.jobs.defining import define
 from counton.jobs.definition import Definition
-from counton.jobs.job import Job
+from counton.jobs.job import Job, check_types
+from counton.jobs.recalling import look, recall
 from counton.jobs.released import shown_by
-from counton.jobs.settling import with_unit
+from counton.jobs.runs import ended_at, prepare, shared_book, spend_of
+from counton.jobs.settling import SettledJob
+from counton.jobs.sharing import ledger_within, state_of
+from counton.jobs.writing import Outputs
 from counton.laws import DiscreteLaplace
 from counton.mechanisms.calibration import law_for
+from counton.mechanisms.intervals import check_level
 from counton.privacy import ZCDP, ApproxDP, Guarantee, Ledger, PureDP
 from counton.privacy.contribution import Relation, known_unit
 from counton.privacy.ledger import Spend, totals
 from counton.statistics import Grouped, TallyStatistic
 from counton.statistics.report_budget import budget_shares
+from counton.store.shared import SharedBook
+from counton.store.units import SpentUnit, of_limit
 
 if TYPE_CHECKING:
     from counton.results.release import Release
@@ -165,13 +177,14 @@ class PlannedJob:
 
 
 class Account(NamedTuple):
-    """What the ledger of a state will hold for one kind of unit.
+    """What the ledger of a state, or one that several states share, will hold for a kind of unit.
 
     Attributes:
         unit: what is protected.
         relation: how neighbours differ.
         spent: by all jobs together; None where no one sum is known.
         limit: what may be spent; None: as much as anybody likes.
+        left: what is left of it; None: nothing, or there is no limit.
         shares: of the limit, or of what is spent where there is none, by job.
     """
 
@@ -179,6 +192,7 @@ class Account(NamedTuple):
     relation: Relation
     spent: Guarantee | None
     limit: Guarantee | None
+    left: Guarantee | None
     shares: Mapping[str, float]
 
 
@@ -188,23 +202,74 @@ class PlannedFile:
 
     Attributes:
         jobs: those that can be planned, by name.
-        failed: why others cannot, by name.
+        failed: why others cannot, or do not fit a limit, by name.
+        ended: at which step the streams of others ended, by name.
         accounts: of each state, what its ledger will hold.
-        shared: of each ledger that states share, what these jobs add to it; its limit stands there.
-        beyond: of states whose jobs do not fit their limit, why.
+        shared: of each ledger that states share, the same.
     """
 
     jobs: Mapping[str, PlannedJob]
-    failed: Mapping[str, CountonError]
+    failed: Mapping[str, CountonError | OSError]
+    ended: Mapping[str, int]
     accounts: Mapping[str, tuple[Account, ...]]
     shared: Mapping[str, tuple[Account, ...]]
-    beyond: Mapping[str, BudgetExceeded]
+
+
+class _Book:
+    """The spending of a state, and that of the jobs of a file there.
+
+    Args:
+        job: whose state it is.
+        limit, about: as of `planned_jobs`.
+    """
+
+    def __init__(self, job: Job, limit: PureDP | ApproxDP | ZCDP | None, about: str | None) -> None:
+        store, _ = look(job)
+        self.label = hide_secrets(os.fspath(job.state))
+        self.spends: list[Spend] = []
+        self.units: list[SpentUnit] = []
+        if store is None:
+            self.ledger = None if limit is None else Ledger(limit, unit=about)
+            self.units += of_limit(about)
+            return
+        with store:
+            self.ledger = ledger_within(store, limit, about)
+            self.spends += store.spends
+            if store.ledger is None:
+                self.units += of_limit(about)
+
+    def enter(self, settled: SettledJob, shared: dict[str, SharedBook]) -> None:
+        """Count what a job spends, unless it is entered.
+
+        Args:
+            settled: the job.
+            shared: ledgers that states share, by their names.
+
+        Raises:
+            BudgetExceeded: a limit does not allow it; nothing is counted.
+            InvalidInput: this kind of guarantee cannot be counted against a limit.
+        """
+        spend, ledger = spend_of(settled), deepcopy(self.ledger)
+        new = settled.store_entry is None
+        if ledger is not None and new:
+            ledger.spend(
+                *spend[:2], unit=spend.unit, relation=spend.relation, follows=spend.follows
+            )
+        if (found := shared_book(settled)) is not None:
+            kept = shared.setdefault(found.label, found)
+            found._replace(ledger=kept.ledger).spend(spend)
+        self.ledger = ledger
+        if new:
+            self.spends.append(spend)
+            kind = settled.definition.statistic.protects if settled.job.user is None else "user"
+            self.units.append(SpentUnit(spend.name, spend.unit, kind))
 
 
 def planned_jobs(
     jobs: Mapping[str, Job],
     limit: PureDP | ApproxDP | ZCDP | None = None,
     *,
+    about: str | None = None,
     level: float | None = None,
     size: int | None = None,
 ) -> PlannedFile:
@@ -212,10 +277,15 @@ def planned_jobs(
 
     Args:
         jobs: by name.
-        limit: what each state may spend.
+        limit: what each state may spend, where it has no limit yet.
+        about: what that limit is about, as "reader"; None: whatever each job protects.
         level: probability with which intervals hold; None: as each job has it.
         size: how many rows there will be by the last step, where that is public; None: as each job
             has it.
+
+    Raises:
+        InvalidInput: a state has another limit.
+        BudgetExceeded: more than the limit is spent already.
 
     >>> job = Job("count", "visits.csv", "visits.db", time="at", every="1d", start="2024-03-01",
     ...           steps=52, epsilon=1)
@@ -226,29 +296,49 @@ def planned_jobs(
     {'visits': 0.25}
     """
     planned: dict[str, PlannedJob] = {}
-    failed: dict[str, CountonError] = {}
+    failed: dict[str, CountonError | OSError] = {}
+    ended: dict[str, int] = {}
+    states: dict[str, _Book] = {}
+    shared: dict[str, SharedBook] = {}
+
+    def book_of(job: Job) -> _Book:
+        where = state_of(job)
+        if where not in states:
+            states[where] = _Book(job, limit, about)
+        return states[where]
+
+    if limit is not None:  # as a run sets it, before its first job
+        for job in jobs.values():
+            book_of(job)
     for name, job in jobs.items():
+        with suppress(CountonError, OSError):  # which is said below
+            if (last := ended_at(job)) is not None:
+                ended[name] = last
+                continue
         try:
-            planned[name] = planned_job(job, name, level=level, size=size)
-        except CountonError as error:
+            book = book_of(job)
+            with _before_rows(job, book.units) as (settled, shown):
+                one = _plan_of(settled, shown, name, level, size)
+                book.enter(settled, shared)
+            planned[name] = one
+        except (CountonError, OSError) as error:
             failed[name] = error
-    accounts: dict[str, tuple[Account, ...]] = {}
-    beyond: dict[str, BudgetExceeded] = {}
-    for state in dict.fromkeys(one.state for one in planned.values()):
-        spends = {name: one.spend for name, one in planned.items() if one.state == state}
-        try:
-            accounts[state] = _accounts(spends, limit)
-        except BudgetExceeded as error:
-            beyond[state] = error
-            accounts[state] = _accounts(spends, None)
-    shared = {
-        ledger: _accounts(
-            {n: one.spend for n, one in planned.items() if one.ledger == ledger}, None
+    streams = {name: (state_of(job), job.name) for name, job in jobs.items() if name in planned}
+    accounts = {
+        book.label: _accounts(
+            book.ledger,
+            book.spends,
+            {stream: name for name, (state, stream) in streams.items() if state == where},
         )
-        for ledger in dict.fromkeys(one.ledger for one in planned.values())
-        if ledger is not None
+        for where, book in states.items()
     }
-    return PlannedFile(planned, failed, accounts, shared, beyond)
+    return PlannedFile(
+        planned,
+        failed,
+        ended,
+        accounts,
+        {label: _accounts(book.ledger, (), {}) for label, book in shared.items()},
+    )
 
 
 def planned_job(
@@ -257,24 +347,66 @@ def planned_job(
     """What one job will release.
 
     Raises:
-        InvalidInput: it does not say all that a new stream needs, or its rows would have to be
-            read.
+        InvalidInput: what a run would refuse, or its rows would have to be read.
+        StateError: its state does not fit.
+        BudgetExceeded: it does not fit the limit of its state.
     """
-    definition = _definition(job)
+    with _before_rows(job) as (settled, shown):
+        return _plan_of(settled, shown, job.name if name is None else name, level, size)
+
+
+@contextmanager
+def _before_rows(job: Job, units: Sequence[SpentUnit] = ()) -> Iterator[tuple[SettledJob, View]]:
+    """A job as a run has it before it reads a row, and what is shown of its readings.
+
+    Raises:
+        CountonError: see `planned_job`.
+    """
+    if statements.is_numbered(job):
+        raise InvalidInput(
+            "how many cells there are is how many rows there are, and a plan reads none: give "
+            f"{field('label')} and {field('domain')}"
+        )
+    job = recall(check_types(_without_rows(job)))
+    outputs = Outputs.of(job)
+    with prepare(job, outputs.approve, units) as settled:
+        if (before := settled.definition.continues) is not None:
+            raise InvalidInput(
+                f"{field('continues', before.name)} goes on from totals whose noise its state "
+                f"knows: plan it without, as a stream of its own"
+            )
+        yield settled, shown_by(replace(settled.job, known=None))
+
+
+def _without_rows(job: Job) -> Job:
+    """A job without rows where its files are not there yet, or can be read but once."""
+    try:
+        paths = event_paths(job.events, job.file_format)
+    except NoFiles:
+        paths = ["-"]
+    if not any(path == "-" or Path(path).is_fifo() for path in paths):
+        return job
+    nothing: Any = Source((EventFrame(pl.DataFrame({"time": []})),), "rows to come")
+    return replace(job, events=nothing)
+
+
+def _plan_of(
+    settled: SettledJob, shown: View, name: str, level: float | None, size: int | None
+) -> PlannedJob:
+    """What a job will release that a run could begin."""
+    definition, job = settled.definition, settled.job
     size = job.size if size is None else size
-    level = float(job.level if level is None else level)
+    level = check_level(job.level if level is None else level)
     last = last_step(definition, job.around) or job.steps or _AROUND
     steps = tuple(dict.fromkeys((1, (last + 1) // 2, last)))
-    shown = shown_by(replace(job, known=None))
     halfwidths = halfwidths_at(
         definition, definition.shape, steps, level, rows=size, over=shown.over, ask=shown.ask
     )
     numbers = [PlannedNumber(name, each) for name, each in halfwidths.items()]
     needs_size = size is None and definition.inner.known_beforehand is not None
     found = [_with_percent(_of_part(one, definition), definition, size) for one in numbers]
-    spend = Spend(job.name, definition.guarantee, definition.unit, definition.contribution.relation)
     return PlannedJob(
-        name=job.name if name is None else name,
+        name=name,
         definition=definition,
         steps=steps,
         level=level,
@@ -282,51 +414,9 @@ def planned_job(
         needs_size=needs_size,
         state=hide_secrets(os.fspath(job.state)),
         ledger=None if job.ledger is None else hide_secrets(os.fspath(job.ledger)),
-        spend=spend,
+        spend=spend_of(settled),
         shown=shown,
     )
-
-
-def _definition(job: Job) -> Definition:
-    """The stream that a job would make, from what it states alone.
-
-    Raises:
-        InvalidInput: it needs rows, or what its state remembers.
-    """
-    if job.continues is not None:
-        raise InvalidInput(
-            f"{field('continues', job.continues)} goes on from totals whose noise its state knows: "
-            f"plan it without, as a stream of its own"
-        )
-    if statements.is_numbered(job):
-        raise InvalidInput(
-            "how many cells there are is how many rows there are, and a plan reads none: give "
-            f"{field('label')} and {field('domain')}"
-        )
-    if _is_among_events(job):
-        raise InvalidInput(
-            f"{field('domain')} is the file of the events, and a plan reads no rows: declare the "
-            f"groups apart from them"
-        )
-    asked = ask(replace(job, known=None))
-    assert asked.statistic is not None
-    if asked.statistic.tallied and (job.time is not None or asked.once):
-        asked = asked._replace(request=with_unit(asked.request, ()))
-    return define(asked)
-
-
-def _is_among_events(job: Job) -> bool:
-    if not isinstance(job.domain, str | os.PathLike):
-        return False
-    if job.domain is job.events:
-        return True
-    given: list[Any] = list(job.events) if isinstance(job.events, list | tuple) else [job.events]
-    if not all(isinstance(one, str | os.PathLike) for one in given):
-        return False
-    private = {os.path.realpath(os.fspath(one)) for one in given}
-    with suppress(CountonError):  # there may be no events yet
-        private |= {os.path.realpath(path) for path in event_paths(job.events, job.file_format)}
-    return os.path.realpath(os.fspath(job.domain)) in private
 
 
 def _of_part(one: PlannedNumber, definition: Definition) -> PlannedNumber:
@@ -361,37 +451,33 @@ def _with_percent(one: PlannedNumber, definition: Definition, size: int | None) 
 
 
 def _accounts(
-    spends: Mapping[str, Spend], limit: PureDP | ApproxDP | ZCDP | None
+    ledger: Ledger | None, spends: Sequence[Spend], jobs: Mapping[str, str]
 ) -> tuple[Account, ...]:
     """What a ledger will hold.
 
-    Raises:
-        BudgetExceeded: more than the limit.
+    Args:
+        ledger: with a limit; None: there is none.
+        spends: its entries, where there is no limit.
+        jobs: by the names of their streams, the names of those that are planned.
     """
-    if limit is None:
-        found = []
-        for unit, (relation, spent) in totals(spends.values()).items():
-            shares = {
-                name: _part(one.guarantee, spent)
-                for name, one in spends.items()
-                if known_unit(one.unit, [unit]) == unit
-            }
-            found.append(Account(unit, relation, spent, None, shares))
-        return tuple(found)
-    ledger = Ledger(limit)
-    ledger.enter_all(spends.values())
-    counted = {
-        name: (entry, as_what)
-        for name, (entry, as_what) in zip(spends, ledger.entries_with_costs(), strict=True)
-    }
     found = []
+    if ledger is None:
+        for unit, (relation, spent) in totals(spends).items():
+            shares = {
+                jobs[one.name]: _part(one.guarantee, spent)
+                for one in spends
+                if one.name in jobs and known_unit(one.unit, [unit]) == unit
+            }
+            found.append(Account(unit, relation, spent, None, None, shares))
+        return tuple(found)
     for unit, relation in ledger.units.items():
         shares = {
-            name: _part(as_what, limit)
-            for name, (entry, as_what) in counted.items()
-            if entry.unit == unit
+            jobs[one.name]: _part(as_what, ledger.limit)
+            for one, as_what in ledger.entries_with_costs()
+            if one.name in jobs and unit in (ledger.unit, one.unit)
         }
-        found.append(Account(unit, relation, ledger.cost(unit=unit), limit, shares))
+        spent, left = ledger.cost(unit=unit), ledger.remaining(unit=unit)
+        found.append(Account(unit, relation, spent, ledger.limit, left, shares))
     return tuple(found)
 
 

@@ -14,7 +14,8 @@ from counton.events.paths import names_tell_format
 from counton.jobs.job import Job
 from counton.jobs.released import SHOWN, known_totals
 from counton.options import split_names
-from counton.store import Store, state_file
+from counton.store import Store
+from counton.store.sqlite_file import NoState
 from counton.store.store import StoredStream
 
 #: What a stream remembers of the jobs that released it, besides what defines it and what is shown
@@ -37,10 +38,10 @@ def look(request: Job) -> tuple[Store | None, StoredStream | None]:
     Raises:
         StateError: the state cannot be read.
     """
-    place = state_file(request.state)
-    if place is not None and not place.exists():
+    try:
+        store = Store(request.state)
+    except NoState:
         return None, None
-    store = Store(request.state, create=place is None)
     try:
         return store, store.find(request.name)
     except BaseException:
@@ -75,7 +76,8 @@ def with_totals(job: Job) -> Job:
         return job
     files = job.events if isinstance(job.events, list | tuple) else [job.events]
     private = [one for one in files if isinstance(one, str | os.PathLike) and is_file(str(one))]
-    if any(EventFile(one).has_bytes_of(job.known) for one in private):
+    there = is_file(os.fspath(job.known))
+    if there and any(EventFile(one).has_bytes_of(job.known) for one in private):
         raise InvalidInput(
             f"{field('known', os.fspath(job.known))} is the file of the private rows; known totals "
             f"are kept as they are, so they must be public"

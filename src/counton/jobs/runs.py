@@ -7,7 +7,7 @@ stream journals and releases them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from dataclasses import field as attribute
 from datetime import datetime
@@ -23,10 +23,12 @@ from counton.jobs.recalling import look
 from counton.jobs.released import read_released
 from counton.jobs.settling import SettledJob, settle
 from counton.jobs.tallied_rows import tallied_rows
-from counton.privacy import Guarantee
+from counton.privacy import Guarantee, Spend
 from counton.private import Private
 from counton.store import Store, Stream
 from counton.store.database import Closing, Within
+from counton.store.shared import SharedBook, ledger_of
+from counton.store.units import SpentUnit
 
 if TYPE_CHECKING:
     from counton.results.release import Release
@@ -166,10 +168,8 @@ def run(
     >>> folder.cleanup()
     """
     progress("choosing a strategy", 0.05)
-    settled = settle(check_types(request), approve)
+    settled = prepare(request, approve)
     try:
-        check_retained(settled)
-        refuse_beyond(settled)
         progress("reading events", 0.25)
         rows = rows_of(settled, progress, now)
         # What a new stream cannot take is refused before there is one.
@@ -198,6 +198,35 @@ def run(
     return Outcome(definition, stream, *steps, rows.until, stated, changes.counts, changes.again)
 
 
+def prepare(
+    request: Job,
+    approve: Callable[[Definition], None] | None = None,
+    units: Sequence[SpentUnit] = (),
+) -> SettledJob:
+    """Begin a run, up to its first row: nothing is written. A plan does no more.
+
+    Args:
+        request: what is asked.
+        approve: as of `run`.
+        units: as of `counton.jobs.settling.settle`.
+
+    Raises:
+        InvalidInput: the request is outside what is allowed.
+        StateError: the state does not fit what was asked.
+        BudgetExceeded: the limit of the state, or of a ledger that it shares, does not allow it.
+    """
+    settled = settle(check_types(request), approve, units)
+    try:
+        if settled.job.watermark is not None:
+            clock.length_of(settled.job.watermark)
+        check_retained(settled)
+        refuse_beyond(settled)
+    except BaseException:
+        settled.close()
+        raise
+    return settled
+
+
 def check_retained(settled: SettledJob) -> None:
     """Refuse a length after which the stream cannot forget its users.
 
@@ -211,17 +240,50 @@ def check_retained(settled: SettledJob) -> None:
 
 
 def refuse_beyond(settled: SettledJob) -> None:
-    """Refuse a new stream that goes beyond the limit of its state, before a row is read.
+    """Refuse a new stream that goes beyond the limit of its state, or of one that it shares.
 
     Raises:
         BudgetExceeded: naming the stream, what it asks, what is left and what would fit.
     """
     store, definition = settled.store, settled.definition
-    if store is None or settled.store_entry is not None or definition.ordered:
+    if settled.store_entry is not None or definition.ordered:
         return  # whose unit is called as the state says when the stream is entered
-    store.refuse_beyond(
-        settled.job.name, definition.guarantee, definition.contribution, _predecessor(definition)
+    if store is not None:
+        store.refuse_beyond(
+            settled.job.name,
+            definition.guarantee,
+            definition.contribution,
+            _predecessor(definition),
+        )
+    if (found := shared_book(settled)) is not None:
+        found.spend(spend_of(settled))
+
+
+def spend_of(settled: SettledJob) -> Spend:
+    """The entry of a job's stream in a ledger."""
+    definition = settled.definition
+    return Spend(
+        settled.job.name,
+        definition.guarantee,
+        definition.unit,
+        definition.contribution.relation,
+        _predecessor(definition),
     )
+
+
+def shared_book(settled: SettledJob) -> SharedBook | None:
+    """The entries of the ledger that a job's state shares; None where it counts by itself.
+
+    Raises:
+        InvalidInput: it has no limit.
+        StateError: it cannot be used.
+    """
+    database = None if settled.store is None else settled.store.database
+    shared = ledger_of(database, settled.job.ledger)
+    if shared is None:
+        return None
+    with shared:
+        return shared.book(database, settled.job.name)
 
 
 def rows_of(settled: SettledJob, progress: Progress, now: datetime | None) -> ReadRows:

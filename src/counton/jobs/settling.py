@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from counton.errors import InvalidInput, field
+from counton.events.files import EventFile
 from counton.events.formats import CsvForm
 from counton.events.opening import open_source
 from counton.events.paths import event_paths, is_database, refuse_among_events
@@ -34,6 +35,7 @@ from counton.options import ROWS, OwnColumns, split_names
 from counton.privacy.contribution import checked_unit
 from counton.private import Private
 from counton.store import Store
+from counton.store.database import Closing
 from counton.store.keyfile import state_files
 from counton.store.shared import known_units
 from counton.store.store import StoredStream
@@ -41,8 +43,8 @@ from counton.store.units import SpentUnit, unit_word
 
 
 @dataclass(frozen=True)
-class SettledJob:
-    """A job together with what its stream remembers.
+class SettledJob(Closing):
+    """A job together with what its stream remembers. Close it: it holds the state open.
 
     Attributes:
         job: what is asked, with what is remembered where it says nothing else.
@@ -80,12 +82,17 @@ class SettledJob:
             self.store.close()
 
 
-def settle(job: Job, approve: Callable[[Definition], None] | None = None) -> SettledJob:
+def settle(
+    job: Job,
+    approve: Callable[[Definition], None] | None = None,
+    units: Sequence[SpentUnit] = (),
+) -> SettledJob:
     """What is asked and what is remembered, as one; nothing is written.
 
     Args:
         job: checked by itself.
         approve: shown what defines the stream; what it raises is raised.
+        units: what the state will have spent for, besides those that it knows.
 
     Raises:
         InvalidInput: the job is outside what is allowed.
@@ -95,7 +102,7 @@ def settle(job: Job, approve: Callable[[Definition], None] | None = None) -> Set
     store, saved = look(job)
     try:
         if store is None or saved is None:
-            settled = _of_new_stream(job, store)
+            settled = _of_new_stream(job, store, units)
         else:
             settled = _of_known_stream(as_before(job, saved), store, saved)
         if approve is not None:
@@ -107,7 +114,7 @@ def settle(job: Job, approve: Callable[[Definition], None] | None = None) -> Set
         raise
 
 
-def _of_new_stream(job: Job, store: Store | None) -> SettledJob:
+def _of_new_stream(job: Job, store: Store | None, units: Sequence[SpentUnit]) -> SettledJob:
     """A job whose stream is not there yet: what it states defines it."""
     in_ledger = known_units(None if store is None else store.database, job.ledger)
     continues, predecessor, step, dropped = job.continues, None, 0, 0
@@ -120,7 +127,7 @@ def _of_new_stream(job: Job, store: Store | None) -> SettledJob:
     source, asked = _source_and_values(job, None)
     in_any_order = asked.statistic is not None and asked.statistic.tallied
     if in_any_order and (job.time is not None or asked.once):
-        known = [*(() if store is None else store.units), *in_ledger]
+        known = [*(() if store is None else store.units), *units, *in_ledger]
         asked = asked._replace(request=with_unit(asked.request, known))
     definition = define(asked)
     if predecessor is not None and continues is not None:
@@ -128,6 +135,8 @@ def _of_new_stream(job: Job, store: Store | None) -> SettledJob:
 
         definition = as_continuation(definition, continues, predecessor, step)
     rows = _join_columns_of(source, definition)
+    if source is not None and isinstance(source.parts[0], EventFile):  # its header alone is read
+        join_columns(source, definition.columns.group).parts[0].scan(definition.columns.names)
     _check_fit(job, definition)
     definition = replace(definition, remembered=_kept_of(job, definition))
     if predecessor is not None and store is not None:

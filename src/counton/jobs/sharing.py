@@ -18,6 +18,7 @@ from counton.events.paths import event_paths, refuse_among_events
 from counton.events.policies import Policies
 from counton.jobs.job import Job
 from counton.jobs.outputs import beside, pictures_of
+from counton.jobs.recalling import recall
 from counton.jobs.writing import files_of_sums
 from counton.results.facts import TABLES
 from counton.store import Store
@@ -26,7 +27,7 @@ from counton.store.keyfile import state_files
 from counton.store.shared import ledger_files
 
 if TYPE_CHECKING:
-    from counton.privacy import ZCDP, ApproxDP, PureDP
+    from counton.privacy import ZCDP, ApproxDP, Ledger, PureDP
 
 
 class _Use(NamedTuple):
@@ -69,7 +70,7 @@ def refuse_shared(jobs: Mapping[str, Job]) -> None:
     """
     streams: dict[tuple[str, str], str] = {}
     for name, job in jobs.items():
-        stream = (_state(job), job.name)
+        stream = (state_of(job), job.name)
         if stream in streams:
             raise InvalidInput(
                 f"job {name!r} releases stream {job.name!r} of state {os.fspath(job.state)!r}, as "
@@ -114,21 +115,53 @@ def keep_within(
     """
     if limit is None:
         return
-    for job in {_state(job): job for job in jobs.values()}.values():
+    for job in {state_of(job): job for job in jobs.values()}.values():
         with Store(job.state, create=True) as store:
-            known = store.ledger
-            if known is None:
+            if store.ledger is None:
                 store.set_limit(limit, unit=about)
-            elif (known.limit, known.unit) != (limit, about):
-                asked, has = (
-                    f"{one}{'' if unit is None else f', about one {unit}'}"
-                    for one, unit in ((limit, about), (known.limit, known.unit))
-                )
-                raise InvalidInput(
-                    f"the limit of the job file is {asked}, and state {os.fspath(job.state)!r} has "
-                    f"{has}; correct the file, or set the other limit by itself (counton "
-                    f"ledger)"
-                )
+            else:
+                ledger_within(store, limit, about)
+
+
+def ledger_within(
+    store: Store, limit: PureDP | ApproxDP | ZCDP | None, about: str | None
+) -> Ledger | None:
+    """The ledger of a state under the limit of its job file; nothing is set.
+
+    Args:
+        store: the state.
+        limit, about: as of `keep_within`.
+
+    Returns:
+        None where neither the state nor the file has a limit.
+
+    Raises:
+        InvalidInput, BudgetExceeded: as of `keep_within`.
+    """
+    known = store.ledger
+    if limit is None:
+        return known
+    if known is None:
+        return store.ledger_within(limit, about)
+    if (known.limit, known.unit) != (limit, about):
+        asked, has = (
+            f"{one}{'' if unit is None else f', about one {unit}'}"
+            for one, unit in ((limit, about), (known.limit, known.unit))
+        )
+        raise InvalidInput(
+            f"the limit of the job file is {asked}, and state {store.database.label!r} has {has}; "
+            f"correct the file, or set the other limit by itself (counton ledger)"
+        )
+    return known
+
+
+def with_outputs(jobs: Mapping[str, Job]) -> dict[str, Job]:
+    """Jobs with what their streams remember, as far as their states can be read."""
+    found = dict(jobs)
+    for name, job in jobs.items():
+        with suppress(CountonError, OSError):  # which its run says
+            found[name] = recall(job)
+    return found
 
 
 def _both(mine: _Use, other: _Use, does: str) -> InvalidInput:
@@ -139,7 +172,8 @@ def _both(mine: _Use, other: _Use, does: str) -> InvalidInput:
     )
 
 
-def _state(job: Job) -> str:
+def state_of(job: Job) -> str:
+    """Where a job's state is, the same of all paths that lead to it."""
     with suppress(CountonError):  # no state, as the job itself says
         file = state_file(job.state)
         if file is not None:

@@ -17,19 +17,17 @@ from counton.events.frames import EventFrame
 from counton.events.policies import Policies
 from counton.events.row_reading import RowReading
 from counton.events.sources import Rows, Source
-from counton.jobs import clock
 from counton.jobs.asking import ask
 from counton.jobs.changes import SumBounds
 from counton.jobs.definition import Definition
 from counton.jobs.job import NEWEST, Job
 from counton.jobs.jobfile import for_all, load_each, select_jobs
-from counton.jobs.recalling import recall
-from counton.jobs.runs import run
+from counton.jobs.recalling import look, recall
+from counton.jobs.runs import prepare as before_rows
 from counton.jobs.sharing import keep_within, refuse_shared
 from counton.jobs.statements import words_of_files
 from counton.jobs.tallied_rows import reading_of
 from counton.private import Private, open_private
-from counton.store import Store, state_file
 from counton.store.store import StoredStream
 
 #: Fields of a job that say what a service does by itself.
@@ -98,15 +96,6 @@ class ServedJob:
         told = tuple(parts) or (no_rows(self.definition.columns.names),)
         source: Any = AcceptedRows(told, "the inbox")
         return replace(self.job, events=source, append=True, confirmed=True, counted="new")
-
-
-class _Approval(Exception):
-    def __init__(self, definition: Definition) -> None:
-        self.definition = definition
-
-
-def _approve(definition: Definition) -> None:
-    raise _Approval(definition)
 
 
 def explain(error: CountonError) -> str:
@@ -208,15 +197,15 @@ def serve_job(job: Job) -> ServedJob:
             f"{field('until', job.until)}: a service releases by its clock, since {why}; leave it "
             f"out"
         )
-    if job.watermark is not None:
-        clock.length_of(job.watermark)
     job = recall(job)
     job = replace(job, out=None, plot=None, sums=None)
     named = (job.time, job.by, job.option("value"), job.user, job.id)
     columns = tuple(name for name in named if name is not None)
     source: Any = Source((no_rows(columns or ("time",)),), "the inbox")
     job = replace(job, events=source, append=True, confirmed=True, counted="new")
-    known = _find_stream(job)
+    store, known = look(job)
+    if store is not None:
+        store.close()
     if known is not None and known.details.get("once"):
         raise InvalidInput(
             f"{job.name!r} is a table that was released once, and a service releases at the ends "
@@ -230,12 +219,8 @@ def serve_job(job: Job) -> ServedJob:
         )
     definition = _ended_definition(known)
     if definition is None:
-        try:
-            run(job, approve=_approve).close()
-        except _Approval as approved:
-            definition = approved.definition
-        else:  # pragma: no cover  # every run is approved
-            raise AssertionError
+        with before_rows(job) as settled:
+            definition = settled.definition
     if definition.ordered or definition.statistic.on_demand:
         raise InvalidInput(
             f"{definition.what} takes rows one after another, in their order, and a service gets "
@@ -246,15 +231,6 @@ def serve_job(job: Job) -> ServedJob:
     reading = reading_of(job, ask(job, definition), definition, policies)
     # What cannot be read is told apart when it comes, and is not in the inbox.
     return ServedJob(job, definition, reading, policies.quarantine)
-
-
-def _find_stream(job: Job) -> StoredStream | None:
-    """What the state says of the job's stream, if it has it."""
-    place = state_file(job.state)
-    if place is not None and not place.exists():
-        return None
-    with Store(job.state) as store:
-        return store.find(job.name)
 
 
 def _ended_definition(known: StoredStream | None) -> Definition | None:

@@ -28,16 +28,16 @@ from counton.errors import (
 )
 from counton.events.policies import add_aside
 from counton.jobs.clock import length_of
+from counton.jobs.recalling import look
 from counton.jobs.runs import Outcome, run
 from counton.mechanisms.counter import NoiseAhead
 from counton.private import Private, open_private
 from counton.serve.intake import UnderWay
 from counton.serve.jobs import ServedJob, explain, unpack_rows
 from counton.serve.journaling import note, warn
-from counton.store import Store, state_file
+from counton.store import Store
 from counton.store.database import Within
 from counton.store.inbox import Fold, Inbox
-from counton.store.sqlite_file import NoState
 from counton.windows import moment
 
 
@@ -48,14 +48,9 @@ def clock() -> datetime:
 
 def steps_released(served: ServedJob) -> int | None:
     """How many steps of a job are released; None where there is no stream yet."""
-    place = state_file(served.job.state)
-    if place is not None and not place.exists():
-        return None
-    try:
-        with Store(served.job.state) as store:
-            found = store.find(served.job.name)
-    except NoState:
-        return None
+    store, found = look(served.job)
+    if store is not None:
+        store.close()
     return None if found is None else found.step
 
 

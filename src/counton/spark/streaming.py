@@ -29,11 +29,10 @@ from counton.errors import (
 )
 from counton.events.sources import join_columns
 from counton.jobs.job import NEWEST, Job
-from counton.jobs.recalling import recall
+from counton.jobs.recalling import look, recall
 from counton.jobs.runs import run
 from counton.jobs.writing import Outputs
 from counton.spark.source import MicroBatch, SparkSource, is_remote
-from counton.store import Store, state_file
 from counton.store.keyfile import state_files
 
 if TYPE_CHECKING:
@@ -222,11 +221,11 @@ class Batches:
         """
         if self.job.counted == "new":
             return
-        name, place = self.job.name, state_file(self.job.state)
-        there = False
-        if place is None or place.exists():
-            with Store(self.job.state) as store:
-                there = store.find(name) is not None
+        name, there = self.job.name, False
+        store, saved = look(self.job)
+        if store is not None:
+            with store:
+                there = saved is not None
                 for one in range(number, max(-1, number - _EMPTY), -1):
                     if store.has_source(name, f"sha256:{MicroBatch(query, one).digest()}"):
                         return

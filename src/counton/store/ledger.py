@@ -281,8 +281,8 @@ def _refuse_unfinished(connection: Connection, name: str) -> None:
         )
 
 
-def set_limit(connection: Connection, proposed: Ledger | None) -> None:
-    """Change the limit to that of a ledger without entries.
+def enter_known(connection: Connection, proposed: Ledger) -> Ledger:
+    """Enter what was spent into a ledger without entries; nothing is written.
 
     What a limit is about stays as long as nobody says otherwise: without it less protection passes.
 
@@ -291,19 +291,18 @@ def set_limit(connection: Connection, proposed: Ledger | None) -> None:
         InvalidInput: what is spent cannot be counted against this kind of limit.
     """
     before = terms(connection)
-    if proposed is not None and proposed.unit is None and before is not None:
+    if proposed.unit is None and before is not None:
         proposed.unit = before.get("unit")
-    if proposed is not None:
-        known = all_entries(connection)
-        try:
-            proposed.enter_all(known)
-        except BudgetExceeded as error:
-            spent = "; ".join(f"{entry.name!r} {entry.guarantee}" for entry in known)
-            raise BudgetExceeded(
-                f"the limit of {proposed.limit} was not set: more is spent already and cannot be "
-                f"taken back ({shorten(spent, 300, placeholder=' ...')}): set a larger limit"
-            ) from error
-    write_terms(connection, proposed)
+    known = all_entries(connection)
+    try:
+        proposed.enter_all(known)
+    except BudgetExceeded as error:
+        spent = "; ".join(f"{entry.name!r} {entry.guarantee}" for entry in known)
+        raise BudgetExceeded(
+            f"the limit of {proposed.limit} was not set: more is spent already and cannot be "
+            f"taken back ({shorten(spent, 300, placeholder=' ...')}): set a larger limit"
+        ) from error
+    return proposed
 
 
 def write_terms(connection: Connection, present: Ledger | None) -> None:

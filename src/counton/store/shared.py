@@ -42,7 +42,7 @@ from counton.errors import (
     without_secrets,
 )
 from counton.noise.witness import note_in, parse_entries, reserve_in
-from counton.privacy import Limit, Spend
+from counton.privacy import Ledger, Limit, Spend
 from counton.privacy.contribution import ANY_UNIT, Relation
 from counton.store import ledger as books
 from counton.store import units
@@ -66,6 +66,35 @@ class _End(NamedTuple):
 
     number: int
     chain: str
+
+
+class SharedBook(NamedTuple):
+    """The entries of a ledger that several states share; a copy.
+
+    Attributes:
+        label: where it is, for messages.
+        ledger: its entries and its limit.
+        entered: whether the stream in question has its entry, or one is reserved for it.
+    """
+
+    label: str
+    ledger: Ledger
+    entered: bool = False
+
+    def spend(self, spend: Spend) -> None:
+        """Count what a stream spends, unless that is entered.
+
+        Raises:
+            BudgetExceeded: the limit does not allow it.
+            InvalidInput: this kind of guarantee cannot be counted against the limit.
+        """
+        if self.entered:
+            return
+        unit, relation = spend.unit, spend.relation
+        try:
+            self.ledger.spend(spend.name, spend.guarantee, unit=unit, relation=relation)
+        except BudgetExceeded as error:
+            raise BudgetExceeded(f"in the shared ledger {self.label}, {error.template}") from None
 
 
 class SharedLedger(Closing):
@@ -117,6 +146,20 @@ class SharedLedger(Closing):
     def close(self) -> None:
         """Close the database."""
         self._database.close()
+
+    def book(self, database: Database | None, name: str) -> SharedBook:
+        """The entries, as a stream of a state finds them.
+
+        Args:
+            database: the state; None where there is none yet.
+            name: of the stream.
+
+        Raises:
+            InvalidInput: there is no limit.
+        """
+        entered = database is not None and self.row(database.identity, name) is not None
+        with self._database.transaction(write=False) as connection:
+            return SharedBook(self.label, self._ledger(connection), entered)
 
     def known_units(self) -> list[units.SpentUnit]:
         """By which word each of its entries counts what it protects."""
@@ -298,17 +341,18 @@ class SharedLedger(Closing):
                 f"ask for the same, or choose another {field('name')}; the reservation counts"
             )
 
-    def _spend(self, connection: Connection, spend: Spend) -> Any:
+    def _spend(self, connection: Connection, spend: Spend) -> Ledger:
+        present = self._ledger(connection)
+        SharedBook(self.label, present).spend(spend)
+        return present
+
+    def _ledger(self, connection: Connection) -> Ledger:
         present = books.ledger(connection)
         if present is None:
             raise InvalidInput(
                 f"{field('ledger', self._address)} has no limit, so that it would refuse nothing: "
                 f"set one first (counton ledger), or correct {field('ledger')}"
             )
-        try:
-            present.spend(spend.name, spend.guarantee, unit=spend.unit, relation=spend.relation)
-        except BudgetExceeded as error:
-            raise BudgetExceeded(f"in the shared ledger {self.label}, {error.template}") from None
         return present
 
     def refuse_as_ledger(self) -> None:

@@ -547,7 +547,18 @@ class Store(Closing):
             )
         with self._database.transaction(write=True) as connection:
             books.lock(connection)
-            books.set_limit(connection, proposed)
+            if proposed is not None:
+                proposed = books.enter_known(connection, proposed)
+            books.write_terms(connection, proposed)
+
+    def ledger_within(self, limit: Limit, unit: str | None = None) -> Ledger:
+        """The ledger as `set_limit` would make it; nothing is set.
+
+        Raises:
+            BudgetExceeded, InvalidInput: as of `set_limit`.
+        """
+        with self._database.transaction(write=False) as connection:
+            return books.enter_known(connection, Ledger(limit, unit=unit))
 
     def summary(self) -> dict[str, Any]:
         """What the database holds, as JSON values without secrets: no sums, no inputs, no keys."""

@@ -119,9 +119,11 @@ def known_in(connection: Connection) -> list[SpentUnit]:
     limit = connection.execute(sa.select(schema.database.c.budget_limit)).scalar_one()
     with reading("the ledger's limit"):
         about = None if limit is None else json.loads(limit).get("unit")
+    return [*of_limit(about), *found]
+
+
+def of_limit(about: str | None) -> list[SpentUnit]:
+    """The subject of a limit, as a unit that is spent for; none where it is about any unit."""
     if about is None:
-        return found
-    return [
-        SpentUnit("limit of the ledger", about, about if about in _NO_USERS else "user"),
-        *found,
-    ]
+        return []
+    return [SpentUnit("limit of the ledger", about, about if about in _NO_USERS else "user")]
