@@ -57,11 +57,11 @@ def test_strategies_of_tables_say_where_they_come_from() -> None:
 
 def test_a_state_says_what_a_publication_needs_of_each_release(place: Any) -> None:
     place.count(place.write("a.csv", ["00:30,a", "01:30,b", "02:10,a"]), "--unit", "visit")
-    done = place("methods", str(place.state))
+    done = place("methods", str(place.state), "--full")
     assert done.code == 0
     for part in (*PARTS, "number of visits", "one visit", "up to 6 windows of 1h"):
         assert part in done.out
-    told = json.loads(place("methods", str(place.state), "--json").out)
+    told = json.loads(place("methods", str(place.state), "--full", "--json").out)
     assert told["methods"]["events"] == done.out.strip()
     assert "times the least of any mechanism.\n" in done.out
     assert "\nleast of any mechanism " in done.out
@@ -70,15 +70,18 @@ def test_a_state_says_what_a_publication_needs_of_each_release(place: Any) -> No
 def test_a_file_says_the_same_without_its_state(place: Any) -> None:
     file = place.write("a.csv", ["00:30,a", "01:30,b", "02:10,a"])
     place.count(file, "--unit", "visit", "--out", str(place.folder / "t.csv"))
-    own = place("methods", str(place.state)).out
+    calls = [(), ("--full",), ("--level", "0.5")]
+    own = [place("methods", str(place.state), *more).out for more in calls]
+    assert len({*own}) == 3
     place.state.unlink()
-    done = place("methods", str(place.folder / "t.csv"))
-    assert (done.code, done.out) == (0, own)
+    for more, said in zip(calls, own, strict=True):
+        done = place("methods", str(place.folder / "t.csv"), *more)
+        assert (done.code, done.out) == (0, said)
 
 
 def test_paragraphs_are_short_and_in_order(place: Any) -> None:
     place.count(place.write("a.csv", ["00:30,a", "01:30,b", "02:10,a"]), "--unit", "visit")
-    *paragraphs, table = place("methods", str(place.state)).out.strip().split("\n\n")
+    *paragraphs, table = place("methods", str(place.state), "--full").out.strip().split("\n\n")
     wanted = ("The ", "The protected", "The guarantee", "The noise", "Noise is", "Not")
     for paragraph, begins in zip(paragraphs, wanted, strict=True):
         assert paragraph.startswith(begins)
@@ -99,7 +102,7 @@ def test_a_graph_says_that_nodes_are_not_protected(place: Any) -> None:
         "statistic", "edges", file, *place.new(by=None, domain=None), "--edge", "u,v",
         "--until", "2013-01-01T03:00",
     )  # fmt: skip
-    assert "a node with all of its edges" in place("methods", str(place.state)).out
+    assert "a node with all of its edges" in place("methods", str(place.state), "--full").out
 
 
 def test_rows_left_out_and_values_clipped_are_said(place: Any) -> None:
@@ -108,7 +111,9 @@ def test_rows_left_out_and_values_clipped_are_said(place: Any) -> None:
         "sum", events, *place.new(by=None, domain=None), "--user", "user", "--most", "1",
         "--value", "paid", "--lower", "0", "--upper", "6", "--resolution", "1",
     )  # fmt: skip
-    said = place("methods", str(place.state)).out
+    short = place("methods", str(place.state)).out
+    assert "Besides, values were clipped to [0, 6] and rows beyond 1 of each user" in short
+    said = place("methods", str(place.state), "--full").out
     assert "Rows of a user beyond the bound were left out" in said
     assert "clipped to [0, 6]" in said
     assert "one user" in said
@@ -124,7 +129,7 @@ def test_a_state_that_has_released_nothing_says_so(place: Any) -> None:
 def test_tables_say_it_too(tmp_path: Path) -> None:
     for make in (partial(kept_line, [3, 1, 4]), kept_tree, kept_margins):
         make(tmp_path / "s.db", rho=2)
-    for paragraph in methods(tmp_path / "s.db").values():
+    for paragraph in methods(tmp_path / "s.db", full=True).values():
         for part in PARTS:
             assert part in paragraph
         assert "was released once." in paragraph
@@ -175,7 +180,7 @@ def test_a_paragraph_calls_a_statistic_by_words(
     command = [name] if name == "count" else ["statistic", name]
     done = place(*command, "a.csv", *more, *AGES.split(), "--until", "2013-01-01T03:00")
     assert done.code == 0, done.err
-    told = place("methods", "s.db")
+    told = place("methods", "s.db", "--full")
     assert told.code == 0, told.err
     assert words in told.out
     assert not re.search(r"Grouped\(|Average\(|TopK\(|=['\"]", told.out.partition("Noise is")[0])

@@ -65,7 +65,7 @@ def test_a_count_has_a_record_that_fits(place: Any) -> None:
     assert date.fromisoformat(basic["publication_date"]).year > 2000
     assert loss["privacy_unit"] == "visit"
     assert found["deployment"]["deployment_model"]["release_type"] == "Many releases"
-    paragraphs = place("methods", str(place.state)).out.strip().split("\n\n")
+    paragraphs = place("methods", str(place.state), "--full").out.strip().split("\n\n")
     assert basic["description"] == paragraphs[0]
     assert loss["privacy_unit_details"] == paragraphs[1]
     assert loss["privacy_parameters_details"] == paragraphs[2]

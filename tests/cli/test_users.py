@@ -130,7 +130,7 @@ def test_every_door_says_that_late_windows_sink_under_a_bound_for_longer(
         done.out,
         place("show", out).out,
         released.describe(),
-        released.methods(),
+        released.methods(full=True),
         foot_of(released.definition, None),
         json.loads(place.folder.joinpath("out.csv.json").read_text()).get("people", ""),
         released.definition.people_note or "",  # of the page of a service

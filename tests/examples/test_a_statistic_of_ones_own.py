@@ -69,8 +69,8 @@ def test_it_is_a_command_whose_file_answers(above: Path, tmp_path: Path) -> None
     assert estimates(read.table().to_dicts()) == [0, 1, 1, 1]
     command(above, "export", str(tmp_path / "s.db"), f"--out={tmp_path / 'again.csv'}")
     assert counton.read(tmp_path / "again.csv").table().equals(read.table())
-    assert read.methods().startswith("The running statistic Above")
-    assert "running statistic Above" in command(above, "methods", str(tmp_path / "s.db"))
+    assert read.methods(full=True).startswith("The running statistic Above")
+    assert "The statistic Above, so far" in command(above, "methods", str(tmp_path / "s.db"))
     assert "4 values computed again" in command(above, "verify", str(tmp_path / "s.db"))
 
 

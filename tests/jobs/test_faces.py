@@ -138,7 +138,7 @@ def test_every_result_shows_itself(what: str, tmp_path: Path) -> None:
     for name in more:
         assert hasattr(found, name), name
     if "methods" in more:
-        assert "The protected unit is one" in found.methods()
+        assert "The protected unit is one" in found.methods(full=True)
     if "figures" in more:
         for figure in found.figures().values():
             assert figure.axes

@@ -143,7 +143,7 @@ def test_every_statistic_is_one_call_and_shows_itself(
     page = run._repr_html_()
     assert "<table" in page
     assert "image/png" in page
-    assert "The protected unit is one" in run.methods()
+    assert "The protected unit is one" in run.methods(full=True)
     assert "u1" not in repr(run)
     again = release(what, ROWS, state=tmp_path / "s.db", until=NEW["until"], **more)
     assert again.table().equals(run.table())

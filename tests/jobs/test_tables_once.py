@@ -340,7 +340,8 @@ def test_its_file_answers_as_the_run_does(job: Job, ending: str, tmp_path: Path)
     assert counton.read(out, level=0.5).table().equals(done.at(0.5).table())
     assert read.reading.total == done.table()["estimate"][0] or job.what == "ranges"
     assert export(job.state).table().equals(done.table())
-    assert "was released once" in methods(job.state)[job.name]
+    assert "was published once" in methods(job.state)[job.name]
+    assert "was released once" in methods(job.state, full=True)[job.name]
     assert read.figures()
     assert done._repr_html_()
 
@@ -349,7 +350,7 @@ def asked_of(release: Any) -> list[Any]:
     """Numbers of all kinds: the table, its intervals, and what is made of several cells."""
     reading, level = release.reading, 0.8
     found = [release.table().to_dict(as_series=False), reading.release.value.tolist()]
-    found += [release.figures().keys(), release.methods()]
+    found += [release.figures().keys(), release.methods(full=True)]
     if isinstance(reading, HierarchyReading):
         together = reading.sum_of({("N",): 1, ("S",): -1}), reading.sum_of([("N", "a"), ("S",)])
         found += [*together, reading.total, reading.interval(("N", "b"), level), reading.std()]

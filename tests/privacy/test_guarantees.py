@@ -96,7 +96,7 @@ def test_a_table_says_what_its_relation_is(tmp_path: Path) -> None:
     ):
         frame = {"town": ["x", "y"], "n": [3, 4]}
         kept("ranges", frame, tmp_path / "s.db", name, replace=True, unit="answer", **given)
-        said = methods(tmp_path / "s.db", name)[name]
+        said = methods(tmp_path / "s.db", name, full=True)[name]
         assert "one answer replaced by another makes no output" in said
         assert "more or less" not in said
 

@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from short_methods import check_short_methods
 
 from counton import read
 from counton.errors import InvalidInput, StateError
 from counton.jobs import Job, export, publish, recall, run
 from counton.jobs.outputs import write_table
 from counton.jobs.writing import Outputs
+from counton.results import wording
 from counton.results.cells import ReleasedCells
 from counton.results.facts import facts_of
 
@@ -120,6 +122,28 @@ def released_at(job: Job, level: float = 0.5) -> tuple[Any, pl.DataFrame]:
 
 
 @pytest.mark.parametrize("name", JOBS)
+def test_what_a_website_prints_is_short_and_plain(name: str, tmp_path: Path) -> None:
+    own = released(made(name, tmp_path))
+    check_short_methods(own)
+    check_short_methods(own.at(0.5) if name not in (*ON_DEMAND, "ranking", "found") else own)
+
+
+@pytest.mark.parametrize("wrong", ["half", "terms", "long"])
+def test_other_numbers_words_and_lengths_are_noticed(
+    wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = released(made("average by group", tmp_path))
+    right = wording._far, wording._besides_in_words
+    if wrong == "half":  # in both accounts
+        monkeypatch.setattr(wording, "_far", lambda far: right[0](far / 2))
+    more = ["Noise is of each cell."] if wrong == "terms" else ["It is so."] * 3
+    if wrong != "half":
+        monkeypatch.setattr(wording, "_besides_in_words", lambda of: [*right[1](of), *more])
+    with pytest.raises(AssertionError):
+        check_short_methods(own)
+
+
+@pytest.mark.parametrize("name", JOBS)
 def test_a_file_answers_what_the_run_answers(name: str, tmp_path: Path) -> None:
     out = tmp_path / "t.parquet"
     own, wide = released_at(made(name, tmp_path, out=out))
@@ -135,6 +159,7 @@ def test_a_file_answers_what_the_run_answers(name: str, tmp_path: Path) -> None:
         assert found.table().equals(own.table()), file
         assert found.describe() == own.describe()
         assert found.methods() == own.methods()
+        assert found.methods(full=True) == own.methods(full=True)
         assert found.level == own.level
         assert read(file, level=0.5).table().equals(wide), file
         if isinstance(own, ReleasedCells) and own.since is None:

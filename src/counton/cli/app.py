@@ -330,10 +330,11 @@ def answer(options: AnswerOptions) -> None:
 @app.command(rich_help_panel=READ)
 @takes(MethodsOptions)
 def methods(options: MethodsOptions) -> None:
-    """Write the paragraphs that a publication needs: unit, guarantee, error, mechanism.
+    """Write the text that a website prints with the numbers: subject, time, protection, error.
 
-    They also say against whom the guarantee holds, what was not protected, and where the mechanism
-    is described. A state is enough, or a released table, a published database or a service.
+    Some five sentences for everybody; the whole account (attacker, mechanism, what is not
+    protected, sources) is --full. A state is enough, or a released table, a published database or
+    a service.
     """
     from counton.cli.export import print_methods
 

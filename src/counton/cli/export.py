@@ -151,7 +151,7 @@ def _print_json(found: Release, options: ExportOptions) -> None:
 
 
 def print_methods(options: MethodsOptions) -> None:
-    """A paragraph for each release of a state, or one; or for what a file holds.
+    """A text for each release of a state, or for one; or for what a file holds.
 
     Raises:
         CountonError: see `counton.jobs.methods` and `counton.read`.
@@ -161,9 +161,9 @@ def print_methods(options: MethodsOptions) -> None:
         return
     if (public := public_places(options.state, options.like)) is not None:
         one = read(public, name=options.name, level=options.level, like=options.like)
-        found = {one.terms.name: one.methods()}
+        found = {one.terms.name: one.methods(full=options.full)}
     else:
-        found = methods(options.state, options.name, level=options.level)
+        found = methods(options.state, options.name, level=options.level, full=options.full)
     if options.json:
         print_json({"state": options.state, "methods": found})
         return

@@ -489,6 +489,9 @@ class MethodsOptions:
     level: float | None = option(
         None, "probability that an interval holds the true number; default: as in the files"
     )
+    full: bool = option(
+        False, "the whole account, for specialists, instead of some five sentences", "--full"
+    )
     registry: bool = option(
         False,
         "print a record for the public register of deployments instead, in YAML",

@@ -278,17 +278,22 @@ def released_in(
 
 
 def methods(
-    state: str | os.PathLike[str], name: str | None = None, *, level: float | None = None
+    state: str | os.PathLike[str],
+    name: str | None = None,
+    *,
+    level: float | None = None,
+    full: bool = False,
 ) -> dict[str, str]:
-    """The paragraph that a publication needs, of each release of a state: see `Release.methods`.
+    """The text for a publication, of each release of a state: see `Release.methods`.
 
     Args:
         state: path of a SQLite file, or a database URL.
         name: of one stream; None: all that have released something.
         level: of the intervals of which it tells; None: as the stream's own files have it.
+        full: the whole account, for specialists.
 
     Returns:
-        Paragraphs by the names of releases.
+        Texts by the names of releases.
 
     Raises:
         StateError: the state cannot be read, or has released nothing.
@@ -300,14 +305,14 @@ def methods(
     >>> folder = tempfile.TemporaryDirectory()
     >>> with Stream.create(folder.name + "/s.db", "visits", Binary(9), PureDP(1)) as stream:
     ...     _ = stream.release_many([3, 0, 5])
-    >>> print(methods(folder.name + "/s.db")["visits"][:57])
-    'visits' is the running total, released after every step
+    >>> print(methods(folder.name + "/s.db")["visits"].partition(". ")[0])
+    The total 'visits' so far was published 3 times
     >>> folder.cleanup()
     """
     level = None if level is None else check_level(level)
     with Store(state) as store:
         return {
-            one: _of_stream(store.reader(one), None, None, None, None, level).methods()
+            one: _of_stream(store.reader(one), None, None, None, None, level).methods(full=full)
             for one in _released_names(store, name)
         }
 
@@ -349,7 +354,7 @@ def registry(
         one = read(public, name=name, like=like)
         filled = record(
             one.terms,
-            one.methods(),
+            one.methods(full=True),
             unit=one.definition.unit,
             began=f"{TO_WRITE} the day of its first release",
             ledger=f"{TO_WRITE} what other releases of the same data have spent, and their limit",
@@ -368,7 +373,7 @@ def registry(
         found = {}
         for each in _released_names(store, name):
             reader = store.reader(each)
-            said = _of_stream(reader, None, None, None, None, None).methods()
+            said = _of_stream(reader, None, None, None, None, None).methods(full=True)
             found[each] = record(
                 reader.terms,
                 said,

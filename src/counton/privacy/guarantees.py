@@ -261,9 +261,12 @@ def people_in_words(guarantee: Guarantee, unit: str) -> str:
 def plural(unit: str) -> str:
     """A unit's plural, for regular English words.
 
-    >>> plural("departure"), plural("query"), plural("visits")
-    ('departures', 'queries', 'visits')
+    >>> plural("departure"), plural("query"), plural("visits"), plural("sighting of an edge")
+    ('departures', 'queries', 'visits', 'sightings of an edge')
     """
+    unit, of, whole = unit.partition(" of ")
+    if of:
+        return f"{plural(unit)} of {whole}"
     if unit.endswith("y") and unit[-2:-1] not in "aeiou":
         return f"{unit[:-1]}ies"
     return unit if unit.endswith("s") else f"{unit}s"

@@ -20,6 +20,7 @@ from counton.mechanisms.intervals import (
     check_level,
     joint_halfwidths,
 )
+from counton.privacy.contribution import PERIODS
 from counton.results.description import CarriedTotals, Description
 from counton.results.release import Groups, Release, Steps
 from counton.results.screen import MOST, Screen
@@ -801,6 +802,17 @@ class ReleasedCells(Release):
             for what, series in (("total", self.totals), ("window's own number", self.windows))
             if series is not None and len(series.std)
         ]
+
+    def reach(self) -> dict[str, float]:
+        """See `Release.reach`."""
+        every = "row" if self.definition.cut is None else self.definition.cut.every
+        each = f"in each {PERIODS.get(every, every)}"
+        own = {"so far": self.totals, each: self.windows}
+        return {
+            name: float(series.half[-1])
+            for name, series in own.items()
+            if series is not None and len(series.half)
+        }
 
     def last_rows(self, most: int | None = None) -> pl.DataFrame:
         """See `Release.last_rows`."""

@@ -163,7 +163,15 @@ class ReleasedRanking(Release):
 
     def errors(self) -> list[str]:
         """See `Release.errors`."""
-        return self.released.errors()
+        from counton.results.wording import far_in_words
+
+        errors = self.released.errors()
+        if far := far_in_words(self.reach()):
+            errors.append(
+                f"Intervals of the groups that are shown hold at once, and reach at most {far} to "
+                f"either side."
+            )
+        return errors
 
     def screen(self) -> Screen:
         """See `Release.screen`."""

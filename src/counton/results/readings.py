@@ -413,6 +413,7 @@ class ReleasedReadings(Release):
     def errors(self) -> list[str]:
         """See `Release.errors`."""
         from counton.mechanisms.releases import noise_in_words
+        from counton.results.wording import far_in_words
 
         errors = []
         if not self.statistic.on_demand or self.shown.ask is not None:
@@ -425,11 +426,19 @@ class ReleasedReadings(Release):
             errors = [
                 f"A cell of what it is read from has the standard deviation {quantity(std, std)}."
             ]
+        far = far_in_words(self.reach())
         errors.append(
             f"Intervals hold with a probability of {100 * self.level:g}% or more, one at a time "
-            f"unless the table says else."
+            f"unless the table says else"
+            f"{f'; the last ones reach at most {far} to either side' if far else ''}."
         )
         return errors
+
+    def reach(self) -> dict[str, float]:
+        """See `Release.reach`: where cells are read on demand, that of any one of them."""
+        if not self.statistic.on_demand or self.shown.ask is not None:
+            return super().reach()
+        return {"": float(self.terms.window_halfwidths(0, self.steps[-1], self.level))}
 
     def last_rows(self, most: int | None = None) -> pl.DataFrame:
         """See `Release.last_rows`."""

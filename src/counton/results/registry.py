@@ -39,7 +39,7 @@ def record(
 
     Args:
         terms: of the stream.
-        methods: its paragraphs for a publication (`Release.methods`), from which the texts come.
+        methods: its whole account (`Release.methods`), from which the texts come.
         unit: what one protected unit is called.
         began: the day on which the stream was made, ISO 8601.
         ledger: what other releases of the same data have spent, in words.

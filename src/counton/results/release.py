@@ -260,15 +260,38 @@ class Release(ABC):
             f"\nleft out:  {missing:,} of {of:,} rows, in what was read" * bool(missing)
         )
 
-    def methods(self) -> str:
-        """The paragraph that a publication needs: unit, guarantee, attacker, mechanism, error.
+    def reach(self) -> dict[str, float]:
+        """How far the last numbers may be off, at most, with the probability `level` each.
 
-        Also where the mechanism is described, and what is not protected. All of it is public.
+        By the names of numbers, where there are several for each group; nothing: it is not known.
+        """
+        from counton.results.wording import reach_of
+
+        return reach_of(self.last_rows())
+
+    def methods(self, *, full: bool = False) -> str:
+        """The text for a publication of these numbers; all of it is public.
+
+        About five sentences for everybody: subject and time, whom noise protects, how far a number
+        may be off, and where more stands.
+
+        Args:
+            full: the whole account, for specialists: unit, neighbours, guarantee, attacker, error,
+                mechanism, what is not protected, sources.
         """
         from counton.results.wording import methods_of
 
         self.check_released()
-        return methods_of(self.definition, self.terms, len(self.steps), self.errors(), self.over)
+        if full:
+            return self._account()
+        name, reach = self.terms.name, self.reach()
+        return methods_of(self.definition, name, self.steps, self.level, reach, self.over)
+
+    def _account(self) -> str:
+        """The whole account: see `methods`."""
+        from counton.results.wording import account_of
+
+        return account_of(self.definition, self.terms, len(self.steps), self.errors(), self.over)
 
     def check_released(self) -> None:
         """Refuse what is asked of the last step, where there is none.

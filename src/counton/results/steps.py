@@ -117,11 +117,19 @@ class ReleasedSteps(Release):
 
     def errors(self) -> list[str]:
         """See `Release.errors`."""
-        return [self.releases._error()]
+        from counton.results.wording import far_in_words
 
-    def methods(self) -> str:
-        """See `Release.methods`."""
-        return self.releases.methods()
+        far = far_in_words(self.reach())
+        return [
+            self.releases._error(),
+            f"At the last step {100 * self.level:g}% intervals reach at most {far} to either side.",
+        ]
+
+    def _account(self) -> str:
+        """See `Release.methods`: of its terms alone, since nobody said what its numbers are of."""
+        from counton.mechanisms.methods import methods
+
+        return methods(self.terms, errors=self.errors())
 
     def figures(self, *, panels: bool = False, **look: Any) -> dict[str, Figure]:
         """See `Release.figures`: there are none.

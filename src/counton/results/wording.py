@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from datetime import time, timedelta
+from importlib.metadata import version
 
 import polars as pl
 
 from counton.columns import BETWEEN, list_in_words
+from counton.exact import quantity, text
 from counton.mechanisms import StreamTerms
 from counton.privacy.contribution import PERIODS
 from counton.privacy.guarantees import AgesWithData, difference, plural
@@ -20,16 +23,156 @@ _WHEN = (
     "that a release took place, when, and the time of the newest row where that decided which "
     "windows had ended"
 )
+#: Where anybody may read what differential privacy is.
+_MORE = "https://doi.org/10.6028/NIST.SP.800-226"
+#: So many numbers of a statistic are told how far they may be off, each by its name.
+_NAMED = 4
+#: Digits of how far numbers may be off, of which some are told.
+_DIGITS = 9
 
 
 def methods_of(
+    definition: Description,
+    name: str,
+    steps: range,
+    level: float,
+    reach: Mapping[str, float],
+    over: int | None = None,
+) -> str:
+    """The text that a website prints with published numbers, for everybody who reads them.
+
+    What was counted and when, whom noise protects, how far a number may be off, where more stands.
+
+    Args:
+        definition, name: of the stream.
+        steps: those that are released.
+        level: probability with which each interval holds.
+        reach: see `counton.Release.reach`.
+        over: how many steps up to each are shown together; None: all so far.
+    """
+    if definition.simulated:
+        return _simulated_in_words(name)
+    contribution, unit = definition.contribution, definition.unit
+    hidden = difference(unit, contribution.relation)
+    fades = isinstance(definition.guarantee, AgesWithData)
+    protection = (
+        f"Random noise was mixed in before publication: it limits how well anybody can tell, from "
+        f"all published numbers together, {hidden}{', and less so as it gets older' * fades}."
+    )
+    if not definition.of_people:
+        protection += f" Somebody with several {plural(unit)} is protected less."
+    newest = "the numbers" if definition.once else "the newest numbers"
+    far = far_in_words(reach)
+    error = f"{newest} are off by at most {far}" if far else "true numbers are in published ranges"
+    guarantee = str(definition.guarantee).replace("rho = ", "a parameter of ")
+    return " ".join(
+        [
+            _published_in_words(definition, name, steps, over),
+            protection,
+            f"With a probability of {100 * level:g}% each, {error}.",
+            *_besides_in_words(definition),
+            f"The method is {guarantee}, by counton {version('counton')}; it is explained at "
+            f"{_MORE}, and 'counton methods' prints the whole account of these numbers in full.",
+        ]
+    )
+
+
+def _simulated_in_words(name: str) -> str:
+    return (
+        f"These numbers are SIMULATED: somebody made them up, and noise was added as to stream "
+        f"{name.removeprefix('SIMULATED ')!r}. No data stand behind them; publish none."
+    )
+
+
+def _published_in_words(definition: Description, name: str, steps: range, over: int | None) -> str:
+    """The numbers that were published, their groups and times: a sentence."""
+    cut, statistic = definition.cut, definition.statistic
+    called = definition.subject if statistic.additive else statistic_in_words(definition)
+    if statistics := definition.inner.statistics:
+        parts = [f"{one} ({part.inner.keyword})" for one, part in statistics.items()]
+        called = f"report of {list_in_words(parts)}"
+    if definition.what == "stream":
+        called = f"{'total' if definition.release == 'totals' else 'number'} {name!r}"
+    what = f"The {called.removesuffix(',')}{',' * (',' in called and definition.by is not None)}"
+    if definition.discovery is not None:
+        what += f" by {groups_in_words(definition)} (each group shown once it is large enough)"
+    elif definition.domain is not None and definition.by is not None:
+        what += (
+            f" by {groups_in_words(definition)} ({definition.declares:,} groups, named beforehand)"
+        )
+    if definition.once:
+        return f"{what}, of all rows, was published once."
+    if cut is None:
+        which = "" if definition.release == "windows" else " so far"
+        times = "once" if len(steps) == 1 else f"{len(steps):,} times"
+        row = "" if definition.what == "stream" else ", after each row"
+        return f"{what}{which} was published {times}{row}."
+    every = PERIODS.get(cut.every, f"period of {cut.every}")
+    published = {"windows": f"in each {every}", "both": f"so far and in each {every}"}
+    when = published.get(definition.release, "so far")
+    if over is not None:
+        when = f"in each {every}" if over == 1 else f"in the last {over:,} {plural(every)}"
+    return (
+        f"{what}, {when}, was published after each {every} of {span_in_words(cut, steps)} (time "
+        f"zone {cut.timezone})."
+    )
+
+
+def far_in_words(reach: Mapping[str, float]) -> str:
+    """How far numbers may be off, by their names where these are few; "": nothing is known.
+
+    >>> far_in_words({"": 7.8}), far_in_words({"mean": 0.52, "sum": 112.0})
+    ('7.8', '0.52 (mean) and 112 (sum)')
+    """
+    if 1 < len(reach) <= _NAMED:
+        return list_in_words([f"{_far(far)} ({name})" for name, far in reach.items()])
+    low, high = (_far(pick(reach.values(), default=0)) for pick in (min, max))
+    return "" if not reach else high if low == high else f"{low} to {high}, each as its range says"
+
+
+def _far(far: float) -> str:
+    return quantity(far, far) if far < math.inf else "any number"
+
+
+def reach_of(rows: pl.DataFrame) -> dict[str, float]:
+    """How far intervals reach from the numbers in them, at most, by the names of these."""
+    value = next((name for name in ("estimate", "value") if name in rows.columns), None)
+    if value is None or not {"lower", "upper"} <= {*rows.columns}:
+        return {}
+    names = [name for name in ("statistic", "name") if name in rows.columns]
+    far = pl.max_horizontal(pl.col(value) - pl.col("lower"), pl.col("upper") - pl.col(value))
+    far = far.cast(pl.Float64).round_sig_figs(_DIGITS)  # ends are sums, which lose the last ones
+    found = rows.select(*names, far=far).drop_nulls("far").drop_nans("far")
+    if not names or not found.height:
+        return {"": max(found["far"])} if found.height else {}
+    most = found.group_by(names, maintain_order=True).max()
+    return {" ".join(filter(_is_name, row[:-1])): row[-1] for row in most.rows()}
+
+
+def _is_name(name: str | None) -> bool:
+    return name not in (None, "all")
+
+
+def _besides_in_words(definition: Description) -> list[str]:
+    """A sentence about errors besides noise; none: there are none."""
+    of, people = definition.contribution, definition.people
+    parts = []
+    if of.lower is not None and of.upper is not None:
+        parts.append(f"values were clipped to [{text(of.lower)}, {text(of.upper)}]")
+    if people is not None and definition.statistic.tallied:
+        late = ", so that late times are counted too low" * (definition.late_note is not None)
+        parts.append(f"rows beyond {people.most:,} of each {definition.unit} were left out{late}")
+    return [f"Besides, {list_in_words(parts)}."] if parts else []
+
+
+def account_of(
     definition: Description,
     terms: StreamTerms,
     steps: int,
     errors: Sequence[str],
     over: int | None = None,
 ) -> str:
-    """The paragraphs that a publication needs, of a stream of events.
+    """All paragraphs that a publication needs, of a stream of events.
 
     Args:
         definition, terms: of the stream.
@@ -41,10 +184,7 @@ def methods_of(
     from counton.plans import factors_of_terms, far_from_possible
 
     if definition.simulated:
-        return (
-            f"These numbers are SIMULATED: somebody made them up, and noise was added as to stream "
-            f"{terms.name.removeprefix('SIMULATED ')!r}. No data stand behind them; publish none."
-        )
+        return _simulated_in_words(terms.name)
     of = "" if definition.statistic.additive else "a cell of what it reads"
     factors = factors_of_terms(terms, definition.least)
     far = far_from_possible(terms, definition.least, of=of, factors=factors, cited=False)

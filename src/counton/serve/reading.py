@@ -133,6 +133,7 @@ class Methods(BaseModel):
     """How the numbers were made."""
 
     text: str
+    full: str
 
 
 class Refusal(BaseModel):
@@ -279,8 +280,8 @@ def router(
 
     @paths.get("/{name}/methods", response_model=Methods)
     def methods(name: Name) -> dict[str, str]:
-        """How the numbers were made, as a paragraph."""
-        return {"text": of(name).methods()}
+        """The text to print with the numbers, for everybody; the whole account, for specialists."""
+        return {"text": of(name).methods(), "full": of(name).methods(full=True)}
 
     @paths.get(
         "/{name}/live",

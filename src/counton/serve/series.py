@@ -435,13 +435,13 @@ class Journal:
             )
         return {**facts_of(released), "rows": json_rows(released.table())}
 
-    def methods(self) -> str:
-        """The paragraph that a publication needs.
+    def methods(self, *, full: bool = False) -> str:
+        """The text for a publication: see `counton.Release.methods`.
 
         Raises:
             InvalidInput: nothing is released yet.
         """
-        return self.read().methods()
+        return self.read().methods(full=full)
 
 
 def _what(definition: Definition) -> str:

@@ -562,10 +562,10 @@ class App {
     try {
       told = await this.service.methods(name);
     } catch (error) {
-      told = error.message;
+      told = { text: error.message, full: "" };
     }
     if (name !== this.stream.name) return;
-    this.methods = told;
+    this.methods = told.text;
     showMethods(page, told);
   }
 

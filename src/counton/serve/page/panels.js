@@ -196,9 +196,9 @@ function moment(text) {
   return time.length ? [whole(`${day},`), " ", whole(time.join(", "))] : [whole(day)];
 }
 
-/** Paragraphs of a text; of lines with two columns, such as sources, names and what they say. */
-export function showMethods(page, text) {
-  const blocks = text.split("\n\n").map((block) => {
+/** What to print; then the whole account: paragraphs, and of lines with two columns names and what they say. */
+export function showMethods(page, { text, full }) {
+  const blocks = full.split("\n\n").filter(Boolean).map((block) => {
     const lines = block.split("\n").map((line) => /^(\S.*?) {2,}(.+)$/.exec(line));
     if (!lines.some(Boolean)) return element("p", { textContent: block });
     const told = block.split("\n").flatMap((line, place) => {
@@ -208,7 +208,8 @@ export function showMethods(page, text) {
     });
     return element("dl", {}, ...told);
   });
-  page.querySelector("#methods").replaceChildren(...blocks);
+  const more = blocks.length ? [element("h3", { textContent: "The whole account" })] : [];
+  page.querySelector("#methods").replaceChildren(element("p", { textContent: text }), ...more, ...blocks);
 }
 
 /** The same numbers as text, newest first. */

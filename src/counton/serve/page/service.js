@@ -78,7 +78,7 @@ export class Service {
   }
 
   async methods(name) {
-    return (await this.json(`${at(name)}/methods`)).text;
+    return this.json(`${at(name)}/methods`);
   }
 
   async file(name, query) {

@@ -1,0 +1,50 @@
+"""What a website prints of a release is short and plain, and its numbers are those in full."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import polars as pl
+
+from counton.exact import quantity
+from counton.results.wording import span_in_words
+
+#: Words that nobody outside the field knows.
+_TERMS = re.compile(
+    r"neighbour|\bsteps?\b|\bcells?\b|strateg|windows?\b|discrete|laplace|gaussian|\brho\b",
+    re.IGNORECASE,
+)
+_NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")
+_VALUES = (("estimate", ""), ("window_estimate", "window_"), ("value", ""))
+
+
+def check_short_methods(released: Any) -> None:
+    """Five sentences or so, no terms, numbers as in the table and in the whole account."""
+    text, full = released.methods(), released.methods(full=True)
+    address = re.search(r"https://\S+(?=,)", text)
+    assert address is not None
+    told = text.replace(address[0], "")
+    sentences = re.split(r"(?<=\.) (?=[A-Z])", told)
+    assert 4 <= len(sentences) <= 6, text
+    assert "\n" not in text
+    assert len(text.split()) < 150
+    assert not _TERMS.search(text), text
+    definition = released.definition
+    if definition.cut is not None:
+        span = span_in_words(definition.cut, released.steps)
+        assert told.count(span) == 1
+        told = told.replace(span, "")
+    assert {*_NUMBER.findall(told)} <= {*_NUMBER.findall(full)}, (text, full)
+    said = next(one for one in sentences if one.startswith("With a probability of"))
+    assert f"of {100 * released.level:g}% each" in said
+    rows = released.last_rows()
+    for value, prefix in _VALUES:
+        if value in rows.columns:
+            low, high = (pl.col(f"{prefix}{end}") for end in ("lower", "upper"))
+            far = rows.select(pl.max_horizontal(pl.col(value) - low, high - pl.col(value)))
+            most = float(max(far.to_series().drop_nulls()))
+            assert re.search(rf"\b{re.escape(quantity(most, most))}(?!\d|,\d|\.\d)", said), (
+                said,
+                most,
+            )
