@@ -17,6 +17,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.errors import InvalidInput
 
@@ -330,11 +331,13 @@ class Once(Windows):
     def __init__(self) -> None:
         super().__init__(EPOCH, "1s", 1)
 
+    @override
     def step(self, us: str) -> pl.Expr:
-        """See `Windows.step`: the only one there is."""
+        """The only one there is."""
         column = pl.col(us)
         return pl.when(column > NO_MOMENT).then(pl.lit(1, pl.Int64)).otherwise(column)
 
+    @override
     def step_of(self, us: NDArray[np.int64]) -> NDArray[np.int64]:
-        """See `Windows.step_of`: the only one there is."""
+        """The only one there is."""
         return np.ones(len(us), np.int64)

@@ -23,6 +23,7 @@ from weakref import finalize
 
 import numpy as np
 import polars as pl
+from typing_extensions import override
 
 from counton.errors import InvalidInput, field
 from counton.events.bad_rows import change_error
@@ -82,8 +83,8 @@ class SqlDatabase(EventDatabase):
 
     quotient: str
 
+    @override
     def read(self, names: Sequence[str]) -> pl.DataFrame:
-        """See `EventDatabase.read`."""
         parts = ", ".join(self.expression(name) for name in names)
         found = self.rows(f"SELECT {parts} FROM events")  # noqa: S608 - numbers
         return found.rename(dict(zip(found.columns, names, strict=True)))
@@ -133,8 +134,8 @@ class DuckRelation(SqlDatabase):
         self._relation = relation
 
     @cached_property
+    @override
     def empty(self) -> pl.DataFrame:
-        """See `EventDatabase.empty`."""
         kinds = self._relation.types
         columns = [
             f"CAST(c{place} AS VARCHAR) AS c{place}"
@@ -151,8 +152,8 @@ class DuckRelation(SqlDatabase):
         }
         return pl.DataFrame(schema=self._schema(types, list(map(str, kinds))))
 
+    @override
     def rows(self, select: str) -> pl.DataFrame:
-        """See `SqlDatabase.rows`."""
         names = ", ".join(f"c{place}" for place in range(len(self._relation.columns)))
         numbered = f"WITH events ({names}) AS (SELECT * FROM asked) {select}"  # noqa: S608 - numbers
         import duckdb
@@ -168,8 +169,9 @@ class DuckRelation(SqlDatabase):
         ]
         return found.with_columns(zoned)
 
+    @override
     def plain(self, place: int) -> str:
-        """See `SqlDatabase.plain`: a text without its collation."""
+        """A text without its collation."""
         dtype = self.empty.dtypes[place]
         if dtype == pl.String:
             return f"CAST(c{place} AS VARCHAR) COLLATE C"
@@ -177,8 +179,8 @@ class DuckRelation(SqlDatabase):
             return f"CAST(c{place} AS DECIMAL({dtype.precision},{dtype.scale}))"
         return f"c{place}"
 
+    @override
     def microseconds(self, column: str) -> str:
-        """See `SqlDatabase.microseconds`."""
         return _finite(column, _within(f"epoch_us({column})"), _BEYOND)
 
 
@@ -263,8 +265,8 @@ class PostgreSQL(SqlDatabase):
         self._connection.execute("SET ROLE pg_read_all_data")
 
     @cached_property
+    @override
     def empty(self) -> pl.DataFrame:
-        """See `EventDatabase.empty`."""
         found = self._answer(f"SELECT * FROM ({self._query}\n) AS asked LIMIT 0")  # noqa: S608
         names = _apart([name for name, _ in found[0]])
         self._exact = [kind == "numeric" for _, kind in found[0]]
@@ -272,8 +274,8 @@ class PostgreSQL(SqlDatabase):
         types = dict(zip(names, map(_KINDS.get, kinds), strict=True))
         return pl.DataFrame(schema=self._schema(types, kinds))
 
+    @override
     def rows(self, select: str) -> pl.DataFrame:
-        """See `SqlDatabase.rows`."""
         names = ", ".join(f"c{place}" for place in range(len(self.empty.columns)))
         head, rows = self._answer(f"WITH events ({names}) AS ({self._query}\n) {select}")
         schema = {name: _KINDS.get(kind, pl.String()) for name, kind in head}
@@ -310,8 +312,8 @@ class PostgreSQL(SqlDatabase):
             return f"type {number}"
         return "text" if found[0] in ("E", "S") else str(found[1])
 
+    @override
     def plain(self, place: int) -> str:
-        """See `SqlDatabase.plain`."""
         if self.empty.dtypes[place] == pl.String:
             return f'CAST(c{place} AS text) COLLATE "C"'
         # Times as numbers, since there are more of them than Python has.
@@ -322,8 +324,8 @@ class PostgreSQL(SqlDatabase):
         # A number without a bound on its digits is read as files have it.
         return f"CAST(c{place} AS float8)" if self._exact[place] else f"c{place}"
 
+    @override
     def microseconds(self, column: str) -> str:
-        """See `SqlDatabase.microseconds`."""
         us = _within(f"extract(epoch FROM {column}) * 1000000")
         return _finite(column, f"CAST({us} AS bigint)", _BEYOND)
 
@@ -357,10 +359,11 @@ class SqliteFile(EventDatabase):
         self._names = _apart([name for name, *_ in head.description])
 
     @cached_property
+    @override
     def empty(self) -> pl.DataFrame:
-        """See `EventDatabase.empty`."""
         return pl.DataFrame(schema=dict.fromkeys(self._names, pl.String()))
 
+    @override
     def read(self, names: Sequence[str]) -> pl.DataFrame:
         """See `EventDatabase.read`.
 
@@ -503,8 +506,8 @@ class QuestionRows(UnorderedRows):
         self._held = pl.DataFrame()
         self.alike_digest: dict[tuple[str, ...], str] = {}
 
+    @override
     def frame(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
-        """See `counton.events.sources.Rows.frame`."""
         if columns is None:
             return self._frame
         self.refuse_unread(columns)
@@ -526,8 +529,8 @@ class QuestionRows(UnorderedRows):
                     f"neither text, number nor time; convert it in the question, or leave it out"
                 )
 
+    @override
     def scan(self, columns: Sequence[str], names: Sequence[str] = ()) -> pl.LazyFrame:
-        """See `counton.events.sources.Rows.scan`."""
         found = super().scan(columns, names)
         for name in self.of_file(names):
             if name in self.database.inexact:
@@ -538,16 +541,18 @@ class QuestionRows(UnorderedRows):
         """SHA-256 of what the rows come to in any order, here or where they were added up."""
         return self.alike_digest.get(tuple(columns)) or super().digest(columns)
 
+    @override
     def row_digest(self, columns: Sequence[str] = ()) -> str | None:
-        """See `counton.events.sources.Rows.row_digest`: none of rows that stayed where they are."""
+        """None of rows that stayed where they are."""
         return None if tuple(columns) in self.alike_digest else super().row_digest(columns)
 
 
 class Question(Source):
     """A source whose rows a database has."""
 
+    @override
     def delegate(self, reading: RowReading) -> Source:
-        """See `Source.delegate`: where rows are alike their database counts them."""
+        """Where rows are alike their database counts them."""
         rows = self.parts[0]
         if not isinstance(rows, QuestionRows) or _grain(rows, reading) is None:
             return self
@@ -597,18 +602,18 @@ class AlikeRows(Spread):
         assert isinstance(rows, QuestionRows)
         return rows
 
+    @override
     def cells(self, reading: RowReading, domain: Sequence[str] | None) -> Private[pl.DataFrame]:
-        """See `Spread.cells`."""
         if reading.unknown == "discover":
             return Private(by_place(self._sums(reading, None), domain or (), reading.adds))
         return Private(self._sums(reading, domain))
 
+    @override
     def labels(self, reading: RowReading) -> Private[pl.DataFrame]:
-        """See `Spread.labels`."""
         return Private(labels_of(self._sums(reading, None), reading))
 
+    @override
     def some(self, reading: RowReading, which: pl.Expr, most: int) -> Private[pl.DataFrame]:
-        """See `Spread.some`."""
         return Private(pick_rows(self._rows, reading, which).head(most))
 
     def _sums(self, reading: RowReading, domain: Sequence[str] | None) -> pl.DataFrame:

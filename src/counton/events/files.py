@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, cast
 
 import polars as pl
+from typing_extensions import override
 
 from counton.errors import InvalidInput, field, is_text
 from counton.events.formats import CsvForm, Format, format_of
@@ -120,8 +121,8 @@ class EventFile(Rows):
                 f"{needs}: write it again"
             )
 
+    @override
     def digest(self, columns: Sequence[str] = ()) -> str:
-        """See `Rows.digest`."""
         return self._digest
 
     @cached_property
@@ -130,6 +131,7 @@ class EventFile(Rows):
             return hashlib.sha256(self._bytes).hexdigest()
         return _digest(self.path)
 
+    @override
     def row_digest(self, columns: Sequence[str] = ()) -> str | None:
         """See `Rows.row_digest`: of the lines, whatever their compression."""
         return self._row_digest
@@ -148,8 +150,8 @@ class EventFile(Rows):
             return None  # which is said where the rows are read
         return sums.digest() if sums.lines > (self.kind != "jsonl") else None
 
+    @override
     def table_digest(self) -> str | None:
-        """See `Rows.table_digest`."""
         return self._table_digest
 
     @cached_property
@@ -163,8 +165,8 @@ class EventFile(Rows):
         except UNREADABLE:
             return None  # which is said where the rows are read
 
+    @override
     def has_bytes_of(self, other: str | os.PathLike[str]) -> bool:
-        """See `Rows.has_bytes_of`."""
         size = Path(other).stat().st_size
         if self._bytes is not None:
             return len(self._bytes) == size and _digest(other) == self.digest()
@@ -182,14 +184,14 @@ class EventFile(Rows):
         found = Path(self.path).stat()
         return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
+    @override
     def number(self, given: pl.Expr) -> pl.Expr:
-        """See `Rows.number`."""
         if self.kind != "csv" or self.form.decimal == ".":
             return given
         return given.str.replace_many([".", ","], [",", "."])  # a point is none of one number
 
+    @override
     def frame(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
-        """See `Rows.frame`."""
         self._refuse_no_text()
         source = Path(self.path) if self._bytes is None else io.BytesIO(self._bytes)
         if self.kind == "csv":
@@ -235,6 +237,7 @@ class EventFile(Rows):
         except (*UNREADABLE, EOFError, zlib.error) as error:
             raise self.unreadable(error) from error
 
+    @override
     def _may_lack(self, name: str) -> bool:
         """See `Rows._may_lack`: of JSON lines each row names its own columns."""
         if self.kind != "jsonl":
@@ -277,8 +280,9 @@ class EventFile(Rows):
         what = {"csv": "is no CSV", "jsonl": "is no JSON object"}[self.kind]
         raise self._wrong(row + 1, what if wrong is None else wrong[1])
 
+    @override
     def unreadable(self, error: BaseException) -> InvalidInput:
-        """See `Rows.unreadable`; names the first row that is wrong, if it can be found."""
+        """Names the first row that is wrong, if it can be found."""
         if self.kind == "parquet" or isinstance(error, OSError):
             return super().unreadable(error)
         try:
@@ -345,28 +349,28 @@ class SiftedFile(Rows):
         self.together, self.settled, self.again = file.together, file.settled, file.again
         self._rows, self.unread = found.rows, found.unread
 
+    @override
     def frame(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
-        """See `Rows.frame`."""
         return self._rows.lazy()
 
+    @override
     def number(self, given: pl.Expr) -> pl.Expr:
-        """See `Rows.number`."""
         return self.file.number(given)
 
+    @override
     def digest(self, columns: Sequence[str] = ()) -> str:
-        """See `Rows.digest`."""
         return self.file.digest(columns)
 
+    @override
     def row_digest(self, columns: Sequence[str] = ()) -> str | None:
-        """See `Rows.row_digest`."""
         return self.file.row_digest(columns)
 
+    @override
     def has_bytes_of(self, other: str | os.PathLike[str]) -> bool:
-        """See `Rows.has_bytes_of`."""
         return self.file.has_bytes_of(other)
 
+    @override
     def has_changed(self) -> bool:
-        """See `Rows.has_changed`."""
         return self.file.has_changed()
 
 

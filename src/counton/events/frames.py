@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import IO, Any, cast
 
 import polars as pl
+from typing_extensions import override
 
 from counton.errors import InvalidInput, field
 from counton.events.linesums import LineSums
@@ -38,10 +39,11 @@ class EventFrame(Rows):
         self._frame = _in_polars(frame)
         self._hashed: dict[tuple[str, ...], tuple[str, str | None]] = {}
 
+    @override
     def frame(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
-        """See `Rows.frame`."""
         return self._frame
 
+    @override
     def scan(self, columns: Sequence[str], names: Sequence[str] = ()) -> pl.LazyFrame:
         """See `Rows.scan`.
 
@@ -61,8 +63,8 @@ class EventFrame(Rows):
         """SHA-256 of the named columns as CSV."""
         return self._digests(tuple(columns))[0]
 
+    @override
     def row_digest(self, columns: Sequence[str] = ()) -> str | None:
-        """See `Rows.row_digest`."""
         return self._digests(tuple(columns))[1]
 
     def _digests(self, columns: tuple[str, ...]) -> tuple[str, str | None]:
@@ -78,8 +80,8 @@ class EventFrame(Rows):
             )
         return self._hashed[columns]
 
+    @override
     def unreadable(self, error: BaseException) -> InvalidInput:
-        """See `Rows.unreadable`."""
         reason = str(error).strip().split("\n")[0]
         return InvalidInput(f"{self.name} cannot be read ({reason}); repair it")
 

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 import polars as pl
+from typing_extensions import override
 
 from counton.errors import InvalidInput, field
 from counton.events.databases import DuckRelation, EventDatabase, QuestionRows, UnorderedRows
@@ -68,12 +69,12 @@ class IbisTable(EventDatabase):
         self._table = table
 
     @cached_property
+    @override
     def empty(self) -> pl.DataFrame:
-        """See `EventDatabase.empty`."""
         return self._answer(self._table.limit(0))
 
+    @override
     def read(self, names: Sequence[str]) -> pl.DataFrame:
-        """See `EventDatabase.read`."""
         return self._answer(self._table.select(list(names)))
 
     def _answer(self, table: Any) -> pl.DataFrame:
@@ -92,12 +93,12 @@ class IcebergTable(EventDatabase):
         self._scan = scan
 
     @cached_property
+    @override
     def empty(self) -> pl.DataFrame:
-        """See `EventDatabase.empty`."""
         return pl.DataFrame(self._scan.projection().as_arrow().empty_table())
 
+    @override
     def read(self, names: Sequence[str]) -> pl.DataFrame:
-        """See `EventDatabase.read`."""
         try:
             found = pl.DataFrame(self._scan.select(*names).to_arrow_batch_reader())
         except Exception as error:  # of whatever storage it is

@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import cast
 
 import polars as pl
+from typing_extensions import override
 
 from counton.errors import InvalidInput, field
 from counton.events.frames import EventFrame
@@ -130,16 +131,17 @@ class EachUser(EventFrame):
         self._source, self._asked_for, self.name = source, asked, source.name
         self.found: Private[Tally] | None = None
 
+    @override
     def frame(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
-        """See `Rows.frame`."""
         return self._made_rows.lazy()
 
+    @override
     def columns(self) -> list[str]:
-        """See `Rows.columns`: known before anything is read."""
+        """Known before anything is read."""
         return [self._asked_for.user, self._asked_for.named]
 
+    @override
     def has_changed(self) -> bool:
-        """See `Rows.has_changed`."""
         return self._source.changed_part() is not None
 
     def _digests(self, columns: tuple[str, ...]) -> tuple[str, str | None]:

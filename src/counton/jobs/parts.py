@@ -16,6 +16,8 @@ from numbers import Integral, Real
 from numbers import Number as AnyNumber
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
+from typing_extensions import override
+
 from counton.errors import InvalidInput, field, is_one, is_text
 from counton.jobs.fields import option
 from counton.jobs.own_strategies import own_strategy
@@ -299,8 +301,8 @@ class Groups(JobPart):
         group="Groups",
     )
 
+    @override
     def choices(self) -> Choices:
-        """See `JobPart.choices`."""
         return {"unknown": ("refuse", "drop", "discover")}
 
 
@@ -361,8 +363,8 @@ class Promise(JobPart):
         group="Guarantee",
     )
 
+    @override
     def choices(self) -> Choices:
-        """See `JobPart.choices`."""
         return {"least": ("epsilon", "rho")}
 
 
@@ -394,8 +396,8 @@ class Arrangement(JobPart):
     metric: str | None = option(None, "the error to minimise: mean or max", group="Noise")
     simple: bool = option(False, "only strategies that release integers, no search", group="Noise")
 
+    @override
     def choices(self) -> Choices:
-        """See `JobPart.choices`."""
         return {"release": RELEASES}
 
 
@@ -523,8 +525,8 @@ class RowPolicies(JobPart):
         group="Rows",
     )
 
+    @override
     def choices(self) -> Choices:
-        """See `JobPart.choices`."""
         return {
             "late": ("refuse", "drop"),
             "clock_change": ("raise", "earliest", "latest"),

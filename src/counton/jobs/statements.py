@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from typing_extensions import override
+
 from counton.errors import InvalidInput, field
 from counton.jobs.fields import options_of
 from counton.jobs.job import Job
@@ -36,29 +38,29 @@ class OfJob(Statement):
         self.most, self.first, self.unknown = job.most, job.first, job.unknown
         self.domain, self.size = job.domain, job.size
 
+    @override
     def of_part(
         self, statistic: str, options: Mapping[str, Any], by: str | None, domain: Any
     ) -> OfJob:
-        """See `Statement.of_part`."""
         own = replace(self._job, what=statistic, options=dict(options), by=by, domain=domain)
         return OfJob(own)
 
+    @override
     def groups(self, column: str) -> tuple[str, ...]:
-        """See `Statement.groups`."""
         from counton.events.domains import read_domain, refuse_long_terms
 
         names = read_domain(self.domain, column)
         refuse_long_terms(names)
         return tuple(names)
 
+    @override
     def tree(self, levels: Sequence[str], value: str | None) -> Any:
-        """See `Statement.tree`."""
         from counton.jobs.public_tables import tree_of
 
         return tree_of(self.domain, levels, value)
 
+    @override
     def labels(self, columns: Sequence[str], value: str | None) -> dict[str, list[str]]:
-        """See `Statement.labels`."""
         from counton.jobs.public_tables import names_of, values_of
 
         self.refuse_counts(value)
@@ -66,8 +68,8 @@ class OfJob(Statement):
         given = stated if isinstance(stated, str) else columns
         return values_of(self.domain, names_of(given, "columns"))
 
+    @override
     def refuse_counts(self, value: str | None) -> None:
-        """See `Statement.refuse_counts`."""
         from counton.jobs.public_tables import refuse_counts
 
         refuse_counts(self.domain, value)

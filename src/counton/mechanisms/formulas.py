@@ -27,6 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.arrays import Floats
 from counton.errors import InvalidInput
@@ -133,8 +134,9 @@ class Formula(ReleasedNumber):
         return not self.quotients and not self.products
 
     @property
+    @override
     def value(self) -> float:
-        """See `ReleasedNumber.value`; NaN where a divisor is 0."""
+        """NaN where a divisor is 0."""
         return float(min(max(self.raw, self.least), self.most))
 
     @property
@@ -147,13 +149,13 @@ class Formula(ReleasedNumber):
         return math.fsum(terms) if all(map(math.isfinite, terms)) else math.nan
 
     @property
+    @override
     def std(self) -> float:
-        """See `ReleasedNumber.std`."""
         found = _Law([self]).first_order(self)
         return math.inf if found is None else found
 
+    @override
     def interval(self, level: float) -> tuple[float, float]:
-        """See `ReleasedNumber.interval`."""
         if (one := self._one_quotient()) is not None:
             return self._clip(*one.interval(level))
         return self.around(self.half(level))
@@ -244,21 +246,22 @@ class Ratio(ReleasedNumber):
     most: float = math.inf
 
     @property
+    @override
     def value(self) -> float:
-        """See `ReleasedNumber.value`; NaN where the divisor is 0."""
+        """NaN where the divisor is 0."""
         x, y = self.above.value, self.below.value
         return self.scale * (x / y) + self.moved if y else math.nan
 
     @property
+    @override
     def std(self) -> float:
-        """See `ReleasedNumber.std`."""
         x, y = self.above.value, self.below.value
         if not y or not math.isfinite(x / y):
             return math.inf
         return abs(self.scale) * (self.above - self.below * (x / y)).std / abs(y)
 
+    @override
     def interval(self, level: float) -> tuple[float, float]:
-        """See `ReleasedNumber.interval`."""
         low, high = self._ends(check_level(level))
         ends = sorted(self.scale * end + self.moved for end in (low, high))
         return self._clip(ends[0], ends[1])
@@ -330,17 +333,17 @@ class Alone(ReleasedNumber):
     deviation: float = math.nan
 
     @property
+    @override
     def value(self) -> float:
-        """See `ReleasedNumber.value`."""
         return self.estimate
 
     @property
+    @override
     def std(self) -> float:
-        """See `ReleasedNumber.std`."""
         return self.deviation
 
+    @override
     def interval(self, level: float) -> tuple[float, float]:
-        """See `ReleasedNumber.interval`."""
         return self.ends(check_level(level))
 
 
@@ -362,20 +365,22 @@ class OfTwo(ReleasedNumber):
     moved: float = 0.0
 
     @property
+    @override
     def value(self) -> float:
-        """See `ReleasedNumber.value`; NaN where it is the ratio to 0."""
+        """NaN where it is the ratio to 0."""
         one, other = self.one.value, self.other.value
         if not self.over:
             return one - other
         return self.scale * (one / other) + self.moved if other else math.nan
 
     @property
+    @override
     def std(self) -> float:
-        """See `ReleasedNumber.std`: none."""
+        """None."""
         return math.nan
 
+    @override
     def interval(self, level: float) -> tuple[float, float]:
-        """See `ReleasedNumber.interval`."""
         each = 1 - (1 - check_level(level)) / 2
         (low, high), (least, most) = self.one.interval(each), self.other.interval(each)
         if not self.over:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.arrays import read_only
 from counton.errors import InvalidInput
@@ -138,8 +139,8 @@ class StepRelease(_Terms):
         low, high = self._alone().interval(level)
         return (low[0], high[0]) if low.ndim > 1 else (low[0].item(), high[0].item())
 
+    @override
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """See `Releases.table_columns`."""
         return self._alone().table_columns(level)
 
     def _alone(self) -> Releases:

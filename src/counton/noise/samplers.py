@@ -16,6 +16,7 @@ from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.errors import NoiseAddressError
 from counton.laws import DiscreteGaussian, DiscreteLaplace, Law
@@ -97,8 +98,8 @@ class SignedGeometric(CumulativeLaw):
         self._scale = scale
         self._block = 1 << block_bits
 
+    @override
     def bracket(self, value: int, bits: int) -> tuple[int, int]:
-        """See `CumulativeLaw.bracket`."""
         one = 1 << bits
         q_low, q_high = exp_bracket(1 / self._scale, bits)
         if value < 0:
@@ -126,8 +127,8 @@ class TruncatedGeometric(CumulativeLaw):
         self._rate = rate
         self._size = size
 
+    @override
     def bracket(self, value: int, bits: int) -> tuple[int, int]:
-        """See `CumulativeLaw.bracket`."""
         if value >= self._size - 1:
             return 1 << bits, 1 << bits
         # 1 - p^size can be as small as 2^-40: carry its loss of precision as extra bits
@@ -196,8 +197,8 @@ class GaussianBlocks(CumulativeLaw):
             ratio = ratio * factor >> finer
         return weights
 
+    @override
     def bracket(self, value: int, bits: int) -> tuple[int, int]:
-        """See `CumulativeLaw.bracket`."""
         lowest, sums, error = self._cumulative(bits)
         position = value - lowest
         if position < 0:
@@ -376,8 +377,8 @@ class LaplaceSampler(TileSampler):
             digit = TruncatedGeometric(Fraction(2**bits) / law.scale, 2**width)
             self._digits.append((width, InverseTable(digit, guard_bits)))
 
+    @override
     def fill(self, source: BlockSource, level: int, tile: Tile, out: NDArray[np.int64]) -> None:
-        """See `TileSampler.fill`."""
         self._top.draw(source, Address(_MAIN, level), tile, out)
         if not self._digits:
             return
@@ -396,8 +397,8 @@ class GaussianTableSampler(TileSampler):
     def __init__(self, law: DiscreteGaussian, guard_bits: int = 0) -> None:
         self._table = InverseTable(GaussianBlocks(law.sigma_squared, 0), guard_bits)
 
+    @override
     def fill(self, source: BlockSource, level: int, tile: Tile, out: NDArray[np.int64]) -> None:
-        """See `TileSampler.fill`."""
         self._table.draw(source, Address(_MAIN, level), tile, out)
 
 
@@ -431,8 +432,8 @@ class GaussianBlockSampler(TileSampler):
         # A lower bound is enough, whose last places change no draw: float64 finds it faster.
         return max(int(math.exp(-exponent) * 65_536 * (1 - 2.0**-40)) - 1, 0)
 
+    @override
     def fill(self, source: BlockSource, level: int, tile: Tile, out: NDArray[np.int64]) -> None:
-        """See `TileSampler.fill`."""
         self._table.draw(source, Address(_MAIN, level), tile, out)
         sure = self._sure.take(out + self._reach, mode="clip")
         sixteen = source.words_of_tile(Address(_ACCEPT, level), tile, "<u2")

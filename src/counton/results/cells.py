@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.columns import ADDED, WHEN, TextTable
 from counton.errors import InvalidInput, field
@@ -138,8 +139,8 @@ class ReleasedCells(Release):
         return replace(self.published, values=self.published.values - self.carried.estimates)
 
     @property
+    @override
     def shown_steps(self) -> range:
-        """See `Release.shown_steps`."""
         return range(self.first, self.steps.stop)
 
     def only(
@@ -325,8 +326,9 @@ class ReleasedCells(Release):
             return estimates
         return cast("Numbers", np.cumsum(estimates, axis=0))
 
+    @override
     def number_of(self, one: Groups, steps: Steps = None, of: str | None = None) -> Formula:
-        """See `Release.number_of`: groups that are added up, each with its weight."""
+        """Groups that are added up, each with its weight."""
         from counton.mechanisms.contrasts import sum_formula
 
         if of is not None:
@@ -336,8 +338,9 @@ class ReleasedCells(Release):
             )
         return sum_formula(self.terms, self._parts(one, steps), self._after)
 
+    @override
     def whole(self, steps: Steps = None, of: str | None = None) -> Formula:
-        """See `Release.whole`: all declared groups.
+        """All declared groups.
 
         Raises:
             InvalidInput: those are shown that are large enough.
@@ -345,12 +348,13 @@ class ReleasedCells(Release):
         self._refuse_chosen("a sum of all groups")
         return self.number_of(self.definition.groups, steps, of)
 
+    @override
     def at(self, level: float) -> ReleasedCells:
-        """See `Release.at`."""
         half = self.terms.halfwidths(self.steps, check_level(level))
         own = replace(self.published, half=half)
         return replace(self, published=own, level=level)
 
+    @override
     def with_band(self) -> ReleasedCells:
         """See `Release.with_band`: by the joint law of all steps, where that is narrower.
 
@@ -381,6 +385,7 @@ class ReleasedCells(Release):
         band = replace(wide.published, half=half)
         return replace(wide, published=band, level=self.level, together=True)
 
+    @override
     def most_of_hidden(self, *, groups: int = 1) -> Answer:
         """See `Release.most_of_hidden`.
 
@@ -416,8 +421,9 @@ class ReleasedCells(Release):
             f"a group that was not large enough to be shown up to step {last[0]:,}",
         )
 
+    @override
     def simulate(self, numbers: Any = None, n: int = 1) -> list[ReleasedCells]:
-        """See `Release.simulate`: numbers of each window, in data units.
+        """Numbers of each window, in data units.
 
         >>> import tempfile
         >>> import polars as pl
@@ -455,6 +461,7 @@ class ReleasedCells(Release):
             found.append(replace(made, chosen=self.chosen))
         return found
 
+    @override
     def changes(self, steps: Steps, other_steps: Steps, *, of: str | None = None) -> pl.DataFrame:
         """See `Release.changes`.
 
@@ -465,8 +472,9 @@ class ReleasedCells(Release):
         return super().changes(steps, other_steps, of=of)
 
     @property
+    @override
     def parts_of_whole(self) -> bool:
-        """See `Release.parts_of_whole`: counts are."""
+        """Counts are."""
         return self.terms.contribution.resolution is None
 
     def _parts(self, asked: Groups, steps: Steps) -> list[Term]:
@@ -508,6 +516,7 @@ class ReleasedCells(Release):
             self._refuse_missing(np.arange(1, step + 1) if windows else np.array([step]), place)
         return float(self._totals[step - 1, place])
 
+    @override
     def pattern(self, by: str) -> pl.DataFrame:
         """See `Release.pattern`.
 
@@ -729,8 +738,9 @@ class ReleasedCells(Release):
             for kind, (curves, said, times) in drawn.items()
         }
 
+    @override
     def screen(self) -> Screen:
-        """See `Release.screen`: the largest groups, in the order in which they are declared."""
+        """The largest groups, in the order in which they are declared."""
         self.check_released()
         heading = self._heading()
         noise = [
@@ -795,16 +805,16 @@ class ReleasedCells(Release):
             columns += [value, ends]
         return TextTable(names, [*zip(*columns, strict=True)])
 
+    @override
     def errors(self) -> list[str]:
-        """See `Release.errors`."""
         return [
             error_in_words(series, what, self.level)
             for what, series in (("total", self.totals), ("window's own number", self.windows))
             if series is not None and len(series.std)
         ]
 
+    @override
     def reach(self) -> dict[str, float]:
-        """See `Release.reach`."""
         every = "row" if self.definition.cut is None else self.definition.cut.every
         each = f"in each {PERIODS.get(every, every)}"
         own = {"so far": self.totals, each: self.windows}
@@ -814,13 +824,13 @@ class ReleasedCells(Release):
             if series is not None and len(series.half)
         }
 
+    @override
     def last_rows(self, most: int | None = None) -> pl.DataFrame:
-        """See `Release.last_rows`."""
         last = self.only(self.steps[-1:])
         return (last if most is None else last.largest(most)).table()
 
+    @override
     def numbers(self, of: str | None = None) -> pl.DataFrame:
-        """See `Release.numbers`."""
         published = self.definition.release
         chosen = ("windows" if published == "windows" else "totals") if of is None else of
         if chosen not in ("totals", "windows"):
@@ -835,16 +845,17 @@ class ReleasedCells(Release):
         return table.select(when).with_columns(**self.between(begins, stops).columns())
 
     @property
+    @override
     def rows(self) -> int:
         """See `Release.rows`; of groups that nobody declared there may be fewer."""
         return len(self.shown_steps) * len(self.groups)
 
+    @override
     def with_note(self, note: str) -> ReleasedCells:
-        """See `Release.with_note`."""
         return replace(self, notes=(*self.notes, note))
 
+    @override
     def left_out(self) -> tuple[int, int]:
-        """See `Release.left_out`."""
         if self.there is None:
             return 0, 0
         begins = np.full(len(self.groups), self.first)
@@ -852,8 +863,9 @@ class ReleasedCells(Release):
             begins = np.maximum([self.since[group] for group in self.groups], self.first)
         return int((~self.there[self.first - 1 :]).sum()), int((self.steps.stop - begins).sum())
 
+    @override
     def last_numbers(self) -> dict[str, Any]:
-        """See `Release.last_numbers`: numbers by group, of windows under ``window_`` names."""
+        """Numbers by group, of windows under ``window_`` names."""
         last: dict[str, Any] = {
             "counted_until": self.definition.windows.at(int(self._counted_until()[-1]))
         }
@@ -872,12 +884,13 @@ class ReleasedCells(Release):
         return {**last, "groups": groups}
 
     @property
+    @override
     def drawable(self) -> bool:
-        """See `Release.drawable`: a group, at least."""
+        """A group, at least."""
         return bool(self.groups)
 
+    @override
     def own_facts(self) -> dict[str, Any]:
-        """See `Release.own_facts`."""
         found: dict[str, Any] = {"steps": self.steps.stop - 1}
         found |= carried_facts(self.carried, self.groups, self.terms)
         if self.since is not None:

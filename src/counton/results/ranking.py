@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.columns import WHEN
 from counton.mechanisms import StreamTerms
@@ -76,35 +77,37 @@ class ReleasedRanking(Release):
         return cls(*own, released, k, room, shown.ask)
 
     @property
+    @override
     def groups(self) -> Sequence[str]:
-        """See `Release.groups`: those that are ranked."""
+        """Those that are ranked."""
         return self.released.groups
 
     @property
+    @override
     def shown_steps(self) -> range:
-        """See `Release.shown_steps`."""
         return self.released.shown_steps
 
+    @override
     def only(
         self, steps: range | None = None, groups: Sequence[str] | None = None
     ) -> ReleasedRanking:
-        """See `Release.only`."""
         released = self.released.only(steps)
         fewer = released.only(groups=groups)
         all_of_them = self.among is None and fewer is released
         among = None if all_of_them else tuple(fewer.groups)
         return replace(self, steps=fewer.steps, released=fewer, among=among)
 
+    @override
     def most_of_hidden(self, *, groups: int = 1) -> Answer:
         """See `Release.most_of_hidden`: of a group that is not even among those found."""
         return self.released.most_of_hidden(groups=groups)
 
+    @override
     def window_end(self, step: int) -> np.datetime64:
-        """See `Release.window_end`."""
         return self.released.window_end(step)
 
+    @override
     def table(self, steps: range | None = None) -> pl.DataFrame:
-        """See `Release.table`."""
         return self._table if steps is None else self.only(steps)._table
 
     @cached_property
@@ -147,22 +150,22 @@ class ReleasedRanking(Release):
         table = table.join(windows, on="step", maintain_order="left").select(*WHEN, *names_of[1:])
         return table if self.there is None else rows_among(table, self.there)
 
+    @override
     def last_rows(self, most: int | None = None) -> pl.DataFrame:
-        """See `Release.last_rows`."""
         last = self._table.filter(self._table["step"] == self.steps.stop - 1)
         return last if most is None else last.head(most)
 
+    @override
     def with_note(self, note: str) -> ReleasedRanking:
-        """See `Release.with_note`."""
         return replace(self, notes=(*self.notes, note))
 
+    @override
     def left_out(self) -> tuple[int, int]:
-        """See `Release.left_out`."""
         of = self._table.height if self.there is None else replace(self, there=None)._table.height
         return of - self._table.height, of
 
+    @override
     def errors(self) -> list[str]:
-        """See `Release.errors`."""
         from counton.results.wording import far_in_words
 
         errors = self.released.errors()
@@ -173,8 +176,8 @@ class ReleasedRanking(Release):
             )
         return errors
 
+    @override
     def screen(self) -> Screen:
-        """See `Release.screen`."""
         self.check_released()
         rows = self.last_rows()
         heading = heading_of(
@@ -185,6 +188,7 @@ class ReleasedRanking(Release):
         table, left_out = largest_rows(rows.drop(WHEN))
         return Screen((), heading, [table], left_out)
 
+    @override
     def figures(
         self,
         *,
@@ -194,7 +198,6 @@ class ReleasedRanking(Release):
         source: str | None = None,
         width: float | None = None,
     ) -> dict[str, Figure]:
-        """See `Release.figures`."""
         self.check_released()
         ranking: Any = statistic_named(self.definition.what)
         look = Look(title, axis, source, width)
@@ -202,16 +205,19 @@ class ReleasedRanking(Release):
         return {"statistic": chart_of(statistic, self._table, self.released, look)}
 
     @property
+    @override
     def drawable(self) -> bool:
-        """See `Release.drawable`: a row of any step."""
+        """A row of any step."""
         return self._table.height > 0
 
+    @override
     def facts(self) -> dict[str, Any]:
-        """See `Release.facts`: how many groups there can be, from which those shown are chosen."""
+        """How many groups there can be, from which those shown are chosen."""
         return {"room": self.room, **super().facts()}
 
+    @override
     def own_facts(self) -> dict[str, Any]:
-        """See `Release.own_facts`: also all groups that are shown, unless they are too many."""
+        """Also all groups that are shown, unless they are too many."""
         found = self.released.own_facts()
         found["since"] = {group: found["since"][group] for group in self.groups}
         found["shown"] = View(self.among, top=self.k, room=self.room).to_dict()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.columns import WHEN
 from counton.errors import InvalidInput, field
@@ -155,18 +156,19 @@ class ReleasedReadings(Release):
         return cls(definition, stream.terms, steps, stream, level, shown=shown)
 
     @property
+    @override
     def groups(self) -> Sequence[str]:
-        """See `Release.groups`: those of the statistic, if it is of groups."""
+        """Those of the statistic, if it is of groups."""
         return (self.definition.domain or ()) if self.chosen is None else self.chosen
 
     @property
+    @override
     def shown_steps(self) -> range:
-        """See `Release.shown_steps`."""
         return range(self.first, self.steps.stop)
 
     @property
+    @override
     def over(self) -> int | None:
-        """See `Release.over`."""
         return self.shown.over
 
     @property
@@ -179,6 +181,7 @@ class ReleasedReadings(Release):
         """All steps, by their journal or on demand."""
         return self.source.readings(1, self.steps.stop, self.statistic)
 
+    @override
     def part(self, name: str) -> Release:
         """See `Release.part`.
 
@@ -259,6 +262,7 @@ class ReleasedReadings(Release):
             self.statistic.group(group)
         return replace(found, chosen=tuple(groups))
 
+    @override
     def number_of(self, one: Groups, steps: Steps = None, of: str | None = None) -> ReleasedNumber:
         """See `Release.number_of`: of all steps asked for, what came in them together."""
         from counton.mechanisms.formulas import Formula
@@ -279,8 +283,8 @@ class ReleasedReadings(Release):
             total = total + number * float(weight)
         return total
 
+    @override
     def whole(self, steps: Steps = None, of: str | None = None) -> ReleasedNumber:
-        """See `Release.whole`."""
         if isinstance(self.statistic, Grouped):
             return self.number_of(self.statistic.groups, steps, of)
         if self.statistic.on_demand:
@@ -288,15 +292,17 @@ class ReleasedReadings(Release):
         return self._reading_of(*self.ends(steps)).whole()
 
     @property
+    @override
     def comparisons(self) -> int:
-        """See `Release.comparisons`: all pairs of groups, where the largest are shown."""
+        """All pairs of groups, where the largest are shown."""
         count = math.prod(self.statistic.cells) if self.statistic.ranks else 1
         return max(count * (count - 1) // 2, 1)
 
+    @override
     def at(self, level: float) -> ReleasedReadings:
-        """See `Release.at`."""
         return replace(self, level=check_level(level))
 
+    @override
     def simulate(self, numbers: Any = None, n: int = 1) -> list[ReleasedReadings]:
         """See `Release.simulate`: what cells changed by in each step, in the units of releases."""
         from counton.results.simulated import as_simulation, check_numbers, simulated_releases
@@ -393,8 +399,9 @@ class ReleasedReadings(Release):
             steps = range(self.steps.stop - 1 if alone else self.first, self.steps.stop)
         return self._table(steps)
 
+    @override
     def screen(self) -> Screen:
-        """See `Release.screen`: the rows of the last step, of many the largest."""
+        """The rows of the last step, of many the largest."""
         self.check_released()
         if self.definition.once and self.there is None:
             shown, notes = self.shown, self.facts().get("notes", ())
@@ -410,8 +417,8 @@ class ReleasedReadings(Release):
         table, left_out = largest_rows(rows.drop(WHEN, strict=False))
         return Screen((), heading, [table], left_out)
 
+    @override
     def errors(self) -> list[str]:
-        """See `Release.errors`."""
         from counton.mechanisms.releases import noise_in_words
         from counton.results.wording import far_in_words
 
@@ -434,22 +441,23 @@ class ReleasedReadings(Release):
         )
         return errors
 
+    @override
     def reach(self) -> dict[str, float]:
-        """See `Release.reach`: where cells are read on demand, that of any one of them."""
+        """Where cells are read on demand, that of any one of them."""
         if not self.statistic.on_demand or self.shown.ask is not None:
             return super().reach()
         return {"": float(self.terms.window_halfwidths(0, self.steps[-1], self.level))}
 
+    @override
     def last_rows(self, most: int | None = None) -> pl.DataFrame:
-        """See `Release.last_rows`."""
         return self.last if most is None else self.last.head(most)
 
+    @override
     def with_note(self, note: str) -> ReleasedReadings:
-        """See `Release.with_note`."""
         return replace(self, notes=(*self.notes, note))
 
+    @override
     def left_out(self) -> tuple[int, int]:
-        """See `Release.left_out`."""
         if self.there is None:
             return 0, 0
         of = math.prod(self.statistic.cells)
@@ -457,8 +465,8 @@ class ReleasedReadings(Release):
             of = replace(self, there=None).table().height
         return of - self.table().height, of
 
+    @override
     def facts(self) -> dict[str, Any]:
-        """See `Release.facts`."""
         over, fit = self.shown.over, self.shown.fit
         all_notes = [*([] if fit is None else fit.notes()), *self.notes]
         notes = {"notes": all_notes} if all_notes else {}
@@ -468,6 +476,7 @@ class ReleasedReadings(Release):
         counted = f"all {windows} so far" if over is None else f"the last {over:,} {windows}"
         return {"statistic": self.terms.statistic, "counted": counted, **notes}
 
+    @override
     def own_facts(self) -> dict[str, Any]:
         """See `Release.own_facts`: what is shown, and all cells, unless they are too many."""
         found: dict[str, Any] = {"shown": self.shown.to_dict()}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.mechanisms import StreamTerms
 from counton.statistics import Reading, Statistic
@@ -44,8 +45,8 @@ class _PartReadings(Readings):
         super().__init__(statistic, whole.steps, None)
         self._whole, self._name = whole, name
 
+    @override
     def __getitem__(self, place: Any) -> Any:
-        """See `Readings.__getitem__`."""
         if isinstance(place, slice):
             return _PartReadings(self._whole[place], self._statistic, self._name)
         return _part(self._whole[place], self._statistic, self._name)
@@ -65,20 +66,21 @@ class _PartByGroup(Reading):
         super().__init__(statistic, reading.release)
         self._reading, self._name = reading, name
 
+    @override
     def by_group(self, groups: Sequence[str] | None) -> dict[str, Reading]:
-        """See `Reading.by_group`."""
         found = self._reading.by_group(groups)
         assert found is not None
         return {group: cast("ReportReading", one).of(self._name) for group, one in found.items()}
 
+    @override
     def since(self, earlier: Reading) -> Any:
-        """See `Reading.since`."""
         assert isinstance(earlier, _PartByGroup)
         whole = self._reading.since(earlier._reading)
         return _PartByGroup(whole, self.statistic, self._name)
 
+    @override
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """See `Reading.table_columns`: those of each group, with its name."""
+        """Those of each group, with its name."""
         parts = {group: one.table_columns(level) for group, one in self.by_group(None).items()}
         rows = [len(next(iter(part.values()))) for part in parts.values()]
         found: dict[str, NDArray[Any]] = {"group": np.repeat(np.array([*parts]), rows)}

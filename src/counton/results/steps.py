@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import numpy as np
 import polars as pl
+from typing_extensions import override
 
 from counton.errors import InvalidInput, field
 from counton.mechanisms import Releases, StreamTerms
@@ -68,19 +69,20 @@ class ReleasedSteps(Release):
         return cls(definition, terms, releases.steps, level, releases)
 
     @property
+    @override
     def groups(self) -> tuple[str, ...]:
-        """See `Release.groups`: none, its cells have numbers."""
+        """None, its cells have numbers."""
         return ()
 
     @property
+    @override
     def shown_steps(self) -> range:
-        """See `Release.shown_steps`."""
         return self.releases.steps
 
+    @override
     def only(
         self, steps: range | None = None, groups: Sequence[str] | None = None
     ) -> ReleasedSteps:
-        """See `Release.only`."""
         if groups is not None:
             raise InvalidInput(
                 f"{field('groups', ','.join(groups))} names groups, and stream "
@@ -92,31 +94,33 @@ class ReleasedSteps(Release):
         releases = Releases(steps, self.releases.values[part], self.terms)
         return replace(self, steps=range(1, steps.stop), releases=releases)
 
+    @override
     def table(self, steps: range | None = None) -> pl.DataFrame:
-        """See `Release.table`: a row for each step and cell."""
+        """A row for each step and cell."""
         shown = self if steps is None else self.only(steps)
         return cast("pl.DataFrame", shown.releases.table(self.level))
 
+    @override
     def last_rows(self, most: int | None = None) -> pl.DataFrame:
-        """See `Release.last_rows`."""
         rows = self.table(self.steps[-1:])
         return rows if most is None else rows.head(most)
 
+    @override
     def window_end(self, step: int) -> np.datetime64:
-        """See `Release.window_end`: its steps have no times.
+        """Its steps have no times.
 
         Raises:
             InvalidInput: always.
         """
         self._no_times("windows")
 
+    @override
     def screen(self) -> Screen:
-        """See `Release.screen`."""
         heading = f"\nafter step {self.steps[-1]:,}, intervals of {100 * self.level:g}%"
         return Screen((), heading, [text_table(self.last_rows())])
 
+    @override
     def errors(self) -> list[str]:
-        """See `Release.errors`."""
         from counton.results.wording import far_in_words
 
         far = far_in_words(self.reach())
@@ -131,24 +135,26 @@ class ReleasedSteps(Release):
 
         return methods(self.terms, errors=self.errors())
 
+    @override
     def figures(self, *, panels: bool = False, **look: Any) -> dict[str, Figure]:
-        """See `Release.figures`: there are none.
+        """There are none.
 
         Raises:
             InvalidInput: always.
         """
         self._no_times("a chart")
 
+    @override
     def own_facts(self) -> None:
-        """See `Release.own_facts`: its stream answers by `Stream.window`."""
+        """Its stream answers by `Stream.window`."""
 
     @property
+    @override
     def drawable(self) -> bool:
-        """See `Release.drawable`."""
         return False
 
+    @override
     def with_note(self, note: str) -> ReleasedSteps:
-        """See `Release.with_note`."""
         return replace(self, notes=(*self.notes, note))
 
     def _no_times(self, what: str) -> NoReturn:

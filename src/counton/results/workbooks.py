@@ -21,6 +21,7 @@ from xml.etree import ElementTree as ET
 
 import polars as pl
 import polars.selectors as cs
+from typing_extensions import override
 
 from counton.bounds import parse_json
 from counton.columns import errors_of
@@ -215,15 +216,15 @@ class _TextPool(_Part):
         super().__init__(room)
         self.found: list[str] = []
 
+    @override
     def start(self, tag: str, said: dict[str, str]) -> None:
-        """See `_Part`."""
         super().start(tag, said)
         if tag == f"{_MAIN}si":
             self._take(0, 1)
             self.found.append("")
 
+    @override
     def take_text(self, tag: str, text: str) -> None:
-        """See `_Part`."""
         if self.found:
             self.found[-1] += text
 
@@ -236,8 +237,8 @@ class _TagList(_Part):
         self._tag = tag
         self.found: list[dict[str, str]] = []
 
+    @override
     def start(self, tag: str, said: dict[str, str]) -> None:
-        """See `_Part`."""
         if tag.endswith(self._tag):
             self._take(0, 1)
             self.found.append(said)
@@ -257,8 +258,8 @@ class _Sheet(_Part):
         self._column = 0
         self._value: str | None = None
 
+    @override
     def start(self, tag: str, said: dict[str, str]) -> None:
-        """See `_Part`."""
         super().start(tag, said)
         if tag == f"{_MAIN}row":
             self._rows += 1
@@ -266,12 +267,12 @@ class _Sheet(_Part):
             self._kind, self._column = said.get("t", "n"), _column(said["r"])
             self._value = None
 
+    @override
     def take_text(self, tag: str, text: str) -> None:
-        """See `_Part`."""
         self._value = text if self._value is None else self._value + text
 
+    @override
     def end(self, tag: str) -> None:
-        """See `_Part`."""
         super().end(tag)
         if tag != f"{_MAIN}c" or self._value is None:
             return

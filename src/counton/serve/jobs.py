@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import polars as pl
+from typing_extensions import override
 
 from counton.errors import CountonError, InvalidInput, StateError, StateUnavailable, field
 from counton.events.frames import EventFrame
@@ -54,13 +55,14 @@ class AcceptedRows(Source):
     """Rows that were accepted: those that cannot be counted were told apart when they came."""
 
     @property
+    @override
     def checked(self) -> bool:
-        """See `counton.events.sources.Source.checked`."""
         return True
 
     @property
+    @override
     def comes_once(self) -> bool:
-        """See `counton.events.sources.Source.comes_once`, and `counton.store.inbox.Inbox.take`."""
+        """, and `counton.store.inbox.Inbox.take`."""
         return True
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
+from typing_extensions import override
 
 from counton.errors import InvalidInput
 from counton.events.bad_rows import change_error
@@ -74,8 +75,8 @@ class SparkRows(Rows):
         """A frame of the same columns without rows."""
         return self._empty.frame(columns)
 
+    @override
     def scan(self, columns: Sequence[str], names: Sequence[str] = ()) -> pl.LazyFrame:
-        """See `counton.events.frames.EventFrame.scan`."""
         return self.empty.scan(columns, names)
 
     def digest(self, columns: Sequence[str] = ()) -> str:
@@ -180,25 +181,26 @@ class SparkSource(Spread):
         return rows
 
     @property
+    @override
     def live(self) -> bool:
-        """See `counton.events.sources.Source.live`."""
         return len(self.parts) > 1
 
+    @override
     def cells(self, reading: RowReading, domain: Sequence[str] | None) -> Private[pl.DataFrame]:
-        """See `Spread.cells`."""
         if reading.unknown == "discover":
             return Private(by_place(self._sums_by_label(reading), domain or (), reading.adds))
         beside, self._rows.beside = self._rows.beside, None
         return Private(self._sum_rows(reading, domain) if beside is None else beside)
 
+    @override
     def labels(self, reading: RowReading) -> Private[pl.DataFrame]:
-        """See `Spread.labels`."""
         return Private(labels_of(self._sums_by_label(reading), reading))
 
+    @override
     def mark_rows(
         self, reading: RowReading, domain: Sequence[str] | None
     ) -> Private[Iterable[pl.DataFrame]]:
-        """See `Spread.mark_rows`: one pass over the frame adds the rows up, too."""
+        """One pass over the frame adds the rows up, too."""
         declared = None if reading.unknown == "discover" else domain
         columns = reading.columns.names
         self._rows.scan(columns)  # names what is missing
@@ -211,8 +213,8 @@ class SparkSource(Spread):
             self._rows.beside = sum_cells([none, *_frames_of(found, "cells")])
         return Private(_frames_of(found, "rows"))
 
+    @override
     def some(self, reading: RowReading, which: pl.Expr, most: int) -> Private[pl.DataFrame]:
-        """See `Spread.some`."""
         columns = self._rows.of_file(reading.columns.names)
         schema = self._rows.frame().select(columns).collect_schema()
         made = partial(_pick, _Work(reading, None, self._rows), which)

@@ -30,6 +30,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.arrays import Integers
 from counton.errors import InvalidInput, SumOverflow
@@ -114,8 +115,8 @@ class Average(TallyStatistic):
         self.tallied = number is None  # else how many values a step has is checked step by step
 
     @property
+    @override
     def parameters(self) -> dict[str, Any]:
-        """See `Statistic.parameters`."""
         bounds = self.bounds.to_dict()
         given = {name: bounds[name] for name in ("lower", "upper", "resolution")}
         if self.number is not None:
@@ -148,12 +149,14 @@ class Average(TallyStatistic):
         return int((self.upper - self.lower) / self.resolution)
 
     @property
+    @override
     def cells(self) -> tuple[int, ...]:
-        """See `Statistic.cells`: a single sum, or two."""
+        """A single sum, or two."""
         return (2,) if self.number is None else ()
 
+    @override
     def contribution(self, *, batched: bool = False) -> Contribution:
-        """See `Statistic.contribution`; the same for batches."""
+        """The same for batches."""
         if self.number is not None:
             return self.bounds
         ends = f"[{text(self.lower)}, {text(self.upper)}] in steps of {text(self.resolution)}"
@@ -164,22 +167,23 @@ class Average(TallyStatistic):
         )
 
     @property
+    @override
     def value_bounds(self) -> tuple[Fraction, Fraction, Fraction] | None:
-        """See `TallyStatistic.value_bounds`."""
         return self.bounds.value_bounds
 
+    @override
     def gives(self, place: int | None) -> Mapping[str, Any]:
-        """See `TallyStatistic.gives`."""
         return {name: name for name in (("count",) if place is None else _NAMES)}
 
     @property
+    @override
     def reading_bounds(self) -> tuple[float, float]:
-        """See `Statistic.reading_bounds`."""
         return float(self.lower), float(self.upper)
 
     @property
+    @override
     def error_of(self) -> ErrorOf:
-        """See `Statistic.error_of`: a mean's error depends on how many values there are.
+        """A mean's error depends on how many values there are.
 
         >>> Average(0, 60, resolution=1, number=4).error_of.what
         'the sum of values; of the mean after t steps: over 4 t'
@@ -200,8 +204,9 @@ class Average(TallyStatistic):
             one,
         )
 
+    @override
     def typical_cells(self, rows: int | None, steps: int) -> Integers | None:
-        """See `Statistic.typical_cells`: values whose mean is in the middle of their bounds."""
+        """Values whose mean is in the middle of their bounds."""
         if self.number is not None:
             ends = int(self.lower / self.resolution), int(self.upper / self.resolution)
             return np.array(self.number * steps * sum(ends) // 2)
@@ -209,8 +214,9 @@ class Average(TallyStatistic):
             return None
         return np.asarray(self.measure(np.full((1, 2), rows * self.width // 2, np.int64))[0])
 
+    @override
     def check_events(self, each: NDArray[np.int64]) -> None:
-        """See `TallyStatistic.check_events`: as many as are public, and not too many to add up."""
+        """As many as are public, and not too many to add up."""
         if self.number is not None and (each != self.number).any():
             wrong = int(each[each != self.number][0])
             raise InvalidInput(
@@ -225,8 +231,9 @@ class Average(TallyStatistic):
                 f"sums are exact up to 2^62: take shorter steps, or a coarser resolution"
             )
 
+    @override
     def encode(self, *parts: Any) -> Integers:
-        """See `TallyStatistic.encode`: a clipped value above the lower bound, in grid units."""
+        """A clipped value above the lower bound, in grid units."""
         grid = self.bounds.to_grid(parts[0])
         if grid.ndim != 1:
             raise InvalidInput(f"values have shape {grid.shape}: give one number for each value")
@@ -234,23 +241,24 @@ class Average(TallyStatistic):
         return np.asarray(np.clip(grid, lower, upper) - lower)
 
     @property
+    @override
     def places(self) -> int:
-        """See `TallyStatistic.places`."""
         return 1 if self.number is not None else 2
 
+    @override
     def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
-        """See `TallyStatistic.entries`: above the lower bound, and below the upper one."""
+        """Above the lower bound, and below the upper one."""
         if self.number is not None:
             return [(0, said + int(self.lower / self.resolution))]
         return [(0, said), (1, self.width - said)]
 
+    @override
     def row_bounds(self) -> tuple[int, int]:
-        """See `TallyStatistic.row_bounds`."""
         least = 0 if self.number is None else int(self.lower / self.resolution)
         return least, least + self.width
 
+    @override
     def read(self, release: StepRelease) -> AverageReading:
-        """See `Statistic.read`."""
         return AverageReading(self, release)
 
 
@@ -301,8 +309,9 @@ class AverageReading(Reading):
         share = above / (above + below) if above + below > 0 else 0.5
         return lower + (upper - lower) * min(max(share, 0.0), 1.0)
 
+    @override
     def formula(self, name: str | None = None) -> ReleasedNumber:
-        """See `Reading.formula`: the mean, unless named."""
+        """The mean, unless named."""
         this, asked = self.statistic, _check_name("mean" if name is None else name)
         lower, upper = float(this.lower), float(this.upper)
         if this.number is not None:
@@ -374,8 +383,9 @@ class AverageReading(Reading):
         low, high = _directions(*self._moments()[:2], wide)
         return lower + (upper - lower) * low, lower + (upper - lower) * high
 
+    @override
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """See `Reading.table_columns`; rows mean, sum and count."""
+        """Rows mean, sum and count."""
         ends = [self.interval(name, level) for name in _NAMES]
         return {
             "name": np.array(_NAMES),

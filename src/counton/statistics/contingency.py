@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.arrays import Integers
 from counton.columns import ADDED, TextTable, readable
@@ -99,8 +100,8 @@ class Contingency(GridCells):
             )
 
     @classmethod
+    @override
     def from_job(cls, stated: Statement) -> Statistic:
-        """See `Statistic.from_job`."""
         stated.require("columns", "domain")
         refuse_of_tables(stated)
         names = stated.require_names("columns")
@@ -119,22 +120,24 @@ class Contingency(GridCells):
         )
 
     @property
+    @override
     def domain(self) -> Any:
-        """See `Statistic.domain`."""
         return self.columns
 
+    @override
     def label(self, names: Mapping[str, Any]) -> str:
-        """See `Statistic.label`: with the columns, whose values may be called the same."""
+        """With the columns, whose values may be called the same."""
         told = [f"{name} {value}" for name, value in names.items() if value is not None]
         return ", ".join(told) or "total"
 
     @property
+    @override
     def cells_in_words(self) -> str:
-        """See `Statistic.cells_in_words`."""
         return ", " + " and ".join(f"by {name}" for name in self.columns)
 
+    @override
     def chart_rows(self, table: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
-        """See `Statistic.chart_rows`: the margins of one column."""
+        """The margins of one column."""
         names = list(self.columns)
         values = [[None if one is None else str(one) for one in table[name]] for name in names]
         rows = list(zip(*values, strict=True))
@@ -156,6 +159,7 @@ class Contingency(GridCells):
         most = _LARGEST_ONCE if horizon == 1 else _LARGEST_WEIGHT
         return Grid(margins_strategies(self.shape, norm, equal=self.equal, largest_weight=most))
 
+    @override
     def spread(self, std: float) -> list[dict[str, Any]]:
         """See `TableStatistic.spread`: by margin, the total first."""
         names, low = list(self.columns), np.array([0, 0])
@@ -178,8 +182,9 @@ class Contingency(GridCells):
         )
 
     @property
+    @override
     def error_of(self) -> ErrorOf:
-        """See `Statistic.error_of`: the mean and the largest over all numbers of all margins."""
+        """The mean and the largest over all numbers of all margins."""
         mean, largest = 1.0, 1.0
         for axis in self.grid.axes:
             low = np.array([0, 0])
@@ -201,8 +206,8 @@ class Contingency(GridCells):
                 f"it out"
             )
 
+    @override
     def read(self, release: StepRelease) -> ContingencyReading:
-        """See `Statistic.read`."""
         return ContingencyReading(self, release)
 
 
@@ -239,8 +244,9 @@ class ContingencyReading(GridReading):
         ]
         return np.array(low)[:, None], np.array(high)[:, None]
 
+    @override
     def screen(self, ask: Sequence[Any] | None, fit: Fit | None, level: float) -> list[TextTable]:
-        """See `Reading.screen`: the total and the margins of single columns."""
+        """The total and the margins of single columns."""
         shown = self if fit is None else self.apply_fit(fit)
         names, table = list(self.statistic.columns), shown.table_columns(level)
         rows = []
@@ -289,8 +295,9 @@ class ContingencyReading(GridReading):
         """
         return FittedMargins(self, fit)
 
+    @override
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """See `Reading.table_columns`: every margin, the total first and the cells last."""
+        """Every margin, the total first and the cells last."""
         names, parts = list(self.statistic.columns), []
         for count in range(len(names) + 1):
             for kept in combinations(names, count):

@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from typing_extensions import override
 
 from counton.arrays import Integers
 from counton.errors import field
@@ -54,42 +55,44 @@ class Count(TallyStatistic):
         self._stated = unit is not None
 
     @property
+    @override
     def parameters(self) -> dict[str, Any]:
-        """See `Statistic.parameters`."""
         return {"unit": self.unit} if self._stated else {}
 
     @property
+    @override
     def cells(self) -> tuple[int, ...]:
-        """See `Statistic.cells`."""
         return ()
 
+    @override
     def by_groups(self, groups: Sequence[str]) -> Statistic:
-        """See `Statistic.by_groups`: a cell each."""
+        """A cell each."""
         return self
 
+    @override
     def shape_of(self, groups: int | None) -> tuple[int, ...]:
-        """See `Statistic.shape_of`: a cell for each group."""
+        """A cell for each group."""
         return () if groups is None else (groups,)
 
+    @override
     def contribution(self, *, batched: bool = False) -> Contribution:
-        """See `Statistic.contribution`."""
         return Contribution.add_remove(unit=self.unit)
 
+    @override
     def encode(self, *parts: Any) -> Integers:
-        """See `TallyStatistic.encode`."""
         return np.ones(len(parts[0]), np.int64)
 
     @property
+    @override
     def places(self) -> int:
-        """See `TallyStatistic.places`."""
         return 1
 
+    @override
     def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
-        """See `TallyStatistic.entries`."""
         return [(0, said)]
 
+    @override
     def read(self, release: StepRelease) -> CellsReading:
-        """See `Statistic.read`."""
         return CellsReading(self, release)
 
 
@@ -132,8 +135,8 @@ class Sum(TallyStatistic):
         self._stated = unit is not None
 
     @classmethod
+    @override
     def from_job(cls, stated: Statement) -> Statistic:
-        """See `Statistic.from_job`."""
         absent = [one.name for one in cls.options if stated[one.name] is None]
         if absent == ["value"]:
             raise MissingOptions(f"a sum needs {field('value')}, a column; give it", absent)
@@ -147,62 +150,65 @@ class Sum(TallyStatistic):
         return super().from_job(stated)
 
     @classmethod
+    @override
     def of_contribution(cls, held: Contribution) -> Statistic:
-        """See `Statistic.of_contribution`."""
         assert held.lower is not None
         assert held.upper is not None
         assert held.resolution is not None
         return cls(held.lower, held.upper, held.resolution)
 
     @property
+    @override
     def parameters(self) -> dict[str, Any]:
-        """See `Statistic.parameters`."""
         bounds = self.bounds.to_dict()
         given = {name: bounds[name] for name in ("lower", "upper", "resolution")}
         return {**given, "unit": self.bounds.unit} if self._stated else given
 
     @property
+    @override
     def cells(self) -> tuple[int, ...]:
-        """See `Statistic.cells`."""
         return ()
 
     @property
+    @override
     def value_bounds(self) -> tuple[Fraction, Fraction, Fraction] | None:
-        """See `TallyStatistic.value_bounds`."""
         return self.bounds.value_bounds
 
+    @override
     def by_groups(self, groups: Sequence[str]) -> Statistic:
-        """See `Statistic.by_groups`: a cell each."""
+        """A cell each."""
         return self
 
+    @override
     def shape_of(self, groups: int | None) -> tuple[int, ...]:
-        """See `Statistic.shape_of`: a cell for each group."""
+        """A cell for each group."""
         return () if groups is None else (groups,)
 
+    @override
     def contribution(self, *, batched: bool = False) -> Contribution:
-        """See `Statistic.contribution`."""
         return self.bounds
 
+    @override
     def encode(self, *parts: Any) -> Integers:
-        """See `TallyStatistic.encode`: clipped values in grid units."""
+        """Clipped values in grid units."""
         return self.bounds.to_grid(parts[0])
 
     @property
+    @override
     def places(self) -> int:
-        """See `TallyStatistic.places`."""
         return 1
 
+    @override
     def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
-        """See `TallyStatistic.entries`."""
         return [(0, said)]
 
+    @override
     def row_bounds(self) -> tuple[int, int]:
-        """See `TallyStatistic.row_bounds`."""
         assert self.bounds.lower is not None
         assert self.bounds.upper is not None
         low, high = self.bounds.to_grid([float(self.bounds.lower), float(self.bounds.upper)])
         return int(low), int(high)
 
+    @override
     def read(self, release: StepRelease) -> CellsReading:
-        """See `Statistic.read`."""
         return CellsReading(self, release)

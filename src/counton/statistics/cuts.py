@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.errors import InvalidInput, StateError, field
 from counton.exact import Number, check_integer, exact, quote
@@ -135,23 +136,25 @@ class Cuts(Statistic):
             self.bounds = Contribution.add_remove(unit=_UNIT)
         self.weighted = resolution is not None
 
+    @override
     def check_asked(self, name: Any) -> None:
-        """See `Statistic.check_asked`: sets of nodes."""
+        """Sets of nodes."""
         self.pairs(name, None)
 
+    @override
     def asked_cells(self, name: Any) -> tuple[str, NDArray[np.int64]]:
-        """See `Statistic.asked_cells`: the pairs of a cut."""
+        """The pairs of a cut."""
         return " ".join(map(str, name)), self.pairs(name, None)
 
     @classmethod
+    @override
     def from_job(cls, stated: Statement) -> Statistic:
-        """See `Statistic.from_job`."""
         stated.require("domain")
         return cls(list(stated.groups("node")), **stated.only("lower", "upper", "resolution"))
 
     @classmethod
+    @override
     def columns_of_job(cls, stated: Statement) -> OwnColumns:
-        """See `Statistic.columns_of_job`."""
         weight = stated["weight"]
         if (weight is None) != (stated["resolution"] is None):
             raise InvalidInput(
@@ -162,17 +165,18 @@ class Cuts(Statistic):
         return OwnColumns((*ends_of_edges(stated), *more), more)
 
     @property
+    @override
     def domain(self) -> Any:
-        """See `Statistic.domain`."""
         return self.nodes
 
+    @override
     def by_groups(self, groups: Sequence[str]) -> Statistic:
-        """See `Statistic.by_groups`: nodes, which it has."""
+        """Nodes, which it has."""
         return self
 
     @property
+    @override
     def parameters(self) -> dict[str, Any]:
-        """See `Statistic.parameters`."""
         from counton.exact import text
 
         given: dict[str, Any] = {"nodes": self.nodes}
@@ -189,14 +193,17 @@ class Cuts(Statistic):
         return f"Cuts({len(self.nodes)} nodes, bounds={self.bounds})"
 
     @property
+    @override
     def cells(self) -> tuple[int, ...]:
-        """See `Statistic.cells`: one for each pair of nodes."""
+        """One for each pair of nodes."""
         return (math.comb(len(self._labels), 2),)
 
+    @override
     def contribution(self, *, batched: bool = False) -> Contribution:
-        """See `Statistic.contribution`; the same for batches."""
+        """The same for batches."""
         return self.bounds
 
+    @override
     def least_errors(self, horizon: int, guarantee: Guarantee) -> tuple[LowerBound, ...]:
         """See `Statistic.least_errors`: of the cuts of two single nodes, by a packing.
 
@@ -209,16 +216,16 @@ class Cuts(Statistic):
         quantity = "largest of all errors of cuts"
         return largest_of_cells(self.cells[0], horizon, guarantee, one, quantity)
 
+    @override
     def begin(self) -> Exact:
-        """See `Statistic.begin`."""
         return _Weights(self)
 
+    @override
     def restore(self, saved: bytes) -> Exact:
-        """See `Statistic.restore`."""
         return _Weights.load(self, saved)
 
+    @override
     def join(self, saved: bytes, news: Sequence[bytes]) -> bytes:
-        """See `Statistic.join`."""
         rows = [_unpack(part) for part in (saved, *news)]
         return _pack(rows[-1][0], np.concatenate([row for _, row in rows]))
 
@@ -226,8 +233,8 @@ class Cuts(Statistic):
         """Not called: cells are read on demand."""
         raise NotImplementedError
 
+    @override
     def reading_on_demand(self, machine: Machine, step: int) -> OnDemandReading:
-        """See `Statistic.reading_on_demand`."""
         return CutsReading(machine, step)
 
     def number(self, node: Any) -> int:
@@ -241,8 +248,9 @@ class Cuts(Statistic):
             raise InvalidInput(f"node {quote(node)} is none of the {len(self._labels)} nodes")
         return found
 
+    @override
     def cell(self, name: Any) -> int:
-        """See `Statistic.cell`: a pair of nodes."""
+        """A pair of nodes."""
         if not isinstance(name, (tuple, list)) or len(name) != 2:
             raise InvalidInput(f"cell is {quote(name)}; give a pair of two nodes")
         one, other = (self.number(node) for node in name)
@@ -256,8 +264,8 @@ class Cuts(Statistic):
         count = len(self._labels)
         return np.asarray(low * (2 * count - low - 1) // 2 + high - low - 1)
 
+    @override
     def name_of(self, cell: int) -> str:
-        """See `Statistic.name_of`."""
         count = len(self._labels)
         low = int((2 * count - 1 - math.isqrt((2 * count - 1) ** 2 - 8 * cell)) // 2)
         while low * (2 * count - low - 1) // 2 > cell:
@@ -350,12 +358,12 @@ class _Weights(Exact):
         self._before: tuple[int, int, list[int]] | None = None
 
     @property
+    @override
     def largest(self) -> int:
-        """See `Exact.largest`."""
         return self._largest
 
+    @override
     def take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
-        """See `Exact.take`."""
         statistic = self._statistic
         nodes, self._before = NodeNumbers(), None
         told = nodes.read(events, "its weight" if statistic.weighted else None)
@@ -380,8 +388,8 @@ class _Weights(Exact):
         sums.append(sums[-1] + weight)
         self._largest = max(self._largest, abs(sums[-1]))
 
+    @override
     def undo(self) -> None:
-        """See `Exact.undo`."""
         if self._before is None:
             return
         self._step, self._largest, cells = self._before
@@ -393,8 +401,8 @@ class _Weights(Exact):
                 del self._seen[cell]
         self._before = None
 
+    @override
     def counts(self, cells: NDArray[np.int64], step: int) -> NDArray[np.int64]:
-        """See `Exact.counts`."""
         found = np.zeros(len(cells), np.int64)
         for place, cell in enumerate(cells.tolist()):
             seen = self._seen.get(cell)
@@ -402,8 +410,8 @@ class _Weights(Exact):
                 found[place] = seen[1][bisect_right(seen[0], step)]
         return found
 
+    @override
     def save(self) -> bytes:
-        """See `Exact.save`."""
         rows: Iterable[Any] = (
             [cell, step, sums[place + 1] - sums[place]]
             for cell, (at, sums) in sorted(self._seen.items())
@@ -411,8 +419,9 @@ class _Weights(Exact):
         )
         return _pack(self._step, list(rows))
 
+    @override
     def news(self) -> bytes:
-        """See `Exact.news`: a row for each edge."""
+        """A row for each edge."""
         assert self._before is not None
         rows: list[tuple[int, int, int]] = []
         later: dict[int, int] = {}

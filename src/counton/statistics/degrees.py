@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.errors import InvalidInput, field
 from counton.exact import check_integer, quote
@@ -86,8 +87,8 @@ class Degrees(GraphStatistic):
     )
     sources = ("constants",)
 
+    @override
     def profile(self, table: Mapping[str, NDArray[Any]]) -> str | None:
-        """See `Statistic.profile`."""
         return "degree"
 
     def __init__(
@@ -108,18 +109,19 @@ class Degrees(GraphStatistic):
         self.check_size()
 
     @property
+    @override
     def parameters(self) -> dict[str, Any]:
-        """See `Statistic.parameters`."""
         nodes = {} if self.nodes is None else {"nodes": self.nodes}
         return {"degree": self.degree, **nodes, **self._own_parameters}
 
     @property
+    @override
     def cells(self) -> tuple[int, ...]:
-        """See `Statistic.cells`."""
         return (self._most + 1 - self._first,)
 
+    @override
     def contribution(self, *, batched: bool = False) -> Contribution:
-        """See `Statistic.contribution`; the same for batches."""
+        """The same for batches."""
         times = 3 if self.beyond == "drop" else 1
         edges = "edge" if self._most == 1 else "edges"
         words = f"whose two nodes have up to {self._most:,} {edges} each"
@@ -141,12 +143,13 @@ class Degrees(GraphStatistic):
             words += ", and which of their later edges are kept"
         return Contribution.of_pattern(pattern, words, relation=self.neighbours, unit=UNIT)
 
+    @override
     def read(self, release: StepRelease) -> Reading:
-        """See `Statistic.read`."""
         return DegreesReading(self, release)
 
+    @override
     def cell(self, name: Any) -> int:
-        """See `Statistic.cell`: a cell is called by its number of edges, or by that as a text."""
+        """A cell is called by its number of edges, or by that as a text."""
         degree = int(name) if isinstance(name, str) and _DIGITS.fullmatch(name) else name
         if type(degree) is not int or not self._first <= degree <= self._most:
             raise InvalidInput(
@@ -155,6 +158,7 @@ class Degrees(GraphStatistic):
             )
         return degree - self._first
 
+    @override
     def name_of(self, cell: int) -> str:
         """See `Statistic.name_of`.
 
@@ -168,8 +172,9 @@ class Degrees(GraphStatistic):
         last = self._most - self._first
         return str(check_integer("cell", cell, 0, last, "a cell of this statistic") + self._first)
 
+    @override
     def at_first(self, nodes: int) -> Iterable[tuple[int, int]]:
-        """See `GraphStatistic.at_first`: all nodes are without an edge."""
+        """All nodes are without an edge."""
         if self.nodes is None:
             return ()
         if nodes > self.nodes:
@@ -179,18 +184,18 @@ class Degrees(GraphStatistic):
             )
         return ((0, self.nodes),)
 
+    @override
     def of_one(self, near: list[set[int]], one: int, other: int) -> Iterable[tuple[int, int]]:
-        """See `GraphStatistic.of_one`."""
         for node in one, other:
             cell = len(near[node]) - self._first
             if cell >= 0:
                 yield cell, -1
             yield cell + 1, 1
 
+    @override
     def of_many(
         self, edges: NDArray[np.int64], old: int, steps: NDArray[np.int64], count: int
     ) -> NDArray[np.int64]:
-        """See `GraphStatistic.of_many`."""
         width = self.cells[0]
         changes = np.zeros((count, width), np.int64)
         cells = ranks_of(edges)[old:] - self._first
@@ -204,12 +209,13 @@ class Degrees(GraphStatistic):
 class DegreesReading(Reading):
     """The histogram after a step: ``[3]`` is the number of nodes with 3 edges."""
 
+    @override
     def whole(self) -> ReleasedNumber:
-        """See `Reading.whole`: all nodes."""
+        """All nodes."""
         return self._all_cells()
 
+    @override
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """See `Reading.table_columns`."""
         statistic = self.statistic
         low, high = self.release.interval(level)
         names = [int(statistic.name_of(cell)) for cell in range(statistic.cells[0])]

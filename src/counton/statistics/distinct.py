@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.errors import InvalidInput, StateError, field
 from counton.exact import check_integer, quote
@@ -121,6 +122,7 @@ class Distinct(Statistic):
             )
 
     @classmethod
+    @override
     def from_job(cls, stated: Statement) -> Statistic:
         """See `Statistic.from_job`: by windows a count in which each user counts once for ever."""
         return Count() if cls._once_for_ever(stated) else super().from_job(stated)
@@ -131,13 +133,13 @@ class Distinct(Statistic):
         return stated.time is not None and all(stated[name] is None for name in own)
 
     @classmethod
+    @override
     def settles(cls, stated: Statement) -> Mapping[str, Any]:
-        """See `Statistic.settles`."""
         return {"first": True} if cls._once_for_ever(stated) else {}
 
     @classmethod
+    @override
     def columns_of_job(cls, stated: Statement) -> OwnColumns:
-        """See `Statistic.columns_of_job`."""
         comes, changes = stated["comes"], stated["changes"]
         if (comes is not None) != (changes is not None and stated["stay"] is None):
             raise InvalidInput(
@@ -152,8 +154,8 @@ class Distinct(Statistic):
         return OwnColumns((user, *flags), (), flags)
 
     @property
+    @override
     def parameters(self) -> dict[str, Any]:
-        """See `Statistic.parameters`."""
         names = ("window", "windows", "changes", "stay")
         given = {name: getattr(self, name) for name in names}
         if self._stated:
@@ -161,12 +163,13 @@ class Distinct(Statistic):
         return {name: number for name, number in given.items() if number is not None}
 
     @property
+    @override
     def cells(self) -> tuple[int, ...]:
-        """See `Statistic.cells`."""
         return ()
 
+    @override
     def contribution(self, *, batched: bool = False) -> Contribution:
-        """See `Statistic.contribution`; the same for batches."""
+        """The same for batches."""
         if self.changes is not None:
             words = f"who comes or goes up to {self.changes:,} times"
             return Contribution.of_pattern(Alternating(self.changes), words, unit=self.unit)
@@ -176,22 +179,24 @@ class Distinct(Statistic):
             return Contribution.add_remove(unit=f"{self.unit} within one window")
         return Contribution.add_remove(steps=self.windows, unit=self.unit)
 
+    @override
     def contribution_within(self, horizon: int | None, *, batched: bool = False) -> Contribution:
-        """See `Statistic.contribution_within`: no more windows than there are."""
+        """No more windows than there are."""
         if self.windows is None or horizon is None:
             return self.contribution(batched=batched)
         assert self.window is not None
         windows = min(self.windows, -(-horizon // self.window))
         return Contribution.add_remove(steps=windows, unit=self.unit)
 
+    @override
     def begin(self) -> Exact:
-        """See `Statistic.begin`."""
         return _Users(self)
 
+    @override
     def restore(self, saved: bytes) -> Exact:
-        """See `Statistic.restore`."""
         return _Users(self, *_read(saved))
 
+    @override
     def join(self, saved: bytes, news: Sequence[bytes]) -> bytes:
         """See `Statistic.join`: of each user the last record holds."""
         read = [_read(part) for part in (saved, *news)]
@@ -200,18 +205,19 @@ class Distinct(Statistic):
         last = {digests[at : at + DIGEST]: at // DIGEST for at in range(0, len(digests), DIGEST)}
         return read[-1][0].to_bytes(8, "little") + records[list(last.values())].tobytes()
 
+    @override
     def read(self, release: StepRelease) -> Reading:
-        """See `Statistic.read`."""
         return DistinctReading(self, release)
 
+    @override
     def cell(self, name: Any) -> int:
-        """See `Statistic.cell`: the only one is called "users"."""
+        """The only one is called "users"."""
         if name != "users":
             raise InvalidInput(f"cell is {quote(name)}; there is only 'users'")
         return 0
 
+    @override
     def name_of(self, cell: int) -> str:
-        """See `Statistic.name_of`."""
         return "users"
 
 
@@ -227,8 +233,8 @@ class DistinctReading(Reading):
         """Estimate of the number of users."""
         return self["users"]
 
+    @override
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """See `Reading.table_columns`."""
         return self.release.table_columns(level)
 
 
@@ -260,8 +266,8 @@ class _Users(Exact):
         """What `undo` goes back to: step, number of users, who changed, and what these did."""
         return self._step, len(self._names), np.empty(0, np.int64), np.empty((0, 2), np.int64)
 
+    @override
     def take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
-        """See `Exact.take`."""
         this = self._statistic
         listed = events.tolist() if isinstance(events, np.ndarray) else list(events)
         come = np.ones(len(listed), bool)
@@ -404,8 +410,8 @@ class _Users(Exact):
             return made, 0
         return made + 1, 1 if comes else -1
 
+    @override
     def undo(self) -> None:
-        """See `Exact.undo`."""
         self._step, known, acted, did = self._before
         self._did[acted] = did
         for name in self._names[known:]:
@@ -413,12 +419,13 @@ class _Users(Exact):
         del self._names[known:]
         self._before = self._now()
 
+    @override
     def save(self) -> bytes:
-        """See `Exact.save`."""
         return self._records(np.arange(len(self._names)))
 
+    @override
     def news(self) -> bytes:
-        """See `Exact.news`: users who acted, as in `save`."""
+        """Users who acted, as in `save`."""
         return self._records(self._before[2])
 
     def _records(self, users: NDArray[np.int64]) -> bytes:

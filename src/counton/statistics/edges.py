@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.privacy.contribution import Relation
 from counton.statistics.base import Drawing
@@ -62,8 +63,8 @@ class Edges(Subgraphs):
         super().__init__(None, changes, beyond, neighbours)
 
     @property
+    @override
     def parameters(self) -> dict[str, Any]:
-        """See `Statistic.parameters`."""
         return self._own_parameters
 
     @property
@@ -72,8 +73,8 @@ class Edges(Subgraphs):
         return self.changes > 1
 
     @property
+    @override
     def signed_changes(self) -> tuple[int, int]:
-        """See `Subgraphs.signed_changes`."""
         if self.neighbours == "replace" and not self.any_sightings:
             return 1, 1
         return super().signed_changes
@@ -83,12 +84,12 @@ class Edges(Subgraphs):
         """1."""
         return 1
 
+    @override
     def of_one(self, near: list[set[int]], one: int, other: int) -> Iterable[tuple[int, int]]:
-        """See `GraphStatistic.of_one`."""
         return ((0, 1),)
 
+    @override
     def of_many(
         self, edges: NDArray[np.int64], old: int, steps: NDArray[np.int64], count: int
     ) -> NDArray[np.int64]:
-        """See `GraphStatistic.of_many`."""
         return np.bincount(steps, minlength=count)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.errors import InvalidInput
 from counton.laws import BoundedChange
@@ -103,8 +104,9 @@ class Episodes(Words):
         """How many letters are neither the old nor the new one."""
         return max(len(self.letters) - 2, 0)
 
+    @override
     def contribution(self, *, batched: bool = False) -> Contribution:
-        """See `Statistic.contribution`; the same for batches."""
+        """The same for batches."""
         l1, l2_squared = (
             sum(each * math.comb(self._others, k) for k, each in enumerate(table[self.longest - 1]))
             for table in (CHANGES, SQUARES)
@@ -116,8 +118,8 @@ class Episodes(Words):
             unit="letter",
         )
 
+    @override
     def tally(self, cells: NDArray[np.int64]) -> WordTally:
-        """See `Words.tally`."""
         return _Ends(self, cells)
 
 
@@ -140,8 +142,8 @@ class _Ends(WordTally):
         self._waits = [length == 1 for length, _ in self._nodes]
         self._found = [0] * len(tree)
 
+    @override
     def advance(self, letters: NDArray[Any], stop: int) -> None:
-        """See `WordTally.advance`."""
         for begin in range(self.read, stop, _BLOCK):
             self._advance(letters[begin : min(begin + _BLOCK, stop)])
         self.counts = np.array(self._found, np.int64)[self._asked]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
+from typing_extensions import override
 
 from counton.arrays import Integers
 from counton.errors import SumOverflow
@@ -60,8 +61,9 @@ class FittedStatistic(TallyStatistic):
 
         return min((self._best(2, horizon), self._best(1, horizon)), key=error)
 
+    @override
     def sensitivity(self, strategy: StreamStrategy, p: Norm, *, batched: bool = False) -> float:
-        """See `Statistic.sensitivity`; as measured for this norm, unless that is stated."""
+        """As measured for this norm, unless that is stated."""
         if self._is_stated:
             return super().sensitivity(strategy, p, batched=batched)
         best = self._best(check_norm(p), strategy.horizon)

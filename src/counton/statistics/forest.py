@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.errors import InvalidInput, StateError, field
 from counton.exact import Number, exact, quote, text
@@ -112,21 +113,21 @@ class Forest(Statistic):
         self.units, self.neighbours = int(units), neighbours
 
     @classmethod
+    @override
     def from_job(cls, stated: Statement) -> Statistic:
-        """See `Statistic.from_job`."""
         (largest,) = stated.require("largest")
         resolution = "1" if stated["resolution"] is None else stated["resolution"]
         return cls(largest=largest, resolution=resolution)
 
     @classmethod
+    @override
     def columns_of_job(cls, stated: Statement) -> OwnColumns:
-        """See `Statistic.columns_of_job`."""
         (weight,) = stated.require("weight")
         return OwnColumns((*ends_of_edges(stated), weight), (weight,))
 
     @property
+    @override
     def parameters(self) -> dict[str, Any]:
-        """See `Statistic.parameters`."""
         given: dict[str, Any] = {"largest": _number(self.largest)}
         if self.resolution != 1:
             given["resolution"] = _number(self.resolution)
@@ -135,12 +136,13 @@ class Forest(Statistic):
         return given
 
     @property
+    @override
     def cells(self) -> tuple[int, ...]:
-        """See `Statistic.cells`."""
         return ()
 
+    @override
     def contribution(self, *, batched: bool = False) -> Contribution:
-        """See `Statistic.contribution`, in units of the resolution; the same for batches."""
+        """, in units of the resolution; the same for batches."""
         size = self.units * (REPLACED if self.neighbours == "replace" else 1)
         words = (
             f"which changes the weight of the forest by up to {text(self.largest)} up, and as much "
@@ -150,41 +152,43 @@ class Forest(Statistic):
         return Contribution.of_pattern(pattern, words, relation=self.neighbours, unit=UNIT)
 
     @property
+    @override
     def neighbours_differ(self) -> str:
-        """See `Statistic.neighbours_differ`."""
         return differ(self.neighbours)
 
     @property
+    @override
     def error_of(self) -> ErrorOf:
-        """See `Statistic.error_of`: weights are counted in units of their resolution."""
+        """Weights are counted in units of their resolution."""
         return ErrorOf("the weight of the forest", float(self.resolution), float(self.resolution))
 
+    @override
     def begin(self) -> Exact:
-        """See `Statistic.begin`."""
         return _Forest(self)
 
+    @override
     def restore(self, saved: bytes) -> Exact:
-        """See `Statistic.restore`."""
         return _Forest.load(self, saved)
 
+    @override
     def join(self, saved: bytes, news: Sequence[bytes]) -> bytes:
-        """See `Statistic.join`."""
         parts = [_unpack(part) for part in (saved, *news)]
         nodes = [label for labels, _ in parts for label in labels]
         return _pack(nodes, np.concatenate([edges for _, edges in parts], axis=1))
 
+    @override
     def read(self, release: StepRelease) -> Reading:
-        """See `Statistic.read`."""
         return ForestReading(self, release)
 
+    @override
     def cell(self, name: Any) -> int:
-        """See `Statistic.cell`: the only one is called "weight"."""
+        """The only one is called "weight"."""
         if name != "weight":
             raise InvalidInput(f"cell is {quote(name)}; there is only 'weight'")
         return 0
 
+    @override
     def name_of(self, cell: int) -> str:
-        """See `Statistic.name_of`."""
         return "weight"
 
 
@@ -197,16 +201,16 @@ class ForestReading(Reading):
 
     statistic: Forest
 
+    @override
     def __getitem__(self, name: Any) -> Any:
-        """See `Reading.__getitem__`."""
         return self._to_weight(super().__getitem__(name))
 
     def _to_weight(self, units: Any) -> Any:
         resolution = self.statistic.resolution
         return units * int(resolution) if resolution.denominator == 1 else float(units * resolution)
 
+    @override
     def formula(self, name: str | None = None) -> ReleasedNumber:
-        """See `Reading.formula`."""
         self.statistic.cell("weight" if name is None else name)
         return self._sum({0: 1.0}) * float(self.statistic.resolution)
 
@@ -215,17 +219,17 @@ class ForestReading(Reading):
         """Estimate of the weight."""
         return self["weight"]
 
+    @override
     def std(self, name: Any = None) -> float:
-        """See `Reading.std`."""
         return super().std(name) * float(self.statistic.resolution)
 
+    @override
     def interval(self, name: Any = "weight", level: float = 0.95) -> tuple[Any, Any]:
-        """See `Reading.interval`."""
         low, high = super().interval(name, level)
         return self._to_weight(low), self._to_weight(high)
 
+    @override
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """See `Reading.table_columns`."""
         low, high = self.interval("weight", level)
         columns = {"step": self.step, "estimate": self.weight, "std": self.std()}
         return {name: np.array([v]) for name, v in {**columns, "lower": low, "upper": high}.items()}
@@ -262,8 +266,8 @@ class _Forest(Exact):
             self._link.append(node)
             self._weight.append(math.inf)
 
+    @override
     def take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
-        """See `Exact.take`."""
         before = len(self._nodes)
         self._undone = None
         entered: list[int] = []
@@ -318,8 +322,8 @@ class _Forest(Exact):
             weights[one], lost = lost, weights[one]
         return weight if math.isinf(lost) else weight - int(lost)
 
+    @override
     def undo(self) -> None:
-        """See `Exact.undo`."""
         if self._undone is None:
             return
         nodes, entered, moved = self._undone
@@ -331,12 +335,13 @@ class _Forest(Exact):
         self._nodes.forget(nodes)
         self._undone = None
 
+    @override
     def save(self) -> bytes:
-        """See `Exact.save`."""
         return _pack(self._nodes.to_json(), [[*self._seen], [*self._seen.values()]])
 
+    @override
     def news(self) -> bytes:
-        """See `Exact.news`: new labels, and edges."""
+        """New labels, and edges."""
         assert self._undone is not None
         nodes, entered, _ = self._undone
         return _pack(self._nodes.after(nodes), [entered, [self._seen[key] for key in entered]])

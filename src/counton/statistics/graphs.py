@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.errors import InvalidInput, StateError, field
 from counton.exact import check_integer, quote
@@ -99,8 +100,8 @@ class GraphStatistic(Statistic):
         self.beyond, self.neighbours = beyond, neighbours
 
     @classmethod
+    @override
     def columns_of_job(cls, stated: Statement) -> OwnColumns:
-        """See `Statistic.columns_of_job`."""
         comes = stated["comes"]
         if (comes is None) != (stated["changes"] in (None, 1)):
             raise InvalidInput(
@@ -116,8 +117,8 @@ class GraphStatistic(Statistic):
         return True
 
     @property
+    @override
     def neighbours_differ(self) -> str:
-        """See `Statistic.neighbours_differ`."""
         return differ(self.neighbours, self.any_sightings)
 
     def check_size(self, **more: int) -> None:
@@ -151,16 +152,16 @@ class GraphStatistic(Statistic):
             given["neighbours"] = self.neighbours
         return given
 
+    @override
     def begin(self) -> Exact:
-        """See `Statistic.begin`."""
         return Graph(self)
 
+    @override
     def restore(self, saved: bytes) -> Exact:
-        """See `Statistic.restore`."""
         return Graph.load(self, saved)
 
+    @override
     def join(self, saved: bytes, news: Sequence[bytes]) -> bytes:
-        """See `Statistic.join`."""
         nodes: list[Any] = []
         did: dict[int, int] = {}
         for part in (saved, *news):
@@ -419,8 +420,8 @@ class Graph(Exact):
         self._index: _Index | None = None
         self._before: tuple[int, int, Any] | None = None
 
+    @override
     def take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
-        """See `Exact.take`."""
         before = self._step, len(self._nodes)
         cells = self._statistic.cells
         self._before = None
@@ -578,8 +579,8 @@ class Graph(Exact):
             if index.kept is not None:
                 index.kept.discard(key)
 
+    @override
     def undo(self) -> None:
-        """See `Exact.undo`."""
         if self._before is None:
             return
         self._step, nodes, undone = self._before
@@ -592,14 +593,16 @@ class Graph(Exact):
         self._nodes.forget(nodes)
         self._before = None
 
+    @override
     def save(self) -> bytes:
-        """See `Exact.save`: labels as JSON, pairs and how often each came or went."""
+        """Labels as JSON, pairs and how often each came or went."""
         keys = self._all_keys()
         did = [] if self._index is None else list(self._index.did.values())
         return _pack(self._step, self._nodes.to_json(), keys, did or [1] * len(keys))
 
+    @override
     def news(self) -> bytes:
-        """See `Exact.news`: new labels, and pairs that came or went, with how often they did."""
+        """New labels, and pairs that came or went, with how often they did."""
         assert self._before is not None
         _, known, undone = self._before
         if isinstance(undone, int):

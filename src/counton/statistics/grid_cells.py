@@ -20,6 +20,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.arrays import Floats, Integers, read_only
 from counton.columns import refuse_added
@@ -139,13 +140,13 @@ class GridCells(TableStatistic):
         self.parts = (*parts, Part("value", "count")) if self.counts else tuple(parts)
 
     @property
+    @override
     def size(self) -> str:
-        """See `TableStatistic.size`."""
         return f"{' x '.join(f'{cells:,}' for cells in self.shape)} cells"
 
     @property
+    @override
     def counts_rows(self) -> bool:  # type: ignore[override]
-        """See `TallyStatistic`."""
         return not self.counts
 
     @abstractmethod
@@ -167,8 +168,8 @@ class GridCells(TableStatistic):
         return given
 
     @property
+    @override
     def parameters(self) -> dict[str, Any]:
-        """See `Statistic.parameters`."""
         grid = {} if self._grid is None else {"grid": self._grid.to_dict()}
         return {**self._own(), **self._common(), **grid}
 
@@ -189,8 +190,9 @@ class GridCells(TableStatistic):
     def _is_stated(self) -> bool:
         return self._grid is not None
 
+    @override
     def allows(self, other: Statistic) -> bool:
-        """See `Statistic.allows`: any strategy for the cells, unless one is stated."""
+        """Any strategy for the cells, unless one is stated."""
         if self._grid is not None or type(other) is not type(self):
             return self == other
         assert isinstance(other, GridCells)
@@ -198,20 +200,22 @@ class GridCells(TableStatistic):
         return mine == (other._own(), other._common()) and list(self.columns) == list(other.columns)
 
     @property
+    @override
     def cells(self) -> tuple[int, ...]:
-        """See `Statistic.cells`: rows of the strategy of every axis."""
+        """Rows of the strategy of every axis."""
         return tuple(axis.measurements for axis in self.grid.axes)
 
+    @override
     def contribution(self, *, batched: bool = False) -> Contribution:
-        """See `Statistic.contribution`; the same for batches."""
+        """The same for batches."""
         return self._contribution_of(
             shift_of_cells(self.grid, Contribution(self.neighbours, 1, 1)),
             f"which counts in one of {self.places:,} cells, which are measured together",
         )
 
     @property
+    @override
     def largest_entry(self) -> int:
-        """See `TallyStatistic.largest_entry`."""
         return self.grid.largest_entry
 
     @cached_property
@@ -219,8 +223,9 @@ class GridCells(TableStatistic):
         """For each axis the places of its labels."""
         return [{one: place for place, one in enumerate(axis)} for axis in self.columns.values()]
 
+    @override
     def columns_of(self, events: Events) -> tuple[Any, ...]:
-        """See `TallyStatistic.columns_of`: labels by axis, and the counts."""
+        """Labels by axis, and the counts."""
         places = np.zeros((len(self.columns), len(events)), np.int64)
         counts = np.ones(len(events))
         for row, event in enumerate(events):
@@ -255,8 +260,9 @@ class GridCells(TableStatistic):
                 places[axis, row] = known[label]
         return (*places, counts) if self.counts else tuple(places)
 
+    @override
     def encode(self, *parts: Any) -> Integers:
-        """See `TallyStatistic.encode`: the number of the cell, and how often the row counts."""
+        """The number of the cell, and how often the row counts."""
         place = np.zeros(len(parts[0]), np.int64)
         known = np.ones(len(parts[0]), dtype=bool)
         for codes, size in zip(parts, self.shape, strict=False):
@@ -267,22 +273,24 @@ class GridCells(TableStatistic):
         return np.where(known, place, -1)
 
     @property
+    @override
     def places(self) -> int:
-        """See `TallyStatistic.places`: cells."""
+        """Cells."""
         return math.prod(self.shape)
 
+    @override
     def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
-        """See `TallyStatistic.entries`."""
         if not self.counts:
             return [(said, 1)]
         return [(said % self.places, said // self.places)]
 
+    @override
     def row_bounds(self) -> tuple[int, int]:
-        """See `TallyStatistic.row_bounds`."""
         return (0, _MOST_COUNTED) if self.counts else (1, 1)
 
+    @override
     def measure(self, sums: Integers) -> Integers:
-        """See `TallyStatistic.measure`: rows of every axis' strategy.
+        """Rows of every axis' strategy.
 
         Raises:
             SumOverflow: sums of which they would not be exact.
@@ -307,12 +315,13 @@ class GridCells(TableStatistic):
         """
         return fraction_bits(first * self._box_stds()[0])
 
+    @override
     def most_counted(self, first: float, last: float) -> float:
-        """See `TallyStatistic.most_counted`: running sums over cells stay below 2^53 units."""
+        """Running sums over cells stay below 2^53 units."""
         return most_read(self.bits_read(first), last * self._box_stds()[1])
 
+    @override
     def total(self, cells: Integers) -> Floats:
-        """See `TallyStatistic.total`."""
         rows = np.moveaxis(cells.reshape(-1, *self.cells), 0, -1).astype(np.float64)
         found = np.array(self.grid.estimate(rows))
         return np.asarray(found.reshape(-1, found.shape[-1]).sum(axis=0), np.float64)
@@ -353,8 +362,9 @@ class GridReading(Reading):
         found: Integers = read_only(sums)
         return found
 
+    @override
     def since(self, earlier: Reading) -> Self:
-        """See `Reading.since`: the difference of what was published."""
+        """The difference of what was published."""
         found = super().since(earlier)
         assert isinstance(earlier, GridReading)
         found.__dict__["sums"] = self.sums - earlier.sums
@@ -438,8 +448,9 @@ class GridReading(Reading):
             "upper": estimate + half,
         }
 
+    @override
     def formula(self, name: str | None = None) -> ReleasedNumber:
-        """See `Reading.formula`; all cells unless named."""
+        """All cells unless named."""
         low, high = self._box(None) if name is None else self._box_in_words(name)
         estimate, std = self.boxes(low, high)
         reads = self.statistic.grid.reads(low[:, 0], high[:, 0])
@@ -457,8 +468,9 @@ class GridReading(Reading):
         )
         return self._sum(weights, float(estimate[0]), grain)
 
+    @override
     def whole(self) -> ReleasedNumber:
-        """See `Reading.whole`: all cells."""
+        """All cells."""
         return self.formula()
 
     def std(self, name: Any = None) -> float:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput
@@ -61,30 +62,31 @@ class Grouped(TallyStatistic):
         self.tallied = True
 
     @property
+    @override
     def counts_rows(self) -> bool:  # type: ignore[override]
-        """See `TallyStatistic`."""
         return self.inner.counts_rows
 
     @property
+    @override
     def parts(self) -> tuple[Part, ...]:  # type: ignore[override]
-        """See `TallyStatistic`."""
         return (Part("by", "label"), *self.inner.parts)
 
     @property
+    @override
     def parameters(self) -> dict[str, Any]:
-        """See `Statistic.parameters`."""
         return {"of": self.inner.to_dict(), "groups": list(self.groups)}
 
     def __repr__(self) -> str:
         return f"Grouped({self.inner!r}, {len(self.groups):,} groups)"
 
     @property
+    @override
     def cells(self) -> tuple[int, ...]:
-        """See `Statistic.cells`."""
         return (len(self.groups), *self.inner.cells)
 
+    @override
     def contribution(self, *, batched: bool = False) -> Contribution:
-        """See `Statistic.contribution`: a row that is replaced may change its group."""
+        """A row that is replaced may change its group."""
         found = self.inner.contribution(batched=batched)
         if found.relation == "replace":
             raise InvalidInput(
@@ -94,76 +96,82 @@ class Grouped(TallyStatistic):
         return found
 
     @property
+    @override
     def error_of(self) -> ErrorOf:
-        """See `Statistic.error_of`."""
         return self.inner.error_of
 
     @property
+    @override
     def inner(self) -> TallyStatistic:
-        """See `Statistic.inner`."""
         return self._inner
 
+    @override
     def for_people(self, most: int) -> Statistic:
-        """See `Statistic.for_people`."""
         return type(self)(self.inner.for_people(most), self.groups)
 
+    @override
     def settle(self, guarantee: Guarantee, horizon: int | None = None) -> Grouped:
-        """See `Statistic.settle`."""
         return type(self)(self.inner.settle(guarantee, horizon), self.groups)
 
+    @override
     def allows(self, other: Statistic) -> bool:
-        """See `Statistic.allows`."""
         if not isinstance(other, Grouped) or other.groups != self.groups:
             return False
         return self.inner.allows(other.inner)
 
+    @override
     def begin(self) -> Exact:
-        """See `Statistic.begin`."""
         return _ByGroup(self)
 
+    @override
     def restore(self, saved: bytes) -> Exact:
-        """See `Statistic.restore`: sums are in the counter."""
+        """Sums are in the counter."""
         return _ByGroup(self)
 
+    @override
     def encode(self, *parts: Any) -> Integers:
         """See `TallyStatistic.encode`: what a row says in its group, which stands beside it."""
         return self.inner.encode(*parts)
 
     @property
+    @override
     def places(self) -> int:
-        """See `TallyStatistic.places`: group by group."""
+        """Group by group."""
         return len(self.groups) * self.inner.places
 
+    @override
     def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
         """See `TallyStatistic.entries`: of one group."""
         return self.inner.entries(said)
 
     @property
+    @override
     def largest_entry(self) -> int:
-        """See `TallyStatistic.largest_entry`."""
         return self.inner.largest_entry
 
+    @override
     def row_bounds(self) -> tuple[int, int]:
-        """See `TallyStatistic.row_bounds`."""
         return self.inner.row_bounds()
 
+    @override
     def measure(self, sums: Integers) -> Integers:
-        """See `TallyStatistic.measure`: group by group."""
+        """Group by group."""
         steps, count = len(sums), len(self.groups)
         found = self.inner.measure(sums.reshape(steps * count, self.inner.places))
         return found.reshape(steps, count, *self.inner.cells)
 
+    @override
     def most_counted(self, first: float, last: float) -> float:
         """See `TallyStatistic.most_counted`: of each group."""
         return self.inner.most_counted(first, last)
 
+    @override
     def total(self, cells: Integers) -> Floats:
-        """See `TallyStatistic.total`."""
         each = self.inner.total(cells.reshape(-1, *self.inner.cells))
         return np.asarray(each.reshape(len(cells), len(self.groups)).max(axis=1), np.float64)
 
+    @override
     def read(self, release: StepRelease) -> GroupedReading:
-        """See `Statistic.read`."""
         return GroupedReading(self, release)
 
     def group(self, name: Any) -> int:
@@ -186,8 +194,8 @@ class _ByGroup(Exact):
     def __init__(self, statistic: Grouped) -> None:
         self._statistic = statistic
 
+    @override
     def take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
-        """See `Exact.take`."""
         this, listed = self._statistic, list(events)
         steps = np.repeat(np.arange(len(stops)), np.diff(stops, prepend=0))
         places = np.empty(len(listed), np.int64)
@@ -204,11 +212,11 @@ class _ByGroup(Exact):
             found[:, place] = this.inner.begin().take([listed[row][1] for row in rows], ends)
         return found
 
-    def undo(self) -> None:
-        """See `Exact.undo`."""
+    @override
+    def undo(self) -> None: ...
 
+    @override
     def save(self) -> bytes:
-        """See `Exact.save`."""
         return b""
 
 
@@ -235,12 +243,13 @@ class GroupedReading(Reading):
         found.first_cell = self.first_cell + place
         return found
 
+    @override
     def by_group(self, groups: Sequence[str] | None) -> dict[str, Reading]:
-        """See `Reading.by_group`."""
         return {group: self.of(group) for group in groups or self.statistic.groups}
 
+    @override
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """See `Reading.table_columns`: those of each group, with its name."""
+        """Those of each group, with its name."""
         parts = [self.of(group).table_columns(level) for group in self.statistic.groups]
         rows = [len(next(iter(part.values()))) for part in parts]
         found: dict[str, NDArray[Any]] = {"group": np.repeat(np.array(self.statistic.groups), rows)}

@@ -22,6 +22,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.arrays import Floats, Integers, read_only
 from counton.columns import MISSING, OUTSIDE, TextTable, refuse_added
@@ -173,8 +174,8 @@ class Hierarchy(TableStatistic):
             self.parts = (*self.parts, Part("value", "count"))
 
     @classmethod
+    @override
     def from_job(cls, stated: Statement) -> Statistic:
-        """See `Statistic.from_job`."""
         stated.require("levels", "domain")
         refuse_of_tables(stated)
         return cls(
@@ -185,17 +186,18 @@ class Hierarchy(TableStatistic):
         )
 
     @property
+    @override
     def domain(self) -> Any:
-        """See `Statistic.domain`."""
         return self.tree
 
     @property
+    @override
     def cells_in_words(self) -> str:
-        """See `Statistic.cells_in_words`."""
         return f", by {self.tree.levels[1]}" if len(self.tree.levels) > 1 else ""
 
+    @override
     def chart_rows(self, table: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
-        """See `Statistic.chart_rows`: the nodes below the total, by their names."""
+        """The nodes below the total, by their names."""
         levels = list(dict.fromkeys(table["level"].tolist()))
         shown = levels[min(1, len(levels) - 1)]
         kept = table["level"] == shown
@@ -203,13 +205,13 @@ class Hierarchy(TableStatistic):
         return {**found, "group": found.get(shown, np.full(int(kept.sum()), shown))}
 
     @property
+    @override
     def counts_rows(self) -> bool:  # type: ignore[override]
-        """See `TallyStatistic`."""
         return not self.counts
 
     @property
+    @override
     def parameters(self) -> dict[str, Any]:
-        """See `Statistic.parameters`."""
         given: dict[str, Any] = {"tree": self.tree.to_dict()}
         if self.targets is not None:
             given["targets"] = self.targets
@@ -274,8 +276,9 @@ class Hierarchy(TableStatistic):
     def _is_stated(self) -> bool:
         return self._measurement is not None
 
+    @override
     def allows(self, other: Statistic) -> bool:
-        """See `Statistic.allows`: any measurement, unless one is stated."""
+        """Any measurement, unless one is stated."""
         if self._measurement is not None or not isinstance(other, Hierarchy):
             return self == other
         mine = self.targets, self.counts, self.neighbours, self.unit, self.tree.digest
@@ -283,22 +286,25 @@ class Hierarchy(TableStatistic):
         return mine == theirs
 
     @property
+    @override
     def cells(self) -> tuple[int, ...]:
         """See `Statistic.cells`: what is measured."""
         return (self.measuring.size,)
 
+    @override
     def contribution(self, *, batched: bool = False) -> Contribution:
-        """See `Statistic.contribution`; the same for batches."""
+        """The same for batches."""
         return self._contribution_of(
             shift_of_cells(self.measuring.strategy, Contribution(self.neighbours, 1, 1)),
             f"which counts in one of {self.places:,} leaves, and in all that is above it",
         )
 
     @property
+    @override
     def size(self) -> str:
-        """See `TableStatistic.size`."""
         return f"{sum(self.tree.sizes):,} nodes"
 
+    @override
     def spread(self, std: float) -> list[dict[str, Any]]:
         """See `TableStatistic.spread`: by level."""
         parts = zip(self.tree.levels, self.tree.sizes, self.law.variances, strict=True)
@@ -321,15 +327,16 @@ class Hierarchy(TableStatistic):
         return self.measuring.strategy.joint_law(1.0)
 
     @property
+    @override
     def error_of(self) -> ErrorOf:
-        """See `Statistic.error_of`: the mean and the largest over all nodes."""
+        """The mean and the largest over all nodes."""
         variances = np.concatenate(self.law.variances)
         mean, largest = math.sqrt(float(variances.mean())), math.sqrt(float(variances.max()))
         return ErrorOf("how much there is at a node, over all steps and nodes", mean, largest)
 
     @property
+    @override
     def largest_entry(self) -> int:
-        """See `TallyStatistic.largest_entry`."""
         return self.measuring.strategy.largest_entry
 
     @cached_property
@@ -351,8 +358,9 @@ class Hierarchy(TableStatistic):
                 codes[leaf, level] = place[level][str(name)]
         return codes
 
+    @override
     def columns_of(self, events: Events) -> tuple[Any, ...]:
-        """See `TallyStatistic.columns_of`: labels by level, and the counts."""
+        """Labels by level, and the counts."""
         leaves, counts = np.zeros(len(events), np.int64), np.zeros(len(events))
         for place, event in enumerate(events):
             path: Any = event
@@ -405,8 +413,9 @@ class Hierarchy(TableStatistic):
             begin += len(leaves)
         return found
 
+    @override
     def encode(self, *parts: Any) -> Integers:
-        """See `TallyStatistic.encode`: the number of the leaf, and how often the row counts."""
+        """The number of the leaf, and how often the row counts."""
         levels = parts[: len(self._labels)]
         rows = len(levels[0])
         node, depth = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
@@ -430,26 +439,29 @@ class Hierarchy(TableStatistic):
         return np.where(leaf < 0, -1, counted * self.places + leaf)
 
     @property
+    @override
     def places(self) -> int:
-        """See `TallyStatistic.places`: leaves."""
+        """Leaves."""
         return self.measuring.leaves
 
+    @override
     def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
-        """See `TallyStatistic.entries`."""
         if not self.counts:
             return [(said, 1)]
         return [(said % self.places, said // self.places)]
 
+    @override
     def row_bounds(self) -> tuple[int, int]:
-        """See `TallyStatistic.row_bounds`."""
         return (0, 2**32) if self.counts else (1, 1)
 
+    @override
     def gives(self, place: int | None) -> Mapping[str, Any]:
-        """See `TallyStatistic.gives`: the total."""
+        """The total."""
         return {"count": ()} if place is None else {}
 
+    @override
     def measure(self, sums: Integers) -> Integers:
-        """See `TallyStatistic.measure`: rows of the tree's strategy.
+        """Rows of the tree's strategy.
 
         Raises:
             SumOverflow: sums of which they would not be exact.
@@ -465,13 +477,14 @@ class Hierarchy(TableStatistic):
         least = min(float(part.min()) for part in self.law.variances)
         return fraction_bits(first * math.sqrt(least))
 
+    @override
     def most_counted(self, first: float, last: float) -> float:
-        """See `TallyStatistic.most_counted`: nodes and what they add up stay below 2^53 units."""
+        """Nodes and what they add up stay below 2^53 units."""
         most = max(float(part.max()) for part in self.law.variances)
         return most_read(self.bits_read(first) + 1, last * math.sqrt(most))
 
+    @override
     def total(self, cells: Integers) -> Floats:
-        """See `TallyStatistic.total`."""
         first = cells.reshape(len(cells), -1)[:, 0]
         return np.asarray(first / self.measuring.strategy.total, np.float64)
 
@@ -483,8 +496,8 @@ class Hierarchy(TableStatistic):
         """
         check_known(self.tree, dict(fit.known), nonnegative=fit.nonnegative)
 
+    @override
     def read(self, release: StepRelease) -> HierarchyReading:
-        """See `Statistic.read`."""
         return HierarchyReading(self, release)
 
 
@@ -543,8 +556,9 @@ class HierarchyReading(Reading):
         """Of everything."""
         return float(self.estimates[0][0])
 
+    @override
     def screen(self, ask: Sequence[Any] | None, fit: Fit | None, level: float) -> list[TextTable]:
-        """See `Reading.screen`: levels, and what adds up to what in the first two."""
+        """Levels, and what adds up to what in the first two."""
         estimates: Sequence[Floats] = self.estimates
         stds: Sequence[Floats] = self.stds
         if fit is not None:
@@ -556,8 +570,9 @@ class HierarchyReading(Reading):
             _sum_table(tree, estimates, stds, whole),
         ]
 
+    @override
     def since(self, earlier: Reading) -> HierarchyReading:
-        """See `Reading.since`: the difference of what was published."""
+        """The difference of what was published."""
         found = super().since(earlier)
         assert isinstance(earlier, HierarchyReading)
         parts = zip(self.nodes, earlier.nodes, strict=True)
@@ -573,12 +588,13 @@ class HierarchyReading(Reading):
         level, place = self.statistic.tree.find(node)
         return float(self.nodes[level][place] * 2.0**-self._bits)
 
+    @override
     def __getitem__(self, name: Any) -> float:
-        """See `estimate`."""
         return self.estimate(name)
 
+    @override
     def formula(self, name: str | None = None) -> ReleasedNumber:
-        """See `Reading.formula`: a path, as in "CA/Napa"; the total unless named."""
+        """A path, as in "CA/Napa"; the total unless named."""
         level, place = self._find_node(name)
         weights = self.statistic.measuring.reads(level, place)
         value = float(self.nodes[level][place] * 2.0**-self._bits)
@@ -586,8 +602,9 @@ class HierarchyReading(Reading):
         grain = 2.0 ** (1 - self._bits) * (2 if isinstance(self.release, ReleaseDifference) else 1)
         return self._sum(weights, value, grain)
 
+    @override
     def whole(self) -> ReleasedNumber:
-        """See `Reading.whole`: the total."""
+        """The total."""
         return self.formula()
 
     def _find_node(self, name: str | None) -> tuple[int, int]:
@@ -727,8 +744,9 @@ class HierarchyReading(Reading):
         numbers = {"estimate": estimate, "std": std, "lower": estimate - half}
         return {**tree.path_columns(depth), **numbers, "upper": estimate + half}
 
+    @override
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """See `Reading.table_columns`: all levels, the total first."""
+        """All levels, the total first."""
         tree = self.statistic.tree
         return all_levels(tree, [self.level_columns(name, level) for name in tree.levels])
 

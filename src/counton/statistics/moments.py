@@ -34,6 +34,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput, SumOverflow, field
@@ -169,8 +170,9 @@ class Moments(TallyStatistic):
         count = len(self.names)
         self.pairs = [(j, k) for j in range(count) for k in range(j + 1, count)]
 
+    @override
     def reword(self, table: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
-        """See `Statistic.reword`: names of moments as a reader says them."""
+        """Names of moments as a reader says them."""
         words = {"count": "rows"}
         for one in self.columns:
             words |= {f"{kind} {one}": f"{kind} of {one}" for kind in ("mean", "variance")}
@@ -181,8 +183,8 @@ class Moments(TallyStatistic):
         return {**table, "name": np.array([words.get(name, name) for name in names])}
 
     @classmethod
+    @override
     def from_job(cls, stated: Statement) -> Statistic:
-        """See `Statistic.from_job`."""
         _, bounds = stated.require("columns", "bounds")
         names, ends = stated.require_names("columns"), split_names(bounds)
         pairs: list[Any] = [tuple(part.strip() for part in each.split(":")) for each in ends]
@@ -194,19 +196,21 @@ class Moments(TallyStatistic):
         return cls(dict(zip(names, pairs, strict=True)), **stated.only("grid"))
 
     @property
+    @override
     def parameters(self) -> dict[str, Any]:
-        """See `Statistic.parameters`."""
         columns = [[name, *(text(end) for end in ends)] for name, ends in self.columns.items()]
         given: dict[str, Any] = {"columns": columns, "grid": self.grid}
         return given if self.unit == "event" else {**given, "unit": self.unit}
 
     @property
+    @override
     def cells(self) -> tuple[int, ...]:
-        """See `Statistic.cells`: number, sums, what squares lack, and products."""
+        """Number, sums, what squares lack, and products."""
         return (1 + 2 * len(self.names) + len(self.pairs),)
 
+    @override
     def contribution(self, *, batched: bool = False) -> Contribution:
-        """See `Statistic.contribution`; the same for batches."""
+        """The same for batches."""
         one, count = self.grid**2, len(self.names)
         largest = 1 + count + len(self.pairs)
         total = largest * one
@@ -221,6 +225,7 @@ class Moments(TallyStatistic):
         )
 
     @property
+    @override
     def error_of(self) -> ErrorOf:
         """See `Statistic.error_of`.
 
@@ -236,8 +241,9 @@ class Moments(TallyStatistic):
             one,
         )
 
+    @override
     def typical_cells(self, rows: int | None, steps: int) -> Integers | None:
-        """See `Statistic.typical_cells`: values spread evenly, no column by another."""
+        """Values spread evenly, no column by another."""
         if rows is None:
             return None
         count, grid = len(self.names), self.grid
@@ -245,8 +251,9 @@ class Moments(TallyStatistic):
         sums += [rows * grid**2 // 4] * len(self.pairs)
         return np.asarray(self.measure(np.array([sums], np.int64))[0])
 
+    @override
     def check_events(self, each: NDArray[np.int64]) -> None:
-        """See `TallyStatistic.check_events`: not more than can be added up."""
+        """Not more than can be added up."""
         most = int(each.max(initial=0))
         if most * self.grid**2 * 4 > _LARGEST_SUM:
             raise SumOverflow(
@@ -254,8 +261,9 @@ class Moments(TallyStatistic):
                 f"cells: take shorter steps, or a coarser grid"
             )
 
+    @override
     def columns_of(self, events: Events) -> tuple[Any, ...]:
-        """See `TallyStatistic.columns_of`: one array for each column."""
+        """One array for each column."""
         count = len(self.names)
         if not len(events):
             return tuple(np.zeros(0) for _ in self.names)
@@ -276,8 +284,9 @@ class Moments(TallyStatistic):
             return tuple(value_grid.finite(events[:, place]) for place in range(count))
         return tuple(value_grid.finite([row[place] for row in events]) for place in range(count))
 
+    @override
     def encode(self, *parts: Any) -> Integers:
-        """See `TallyStatistic.encode`: grid points of all values, as the digits of one number."""
+        """Grid points of all values, as the digits of one number."""
         found: Integers = np.zeros(len(parts[0]), np.int64)
         for place, values in enumerate(parts):
             where = (value_grid.finite(values) - self.middle[place]) / self.half[place]
@@ -286,44 +295,48 @@ class Moments(TallyStatistic):
         return found
 
     @property
+    @override
     def places(self) -> int:
-        """See `TallyStatistic.places`."""
         return self.cells[0]
 
+    @override
     def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
-        """See `TallyStatistic.entries`: number, sums, squares and products of grid points."""
+        """Number, sums, squares and products of grid points."""
         base, count = self.grid + 1, len(self.names)
         digits = [said // base ** (count - 1 - j) % base for j in range(count)]
         amounts: list[X | int] = [1, *digits, *(digit * digit for digit in digits)]
         amounts += [digits[j] * digits[k] for j, k in self.pairs]
         return list(enumerate(amounts))
 
+    @override
     def row_bounds(self) -> tuple[int, int]:
-        """See `TallyStatistic.row_bounds`."""
         return 0, self.grid**2
 
+    @override
     def largest_measured(self, sums: Floats) -> float:
-        """See `TallyStatistic.largest_measured`: no cell of a row is larger than its number's."""
+        """No cell of a row is larger than its number's."""
         return float(sums[0]) * self.grid**2
 
+    @override
     def said_bounds(self) -> tuple[int, int]:
-        """See `TallyStatistic.said_bounds`."""
         return 0, (self.grid + 1) ** len(self.names) - 1
 
+    @override
     def gives(self, place: int | None) -> Mapping[str, Any]:
-        """See `TallyStatistic.gives`."""
         if place is None:
             return {"count": "count"}
         name = self.names[place]
         return {"mean": ("mean", name), "sum": ("sum", name), "count": "count"}
 
+    @override
     def bounds_of(self, place: int) -> tuple[Fraction, Fraction, Fraction]:
-        """See `TallyStatistic.bounds_of`: values are rounded to points of the grid."""
+        """Values are rounded to points of the grid."""
         lower, upper = self.columns[self.names[place]]
         return lower, upper, (upper - lower) / self.grid
 
+    @override
     def measure(self, sums: Integers) -> Integers:
-        """See `TallyStatistic.measure`: moments about the middle, and what squares lack of 1."""
+        """Moments about the middle, and what squares lack of 1."""
         grid, count = self.grid, len(self.names)
         number, lines = sums[:, :1], sums[:, 1 : 1 + count]
         squares, products = sums[:, 1 + count : 1 + 2 * count], sums[:, 1 + 2 * count :]
@@ -338,8 +351,8 @@ class Moments(TallyStatistic):
         ]
         return np.concatenate(parts, axis=1).astype(np.int64)
 
+    @override
     def read(self, release: StepRelease) -> MomentsReading:
-        """See `Statistic.read`."""
         return MomentsReading(self, release)
 
     def place(self, name: object) -> int:
@@ -420,8 +433,9 @@ class MomentsReading(Reading):
         """
         return self._ends(name, check_level(level))
 
+    @override
     def formula(self, name: str | None = None) -> ReleasedNumber:
-        """See `Reading.formula`: as the table calls them, as in "mean price"."""
+        """As the table calls them, as in "mean price"."""
         if name is None:
             raise InvalidInput(
                 f"Moments says several numbers; name one of {', '.join(self._names)}"
@@ -484,8 +498,9 @@ class MomentsReading(Reading):
         self._slope(*self._two(of, on))
         return Line(self, of, on)
 
+    @override
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """See `Reading.table_columns`; rows are all that has a name."""
+        """Rows are all that has a name."""
         asked = self._all()
         found = [self._function(name) for name in asked]
         ends = [self._ends(name, check_level(level)) for name in asked]

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.arrays import Floats, Integers, read_only
 from counton.columns import TextTable, readable
@@ -178,16 +179,17 @@ class Quantiles(TableStatistic):
             self._line = _fitting(line, len(ends) - 1)
 
     @property
+    @override
     def reading_bounds(self) -> tuple[float, float]:
-        """See `Statistic.reading_bounds`."""
         return float(self.edges[0]), float(self.edges[-1])
 
+    @override
     def check_asked(self, name: Any) -> None:
-        """See `Statistic.check_asked`: shares, which are checked where they are read."""
+        """Shares, which are checked where they are read."""
 
     @classmethod
+    @override
     def from_job(cls, stated: Statement) -> Statistic:
-        """See `Statistic.from_job`."""
         given = stated.only("lower", "upper", "cells", "edges", "line")
         if "edges" in given:
             given["edges"] = numbers_of(given["edges"], "edges")
@@ -198,8 +200,8 @@ class Quantiles(TableStatistic):
         return cls(**given)
 
     @property
+    @override
     def parameters(self) -> dict[str, Any]:
-        """See `Statistic.parameters`."""
         given: dict[str, Any] = {"edges": self.edges.tolist()}
         if self._line is not None:
             given["line"] = self._line.to_dict()
@@ -221,8 +223,9 @@ class Quantiles(TableStatistic):
         return self._line or self._best(1, None).line
 
     @property
+    @override
     def cells(self) -> tuple[int, ...]:
-        """See `Statistic.cells`: rows of the cells' strategy."""
+        """Rows of the cells' strategy."""
         return (self.line.measurements,)
 
     def _best(self, norm: Norm, horizon: int | None = None) -> Self:
@@ -239,16 +242,18 @@ class Quantiles(TableStatistic):
     def _is_stated(self) -> bool:
         return self._line is not None
 
+    @override
     def allows(self, other: Statistic) -> bool:
-        """See `Statistic.allows`: any strategy for the cells, or the named one, unless stated."""
+        """Any strategy for the cells, or the named one, unless stated."""
         if self._line is not None or not isinstance(other, Quantiles):
             return self == other
         named = self._names == _COMPARED or other.line.name == self._names[0]
         alike = (self.neighbours, self.unit) == (other.neighbours, other.unit)
         return named and alike and np.array_equal(self.edges, other.edges)
 
+    @override
     def contribution(self, *, batched: bool = False) -> Contribution:
-        """See `Statistic.contribution`; the same for batches."""
+        """The same for batches."""
         return self._contribution_of(
             _line_shift(self.line, self.neighbours),
             f"whose value counts in one of {len(self.edges) - 1:,} cells, which are measured "
@@ -256,19 +261,20 @@ class Quantiles(TableStatistic):
         )
 
     @property
+    @override
     def size(self) -> str:
-        """See `TableStatistic.size`."""
         return f"quantiles over {len(self.edges) - 1:,} cells"
 
     @property
+    @override
     def mechanism(self) -> str:
-        """See `TableStatistic.mechanism`."""
         return (
             f"Measured were the sums over cells that the strategy {self.line.name!r} asks for; "
             f"quantiles are found from how many values lie below each edge, a linear function of "
             f"them."
         )
 
+    @override
     def spread(self, std: float) -> list[dict[str, Any]]:
         """See `TableStatistic.spread`: of how many values lie below an edge, typical and worst."""
         of = self.error_of
@@ -278,8 +284,9 @@ class Quantiles(TableStatistic):
         ]
 
     @property
+    @override
     def error_of(self) -> ErrorOf:
-        """See `Statistic.error_of`: the mean and the largest over all edges but the first.
+        """The mean and the largest over all edges but the first.
 
         >>> from counton import PureDP
         >>> alone = Quantiles(lower=0, upper=4, cells=4, line="identity")
@@ -291,49 +298,54 @@ class Quantiles(TableStatistic):
         mean, largest = math.sqrt(float(below.mean())), math.sqrt(float(below.max()))
         return ErrorOf("how many values lie below an edge, over all steps and edges", mean, largest)
 
+    @override
     def columns_of(self, events: Events) -> tuple[Any, ...]:
-        """See `TallyStatistic.columns_of`."""
         values = value_grid.finite(events)
         if values.ndim != 1:
             raise InvalidInput(f"values have shape {values.shape}: give one number for each value")
         return (values,)
 
+    @override
     def encode(self, *parts: Any) -> Integers:
-        """See `TallyStatistic.encode`: the number of the cell in which a value lies."""
+        """The number of the cell in which a value lies."""
         places = np.searchsorted(self.edges, parts[0], "right") - 1
         return np.asarray(np.clip(places, 0, self.places - 1), np.int64)
 
     @property
+    @override
     def places(self) -> int:
-        """See `TallyStatistic.places`."""
         return len(self.edges) - 1
 
+    @override
     def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
-        """See `TallyStatistic.entries`."""
         return [(said, 1)]
 
     @property
+    @override
     def largest_entry(self) -> int:
-        """See `TallyStatistic.largest_entry`: the largest weight of the line."""
+        """The largest weight of the line."""
         return self.line.largest_entry
 
+    @override
     def typical_cells(self, rows: int | None, steps: int) -> Integers | None:
-        """See `Statistic.typical_cells`: as many values between any two edges."""
+        """As many values between any two edges."""
         if rows is None:
             return None
         return np.asarray(self.measure(np.full((1, self.places), rows // self.places, np.int64))[0])
 
+    @override
     def gives(self, place: int | None) -> Mapping[str, Any]:
-        """See `TallyStatistic.gives`: how many values there are."""
+        """How many values there are."""
         return {"count": (None, None)} if place is None else {}
 
+    @override
     def measure(self, sums: Integers) -> Integers:
-        """See `TallyStatistic.measure`: rows of the cells' strategy."""
+        """Rows of the cells' strategy."""
         rows: Integers = self.line.measure(np.ascontiguousarray(sums.T))
         return np.asarray(np.ascontiguousarray(rows.T), np.int64)
 
+    @override
     def read(self, release: StepRelease) -> QuantilesReading:
-        """See `Statistic.read`."""
         return QuantilesReading(self, release)
 
     def edge(self, value: Any) -> int:
@@ -494,8 +506,9 @@ class QuantilesReading(Reading):
         ends = float(this.edges[first]), float(this.edges[last + 1]), value
         return Quantile(part, value, min(ends), max(ends))
 
+    @override
     def formula(self, name: str | None = None) -> ReleasedNumber:
-        """See `Reading.formula`: a share, as in "0.9"; the median unless named."""
+        """A share, as in "0.9"; the median unless named."""
         share = 0.5 if name is None else name
         estimate = self.quantile(share).value  # type: ignore[arg-type]  # it is checked there
 
@@ -536,22 +549,25 @@ class QuantilesReading(Reading):
         """``quantile(0.5)``."""
         return self.quantile(0.5, level)
 
+    @override
     def screen(self, ask: Sequence[Any] | None, fit: Fit | None, level: float) -> list[TextTable]:
-        """See `Reading.screen`: the shares that are asked for."""
+        """The shares that are asked for."""
         found = self.table_columns(level, _SHARES if ask is None else [float(one) for one in ask])
         columns = {name: values.tolist() for name, values in found.items()}
         return [
             TextTable([(name, True) for name in found], [*zip(*readable(columns), strict=True)])
         ]
 
+    @override
     def asked_columns(self, ask: Sequence[Any], level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """See `Reading.asked_columns`: shares."""
+        """Shares."""
         return self.table_columns(level, list(ask))
 
+    @override
     def table_columns(
         self, level: float = 0.95, shares: Sequence[float] = _SHARES
     ) -> dict[str, NDArray[Any]]:
-        """See `Reading.table_columns`; a row for each share. Each interval is true by itself.
+        """A row for each share. Each interval is true by itself.
 
         Raises:
             InvalidInput: a share or a level out of range.

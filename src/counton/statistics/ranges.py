@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.arrays import Integers
 from counton.columns import TextTable, readable, refuse_added
@@ -122,13 +123,14 @@ class Ranges(GridCells):
         super().__init__({name: labels}, counts=counts, grid=grid, neighbours=neighbours, unit=unit)
         self.labels = self.columns[name]
 
+    @override
     def check_asked(self, name: Any) -> None:
-        """See `Statistic.check_asked`: intervals."""
+        """Intervals."""
         self.interval_of(name)
 
     @classmethod
+    @override
     def from_job(cls, stated: Statement) -> Statistic:
-        """See `Statistic.from_job`."""
         label, cells = stated.require("label", "domain")
         refuse_of_tables(stated)
         stated.refuse_counts(stated["value"])
@@ -142,21 +144,22 @@ class Ranges(GridCells):
         )
 
     @property
+    @override
     def domain(self) -> Any:
-        """See `Statistic.domain`."""
         return self.labels
 
     @property
+    @override
     def cells_in_words(self) -> str:
-        """See `Statistic.cells_in_words`."""
         return f", by {self.name}"
 
+    @override
     def profile(self, table: Mapping[str, NDArray[Any]]) -> str | None:
-        """See `Statistic.profile`."""
         return None if "from_cell" in table else self.name
 
+    @override
     def chart_rows(self, table: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
-        """See `Statistic.chart_rows`: intervals that are asked for, or cells by their names."""
+        """Intervals that are asked for, or cells by their names."""
         if "from_cell" in table:
             ends = zip(table["from_cell"].tolist(), table["to_before"].tolist(), strict=True)
             return {**table, "group": np.array([f"cells {a} to {b - 1}" for a, b in ends])}
@@ -194,10 +197,12 @@ class Ranges(GridCells):
         )
 
     @property
+    @override
     def criterion(self) -> float:
-        """See `FittedStatistic.criterion`: the total error over the workload."""
+        """The total error over the workload."""
         return math.sqrt(self.grid.total((self._workload,)))
 
+    @override
     def settle(self, guarantee: Guarantee, horizon: int | None = None) -> Self:
         """See `FittedStatistic.settle`; of one step by the noise itself, known beforehand."""
         if self._is_stated or horizon != 1:
@@ -205,8 +210,9 @@ class Ranges(GridCells):
         grid = self.lines(guarantee).best.grid
         return type(self)(**self._own(), **self._common(), grid=grid)
 
+    @override
     def choices_in_words(self, guarantee: Guarantee) -> Sequence[tuple[str, str]]:
-        """See `TableStatistic.choices_in_words`: the lines of least error."""
+        """The lines of least error."""
         errors = (
             f"{one.name} with {one.family} {figures(one.expected_error)}"
             for one in self.lines(guarantee).choices[:_LISTED]
@@ -235,6 +241,7 @@ class Ranges(GridCells):
             workload=self.workload,
         )
 
+    @override
     def spread(self, std: float) -> list[dict[str, Any]]:
         """See `TableStatistic.spread`: of the worst cell, and of all together."""
         place = np.arange(len(self.labels))[None]
@@ -244,8 +251,9 @@ class Ranges(GridCells):
         return [{"interval": "a cell", "std": std * cells}, {"interval": "all", "std": std * whole}]
 
     @property
+    @override
     def error_of(self) -> ErrorOf:
-        """See `Statistic.error_of`: the mean and the largest over all prefixes of the line."""
+        """The mean and the largest over all prefixes of the line."""
         last = np.arange(1, len(self.labels) + 1)
         below = self.grid.variance(np.zeros((1, len(last)), np.int64), last[None])
         mean, largest = math.sqrt(float(below.mean())), math.sqrt(float(below.max()))
@@ -272,8 +280,8 @@ class Ranges(GridCells):
             )
         return int(low), int(high)
 
+    @override
     def read(self, release: StepRelease) -> RangesReading:
-        """See `Statistic.read`."""
         return RangesReading(self, release)
 
 
@@ -307,6 +315,7 @@ class RangesReading(GridReading):
             raise InvalidInput(f"the interval {quote(name)} is reversed; write its ends in order")
         return np.array([[low]]), np.array([[high]])
 
+    @override
     def screen(self, ask: Sequence[Any] | None, fit: Fit | None, level: float) -> list[TextTable]:
         """See `Reading.screen`: what is asked for, and the whole line."""
         whole = f"0:{len(self.statistic.labels)}"
@@ -321,8 +330,9 @@ class RangesReading(GridReading):
         low, high = ends[:1], ends[1:]
         return {"from_cell": low[0], "to_before": high[0], **self._columns(low, high, level)}
 
+    @override
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """See `Reading.table_columns`: a row for each cell, and the running total up to its end."""
+        """A row for each cell, and the running total up to its end."""
         place = np.arange(len(self.statistic.labels))[None]
         running, std = self.boxes(np.zeros_like(place), place + 1)
         return {

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.columns import TextTable
 from counton.errors import InvalidInput
@@ -43,15 +44,16 @@ class ReleaseDifference(StepRelease):
 
     start: int = 0
 
+    @override
     def interval(self, level: float = 0.95) -> tuple[Any, Any]:
-        """See `StepRelease.interval`."""
         half = halfwidth(self, level)
         if half == int(half) and not self._terms.strategy.fraction_bits:
             half = int(half)
         return self.value - half, self.value + half
 
+    @override
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """See `Releases.table_columns`; a column start says after which step."""
+        """A column start says after which step."""
         columns = StepRelease.table_columns(self, level)
         low, high = (np.ravel(end) for end in self.interval(level))
         start = np.full(len(low), self.start)
@@ -319,8 +321,9 @@ class CellsReading(Reading):
     ['step', 'estimate', 'std', 'lower', 'upper']
     """
 
+    @override
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """See `Reading.table_columns`: a row for each cell."""
+        """A row for each cell."""
         value, shape = np.ravel(self.release.value), self.statistic.cells
         low, high = self.release.interval(level)
         found: dict[str, NDArray[Any]] = {"step": np.full(value.size, self.step)}
@@ -426,19 +429,20 @@ class OnDemandReading(Reading):
     def __init__(self, machine: Machine, step: int) -> None:
         self.statistic, self.step, self._machine = machine.statistic, step, machine
 
+    @override
     def __getitem__(self, name: Any) -> Any:
-        """See `Reading.__getitem__`."""
         cell = np.array([self.statistic.cell(name)], dtype=np.int64)
         return self._machine.values(cell, self.step)[0].item()
 
+    @override
     def std(self, name: Any = None) -> float:
-        """See `Reading.std`; all cells have the same."""
+        """All cells have the same."""
         if name is not None:
             self.statistic.cell(name)
         return float(self._machine.terms.std(range(self.step, self.step + 1))[0])
 
+    @override
     def interval(self, name: Any, level: float = 0.95) -> tuple[float, float]:
-        """See `Reading.interval`."""
         estimate, half = self[name], self._half(level)
         return estimate - half, estimate + half
 

@@ -25,6 +25,7 @@ from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.arrays import Floats, Integers
 from counton.columns import MISSING, OUTSIDE
@@ -184,8 +185,8 @@ class Report(TallyStatistic):
     # What it is made of.
 
     @classmethod
+    @override
     def from_job(cls, stated: Statement) -> Statistic:
-        """See `Statistic.from_job`."""
         (given,) = stated.require("statistics")
         statistics, columns = {}, {}
         wanted: dict[str, dict[str, Any]] = {WITHIN: {}, SHARE: {}}
@@ -203,17 +204,18 @@ class Report(TallyStatistic):
         )
 
     @classmethod
+    @override
     def columns_of_job(cls, stated: Statement) -> OwnColumns:
-        """See `Statistic.columns_of_job`."""
         found = cls.from_job(stated).own_columns
         assert found is not None
         return found
 
     @property
+    @override
     def statistics(self) -> Mapping[str, TallyStatistic]:
-        """See `Statistic.statistics`."""
         return self._statistics
 
+    @override
     def reword(self, table: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
         """See `Statistic.reword`: of each statistic the number that says most."""
         names = table["name"].astype(str)
@@ -232,8 +234,8 @@ class Report(TallyStatistic):
         found = {name: values[kept] for name, values in table.items() if name != "statistic"}
         return {**found, "name": called[kept]}
 
+    @override
     def left_out_of_chart(self, table: Mapping[str, NDArray[Any]]) -> str:
-        """See `Statistic.left_out_of_chart`."""
         return "; ".join(
             f"of {one} the {_MOST_SHOWN} largest of {len(shown):,} groups"
             for one, shown in self._names_to_draw(table).items()
@@ -262,14 +264,14 @@ class Report(TallyStatistic):
         return found
 
     @property
+    @override
     def own_columns(self) -> OwnColumns:
-        """See `Statistic.own_columns`."""
         numbers = [part.name for part in self.parts if part.kind != "label"]
         return OwnColumns(self.column_names, tuple(numbers))
 
     @property
+    @override
     def parameters(self) -> dict[str, Any]:
-        """See `Statistic.parameters`."""
         found: dict[str, Any] = {
             "statistics": [[name, one.to_dict()] for name, one in self.statistics.items()],
             "columns": {name: [*names] for name, names in self.columns.items() if names},
@@ -396,11 +398,12 @@ class Report(TallyStatistic):
         return _slices(self.measured_ones, [one.places for one in self.measured_ones.values()])
 
     @property
+    @override
     def cells(self) -> tuple[int, ...]:
-        """See `Statistic.cells`."""
         return (sum(math.prod(one.cells) for one in self.measured_ones.values()),)
 
     @property
+    @override
     def firsts(self) -> tuple[First, ...]:
         """See `TallyStatistic.firsts`: of each statistic that counts users."""
         found, unit = list[First](), 1
@@ -418,6 +421,7 @@ class Report(TallyStatistic):
         """See `TallyStatistic`: whether one of its statistics counts users."""
         return any(one.once_each for one in self.statistics.values())
 
+    @override
     def by_groups(self, groups: Sequence[str]) -> Statistic | None:
         """See `Statistic.by_groups`.
 
@@ -442,8 +446,9 @@ class Report(TallyStatistic):
         """What one row changes in the cells of a statistic: l1, and the square of l2."""
         return norms_of(self.statistics[name])
 
+    @override
     def contribution(self, *, batched: bool = False) -> Contribution:
-        """See `Statistic.contribution`: see the module; the same for batches."""
+        """See the module; the same for batches."""
         l1 = sum(self.weight(name) * self.norms(name)[0] for name in self.measured_ones)
         l2 = sum(self.weight(name) ** 2 * self.norms(name)[1] for name in self.measured_ones)
         names = ", ".join(self.statistics)
@@ -455,8 +460,9 @@ class Report(TallyStatistic):
             unit=self.unit,
         )
 
+    @override
     def norms_of_people(self, most: int) -> tuple[int, int]:
-        """See `Statistic.norms_of_people`: users count once, and every other row as often."""
+        """Users count once, and every other row as often."""
         pairs = [
             (self.weight(name), norms_of_people(one, most))
             for name, one in self.measured_ones.items()
@@ -465,12 +471,12 @@ class Report(TallyStatistic):
         return l1, sum(weight**2 * own for weight, (_, own) in pairs)
 
     @property
+    @override
     def error_of(self) -> ErrorOf:
-        """See `Statistic.error_of`."""
         return ErrorOf("one cell, before it is divided by the weight of its statistic")
 
+    @override
     def for_people(self, most: int) -> Report:
-        """See `Statistic.for_people`."""
         return self if most == self.most else self.with_parameters(most=most)
 
     def with_parameters(self, **changes: Any) -> Report:
@@ -495,8 +501,8 @@ class Report(TallyStatistic):
         """As `planned_halfwidths`, of all statistics: their names stand before those of numbers."""
         return halfwidths_of_parts(self, terms, step, level, rows, over)
 
+    @override
     def allows(self, other: Statistic) -> bool:
-        """See `Statistic.allows`."""
         if not isinstance(other, Report) or [*other.statistics] != [*self.statistics]:
             return False
         same = all(one.allows(other.statistics[name]) for name, one in self.statistics.items())
@@ -506,8 +512,8 @@ class Report(TallyStatistic):
 
     # What rows say.
 
+    @override
     def columns_of(self, events: Events) -> tuple[Any, ...]:
-        """See `TallyStatistic.columns_of`."""
         if self.once_each:
             raise InvalidInput(
                 f"{self!r} counts users, and no event says whose it is: run a job with "
@@ -533,6 +539,7 @@ class Report(TallyStatistic):
                 found.append(value_grid.finite(values))
         return tuple(found)
 
+    @override
     def encode(self, *parts: Any) -> Integers:
         """See `TallyStatistic.encode`: what rows say to each statistic, as digits of one number."""
         by_column = dict(zip(self.column_names, parts, strict=True))
@@ -577,12 +584,13 @@ class Report(TallyStatistic):
         return found
 
     @property
+    @override
     def places(self) -> int:
-        """See `TallyStatistic.places`."""
         return sum(one.places for one in self.measured_ones.values())
 
+    @override
     def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
-        """See `TallyStatistic.entries`: those of each statistic."""
+        """Those of each statistic."""
         digits, found = self._digits(said), []
         for name, one in self.measured_ones.items():
             start = self._place_ranges[name].start
@@ -590,8 +598,8 @@ class Report(TallyStatistic):
         return cast("Sequence[tuple[X | int, X | int]]", found)
 
     @cached_property
+    @override
     def spans(self) -> tuple[range, ...]:
-        """See `TallyStatistic.spans`."""
         found = []
         for name, one in self.measured_ones.items():
             start = self._place_ranges[name].start
@@ -600,20 +608,21 @@ class Report(TallyStatistic):
         return tuple(found)
 
     @property
+    @override
     def may_be_none(self) -> bool:
-        """See `TallyStatistic.may_be_none`."""
         return any(one.may_be_none for one in self.statistics.values())
 
+    @override
     def said_bounds(self) -> tuple[int, int]:
-        """See `TallyStatistic.said_bounds`."""
         size = math.prod(high - low + 1 for low, high in self._bounds)
         return self._base, self._base + size - 1
 
     @property
+    @override
     def largest_entry(self) -> int:
-        """See `TallyStatistic.largest_entry`."""
         return max(self.weight(name) * one.largest_entry for name, one in self._measured_items())
 
+    @override
     def whole_of(self, sums: Floats) -> float:
         """See `TallyStatistic.whole_of`: of those that hold only so much."""
         found = [
@@ -623,6 +632,7 @@ class Report(TallyStatistic):
         ]
         return max(found, default=0.0)
 
+    @override
     def largest_measured(self, sums: Floats) -> float:
         """See `TallyStatistic.largest_measured`: of each by itself, times its weight."""
         return max(
@@ -633,13 +643,14 @@ class Report(TallyStatistic):
     def _measured_items(self) -> Sequence[tuple[str, TallyStatistic]]:
         return [*self.measured_ones.items()]
 
+    @override
     def row_bounds(self) -> tuple[int, int]:
-        """See `TallyStatistic.row_bounds`."""
         lows, highs = zip(*(one.row_bounds() for _, one in self._measured_items()), strict=True)
         return min(lows), max(highs)
 
+    @override
     def measure(self, sums: Integers) -> Integers:
-        """See `TallyStatistic.measure`: cells of each, times its weight."""
+        """Cells of each, times its weight."""
         most = self.largest_measured(np.abs(sums.astype(np.float64)).max(axis=0, initial=0.0))
         if most >= LARGEST_MEASUREMENT:
             raise SumOverflow(
@@ -654,6 +665,7 @@ class Report(TallyStatistic):
         ]
         return np.concatenate(parts, axis=1).astype(np.int64)
 
+    @override
     def most_counted(self, first: float, last: float) -> float:
         """See `TallyStatistic.most_counted`: of the one that holds least."""
         return min(
@@ -661,6 +673,7 @@ class Report(TallyStatistic):
             for name, one in self._measured_items()
         )
 
+    @override
     def total(self, cells: Integers) -> Floats:
         """See `TallyStatistic.total`: of the one that has most."""
         found = [
@@ -672,15 +685,15 @@ class Report(TallyStatistic):
         ]
         return np.asarray(np.max([np.zeros(len(cells)), *found], axis=0), np.float64)
 
+    @override
     def check_events(self, each: NDArray[np.int64]) -> None:
-        """See `TallyStatistic.check_events`."""
         for one in self.statistics.values():
             one.check_events(each)
 
     # What is read.
 
+    @override
     def read(self, release: StepRelease) -> ReportReading:
-        """See `Statistic.read`."""
         return ReportReading(self, release)
 
     def terms_of(self, name: str, terms: StreamTerms, groups: tuple[int, ...] = ()) -> PartTerms:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.errors import InvalidInput, field
 from counton.exact import exact, figures
@@ -102,23 +103,24 @@ class PartTerms(StreamTerms):
             apart=apart,
         )
 
+    @override
     def stream_cell(self, cell: int) -> int:
-        """See `StreamTerms.stream_cell`."""
         group, own = divmod(cell, len(self.place))
         return group * self.apart + self.place.start + own
 
+    @override
     def of_exact(self, cells: NDArray[np.int64]) -> Any:
         """See `StreamTerms.of_exact`: of cells that are not multiplied."""
         return np.asarray(cells, np.float64) * float(self.one * self.weight)
 
     @property
+    @override
     def whole(self) -> bool:
-        """See `StreamTerms.whole`."""
         return False
 
     @property
+    @override
     def resolution(self) -> Fraction:
-        """See `StreamTerms.resolution`."""
         return self.one
 
 

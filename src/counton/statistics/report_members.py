@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
+from typing_extensions import override
 
 from counton.arrays import Floats, Integers
 from counton.bounds import parse_json, parse_toml, read_plain
@@ -50,45 +51,48 @@ class FirstRows(TallyStatistic):
         self._stated = unit is not None
 
     @property
+    @override
     def parameters(self) -> dict[str, Any]:
-        """See `Statistic.parameters`."""
         return {"unit": self.unit} if self._stated else {}
 
     @property
+    @override
     def cells(self) -> tuple[int, ...]:
-        """See `Statistic.cells`."""
         return ()
 
+    @override
     def shape_of(self, groups: int | None) -> tuple[int, ...]:
-        """See `Statistic.shape_of`: a cell for each group."""
+        """A cell for each group."""
         return () if groups is None else (groups,)
 
+    @override
     def contribution(self, *, batched: bool = False) -> Contribution:
         """See `Statistic.contribution`: of a row."""
         return Contribution.add_remove(unit=self.unit)
 
+    @override
     def encode(self, *parts: Any) -> Integers:
-        """See `TallyStatistic.encode`: which row is the first is known later."""
+        """Which row is the first is known later."""
         raise InvalidInput(
             f"users are told apart by a column, and no row says by itself whose first one it is: "
             f"run a job with {field('user')}"
         )
 
     @property
+    @override
     def places(self) -> int:
-        """See `TallyStatistic.places`."""
         return 1
 
+    @override
     def row_bounds(self) -> tuple[int, int]:
-        """See `TallyStatistic.row_bounds`."""
         return 0, 1
 
+    @override
     def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
-        """See `TallyStatistic.entries`."""
         return [(0, said)]
 
+    @override
     def read(self, release: StepRelease) -> CellsReading:
-        """See `Statistic.read`."""
         return CellsReading(self, release)
 
 
@@ -110,17 +114,18 @@ class GroupedRows(Grouped):
         self._size = high - self._low + 1
 
     @property
+    @override
     def once_each(self) -> bool:  # type: ignore[override]
-        """See `TallyStatistic`."""
         return self.inner.once_each
 
     @property
+    @override
     def parts(self) -> tuple[Part, ...]:  # type: ignore[override]
-        """See `TallyStatistic`."""
         return (Part("by", "label", self.groups), *self.inner.parts)
 
+    @override
     def encode(self, *parts: Any) -> Integers:
-        """See `TallyStatistic.encode`: the group and what the row says in it, as two digits."""
+        """The group and what the row says in it, as two digits."""
         group, own = np.asarray(parts[0], np.int64), np.zeros(len(parts[0]), np.int64)
         known = group >= 0
         if self.inner.parts:
@@ -130,12 +135,13 @@ class GroupedRows(Grouped):
             own = own - self._low
         return np.where(known, group * self._size + own, -1)
 
+    @override
     def said_bounds(self) -> tuple[int, int]:
-        """See `TallyStatistic.said_bounds`."""
         return 0, len(self.groups) * self._size - 1
 
+    @override
     def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
-        """See `TallyStatistic.entries`: those of its group."""
+        """Those of its group."""
         start = said // self._size * self.inner.places
         own: Any = self._low
         if self._size > 1:
@@ -144,20 +150,24 @@ class GroupedRows(Grouped):
         return cast("Sequence[tuple[X | int, X | int]]", found)
 
     @property
+    @override
     def spans(self) -> tuple[range, ...]:
-        """See `TallyStatistic.spans`: each entry may be in any group."""
+        """Each entry may be in any group."""
         return tuple(range(self.places) for _ in self.inner.entries(np.zeros(1, np.int64)))
 
+    @override
     def whole_of(self, sums: Floats) -> float:
         """See `TallyStatistic.whole_of`: of the group that has most."""
         return max(self.inner.whole_of(one) for one in sums.reshape(-1, self.inner.places))
 
+    @override
     def largest_measured(self, sums: Floats) -> float:
         """See `TallyStatistic.largest_measured`: of all groups."""
         return max(self.inner.largest_measured(one) for one in sums.reshape(-1, self.inner.places))
 
+    @override
     def typical_cells(self, rows: int | None, steps: int) -> Integers | None:
-        """See `Statistic.typical_cells`: as many rows in each group."""
+        """As many rows in each group."""
         each = None if rows is None else max(rows // len(self.groups), 1)
         found = self.inner.typical_cells(each, steps)
         return None if found is None else np.stack([found] * len(self.groups))

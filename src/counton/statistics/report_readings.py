@@ -9,6 +9,7 @@ from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.errors import InvalidInput
 from counton.exact import figures, quote
@@ -72,6 +73,7 @@ class ReportReading(Reading):
         """What was released of each statistic."""
         return {name: self.of(name) for name in self.statistic.statistics}
 
+    @override
     def since(self, earlier: Reading) -> Self:
         """See `Reading.since`: what was counted of each statistic."""
         found = super().since(earlier)
@@ -79,8 +81,9 @@ class ReportReading(Reading):
         found._ends = earlier, self
         return found
 
+    @override
     def formula(self, name: str | None = None) -> ReleasedNumber:
-        """See `Reading.formula`: ``"visits"``, or a statistic and a number of it, ``"paid mean"``.
+        """``"visits"``, or a statistic and a number of it, ``"paid mean"``.
 
         Raises:
             InvalidInput: no such statistic, or none of its numbers.
@@ -123,6 +126,7 @@ class ReportReading(Reading):
             )
         return found[0].item()
 
+    @override
     def std(self, name: Any = None) -> float:
         """See `Reading.std`; of a part as `__getitem__` has it."""
         if name is None:
@@ -130,6 +134,7 @@ class ReportReading(Reading):
         part, inner = self._split_name(name)
         return float(self._only(part, "std") if inner is None else self.of(part).std(inner))
 
+    @override
     def interval(self, name: Any, level: float = 0.95) -> tuple[Any, Any]:
         """See `Reading.interval`; of a part as `__getitem__` has it."""
         part, inner = self._split_name(name)
@@ -139,8 +144,9 @@ class ReportReading(Reading):
         self._only(part)
         return found["lower"][0].item(), found["upper"][0].item()
 
+    @override
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """See `Reading.table_columns`: the rows of each statistic, and what each row is about."""
+        """The rows of each statistic, and what each row is about."""
         found: dict[str, list[Any]] = {"statistic": [], "name": []}
         numbers: dict[str, list[NDArray[np.float64]]] = {name: [] for name in _NUMBERS}
         for name, reading in self.parts.items():
@@ -183,14 +189,16 @@ class FollowedReading(Reading):
             raise InvalidInput(f"{quote(name)} is none of {', '.join(map(str, self._rows))}")
         return self._rows[name]
 
+    @override
     def since(self, earlier: Reading) -> Self:
-        """See `Reading.since`: rows of what was counted."""
+        """Rows of what was counted."""
         assert isinstance(earlier, FollowedReading)
         since = self._reading.since(earlier._reading)
         return type(self)(self.statistic, since, self._rows)
 
+    @override
     def formula(self, name: str | None = None) -> ReleasedNumber:
-        """See `Reading.formula`: that of the reading from which it follows."""
+        """That of the reading from which it follows."""
         there = self._there(name)
         if isinstance(there, str):
             return self._reading.formula(there)
@@ -198,20 +206,20 @@ class FollowedReading(Reading):
             return self._reading.formula(" ".join(there))
         return self._reading.whole()  # how many rows there are
 
+    @override
     def __getitem__(self, name: Any) -> Any:
-        """See `Reading.__getitem__`."""
         return self._reading[self._there(name)]
 
+    @override
     def std(self, name: Any = None) -> float:
-        """See `Reading.std`."""
         return self._reading.std(self._there(name))
 
+    @override
     def interval(self, name: Any = None, level: float = 0.95) -> tuple[Any, Any]:
-        """See `Reading.interval`."""
         return self._reading.interval(self._there(name), level)
 
+    @override
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """See `Reading.table_columns`."""
         names = [*self._rows]
         ends = [self.interval(name, level) for name in names]
         named = {} if names == [None] else {"name": np.array(names)}

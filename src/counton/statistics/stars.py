@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.errors import InvalidInput, field
 from counton.exact import check_integer
@@ -75,8 +76,8 @@ class Stars(Subgraphs):
         self.check_size(leaves=self.leaves)
 
     @property
+    @override
     def parameters(self) -> dict[str, Any]:
-        """See `Statistic.parameters`."""
         return {"degree": self.degree, "leaves": self.leaves, **self._own_parameters}
 
     @property
@@ -84,14 +85,14 @@ class Stars(Subgraphs):
         """Other leaves beside the edge, on both sides."""
         return 2 * math.comb((self.degree or 1) - 1, self.leaves - 1)
 
+    @override
     def of_one(self, near: list[set[int]], one: int, other: int) -> Iterable[tuple[int, int]]:
-        """See `GraphStatistic.of_one`."""
         return ((0, sum(math.comb(len(near[node]), self.leaves - 1) for node in (one, other))),)
 
+    @override
     def of_many(
         self, edges: NDArray[np.int64], old: int, steps: NDArray[np.int64], count: int
     ) -> NDArray[np.int64]:
-        """See `GraphStatistic.of_many`."""
         ranks = ranks_of(edges)[old:]
         most = int(ranks.max(initial=0)) + 1
         stars = np.array([math.comb(n, self.leaves - 1) for n in range(most)], np.int64)

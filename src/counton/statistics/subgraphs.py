@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.errors import InvalidInput
 from counton.exact import quote
@@ -53,8 +54,8 @@ class Subgraphs(GraphStatistic):
         """How many an edge is in, at most."""
 
     @property
+    @override
     def cells(self) -> tuple[int, ...]:
-        """See `Statistic.cells`."""
         return ()
 
     @property
@@ -65,8 +66,9 @@ class Subgraphs(GraphStatistic):
             return (6, 6) if replaced else (1, 2)
         return (REPLACED // 2, REPLACED // 2) if replaced else (1, 0)
 
+    @override
     def contribution(self, *, batched: bool = False) -> Contribution:
-        """See `Statistic.contribution`; the same for batches."""
+        """The same for batches."""
         most, (up, down) = self.most, self.signed_changes
         words = f"which changes the number of {self.counted} by up to {most:,} in all"
         if self.changes == 1:
@@ -85,18 +87,19 @@ class Subgraphs(GraphStatistic):
             words += ", and which of the later edges of its nodes are kept"
         return Contribution.of_pattern(pattern, words, relation=self.neighbours, unit=UNIT)
 
+    @override
     def read(self, release: StepRelease) -> Reading:
-        """See `Statistic.read`."""
         return SubgraphReading(self, release)
 
+    @override
     def cell(self, name: Any) -> int:
-        """See `Statistic.cell`: the only one is called as what is counted."""
+        """The only one is called as what is counted."""
         if name != self.counted:
             raise InvalidInput(f"cell is {quote(name)}; there is only {self.counted!r}")
         return 0
 
+    @override
     def name_of(self, cell: int) -> str:
-        """See `Statistic.name_of`."""
         return self.counted
 
 
@@ -112,8 +115,8 @@ class SubgraphReading(Reading):
         """Estimate of the number."""
         return np.ravel(self.release.value)[0].item()
 
+    @override
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """See `Reading.table_columns`."""
         return self.release.table_columns(level)
 
 

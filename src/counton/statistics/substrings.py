@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.laws import BoundedChange, Run, Runs
 from counton.privacy import Contribution
@@ -73,8 +74,8 @@ class Substrings(Words):
     drawing = Drawing("Words so far", "times that each word came")
     sources = ("constants",)
 
+    @override
     def contribution(self, *, batched: bool = False) -> Contribution:
-        """See `Statistic.contribution`."""
         longest = self.longest
         if batched:
             pattern: Runs | BoundedChange = BoundedChange(
@@ -93,6 +94,7 @@ class Substrings(Words):
             words = f"which is part of one word of length 1 up to {longest} of length {longest}"
         return Contribution.of_pattern(pattern, words, relation="replace", unit="letter")
 
+    @override
     def least_errors(self, horizon: int, guarantee: Guarantee) -> tuple[LowerBound, ...]:
         """See `Statistic.least_errors`: of single letters, `least_error_of_letters`."""
         from counton.plans.bounds import largest_of_cells
@@ -102,8 +104,8 @@ class Substrings(Words):
         quantity = "largest of all errors of words"
         return largest_of_cells(len(self.letters) - 1, horizon, guarantee, 1.0, quantity)
 
+    @override
     def tally(self, cells: NDArray[np.int64]) -> WordTally:
-        """See `Words.tally`."""
         return _Codes(self, cells)
 
 
@@ -120,8 +122,8 @@ class _Codes(WordTally):
             places = np.flatnonzero(lengths == length)
             self._asked.append((length, places, cells[places] - firsts[length - 1]))
 
+    @override
     def advance(self, letters: NDArray[Any], stop: int) -> None:
-        """See `WordTally.advance`."""
         for begin in range(self.read, stop, _BLOCK):
             self._advance(letters, begin, min(begin + _BLOCK, stop))
 

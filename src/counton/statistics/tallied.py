@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput, SumOverflow
@@ -244,16 +245,17 @@ class TallyStatistic(Statistic):
         if whole > least:
             self.refuse_unreadable(terms.strategy, terms.law, whole)
 
+    @override
     def begin(self) -> Exact:
-        """See `Statistic.begin`."""
         return Sums(self)
 
+    @override
     def restore(self, saved: bytes) -> Exact:
-        """See `Statistic.restore`: sums are in the counter."""
+        """Sums are in the counter."""
         return Sums(self)
 
+    @override
     def join(self, saved: bytes, news: Sequence[bytes]) -> bytes:
-        """See `Statistic.join`."""
         return saved
 
     def columns_of(self, events: Events) -> tuple[Any, ...]:
@@ -274,8 +276,8 @@ class Sums(Exact):
     def __init__(self, statistic: TallyStatistic) -> None:
         self._statistic = statistic
 
+    @override
     def take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
-        """See `Exact.take`."""
         this, steps = self._statistic, len(stops)
         each = np.diff(stops, prepend=0)
         this.check_events(each)
@@ -299,13 +301,13 @@ class Sums(Exact):
                 np.add.at(sums.reshape(-1), cell, amount)
         return this.measure(sums)
 
-    def undo(self) -> None:
-        """See `Exact.undo`."""
+    @override
+    def undo(self) -> None: ...
 
+    @override
     def save(self) -> bytes:
-        """See `Exact.save`."""
         return b""
 
+    @override
     def news(self) -> bytes:
-        """See `Exact.news`."""
         return b""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.arrays import Integers
 from counton.errors import InvalidInput, StateError, field
@@ -129,8 +130,9 @@ class TopK(TallyStatistic):
                 )
 
     @classmethod
+    @override
     def from_job(cls, stated: Statement) -> Statistic:
-        """See `Statistic.from_job`: where nobody declared groups, a count whose largest show."""
+        """Where nobody declared groups, a count whose largest show."""
         top, room = stated["top"], stated["room"]
         if stated.first and stated.most is None:
             raise InvalidInput(
@@ -156,8 +158,8 @@ class TopK(TallyStatistic):
         return cls(stated.groups(stated.by or "group"), TOP if top is None else top, **given)
 
     @classmethod
+    @override
     def columns_of_job(cls, stated: Statement) -> OwnColumns:
-        """See `Statistic.columns_of_job`."""
         if (stated.user is None) != (stated.most is None):
             raise InvalidInput(
                 f"{field('user')} and {field('most')} belong together: whose events they are, and "
@@ -169,35 +171,38 @@ class TopK(TallyStatistic):
         return OwnColumns((*([stated.user] if stated.user is not None else ()), by))
 
     @property
+    @override
     def parts(self) -> tuple[Part, ...]:  # type: ignore[override]
-        """See `TallyStatistic`."""
         return (Part("by", "label", self.groups),)
 
     @property
+    @override
     def declares(self) -> Sequence[str] | None:
-        """See `Statistic.declares`."""
         return self.groups
 
+    @override
     def showing(self, top: int) -> Statistic:
-        """See `Statistic.showing`."""
         return type(self)(**{**self.parameters, "k": top})
 
+    @override
     def check_asked(self, name: Any) -> None:
-        """See `Statistic.check_asked`: groups."""
+        """Groups."""
         self.cell(name)
 
+    @override
     def by_groups(self, groups: Sequence[str]) -> Statistic:
-        """See `Statistic.by_groups`: these are its cells."""
+        """These are its cells."""
         return type(self)(**{**self.parameters, "groups": groups})
 
     @property
+    @override
     def protects(self) -> str:
-        """See `Statistic.protects`: a user, where this many events of each count."""
+        """A user, where this many events of each count."""
         return "event" if self._contribution.most is None else "user"
 
     @property
+    @override
     def parameters(self) -> dict[str, Any]:
-        """See `Statistic.parameters`."""
         held = self._contribution
         more: dict[str, Any] = {"most": held.most, "once": held.once}
         if held.cells > 1:
@@ -215,39 +220,42 @@ class TopK(TallyStatistic):
         return f"TopK({len(self.groups):,} groups{arguments})"
 
     @property
+    @override
     def cells(self) -> tuple[int, ...]:
-        """See `Statistic.cells`."""
         return (len(self.groups),)
 
+    @override
     def contribution(self, *, batched: bool = False) -> Contribution:
-        """See `Statistic.contribution`; the same for batches."""
+        """The same for batches."""
         return self._contribution
 
+    @override
     def allows(self, other: Statistic) -> bool:
-        """See `Statistic.allows`: the order of groups, and how many are shown, cost nothing."""
+        """The order of groups, and how many are shown, cost nothing."""
         if not isinstance(other, TopK) or set(self.groups) != set(other.groups):
             return False
         return TopK(**{**self.parameters, "groups": other.groups, "k": other.k}) == other
 
+    @override
     def encode(self, *parts: Any) -> Integers:
-        """See `TallyStatistic.encode`: the number of the group, below 0 where not declared."""
+        """The number of the group, below 0 where not declared."""
         return np.asarray(parts[0], np.int64)
 
     @property
+    @override
     def places(self) -> int:
-        """See `TallyStatistic.places`."""
         return len(self.groups)
 
+    @override
     def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
-        """See `TallyStatistic.entries`."""
         return [(said, 1)]
 
+    @override
     def begin(self) -> Exact:
-        """See `Statistic.begin`."""
         return _Tally(self, {})
 
+    @override
     def restore(self, saved: bytes) -> Exact:
-        """See `Statistic.restore`."""
         try:
             records = np.frombuffer(saved, _RECORD)
         except ValueError as error:
@@ -257,16 +265,17 @@ class TopK(TallyStatistic):
             used.setdefault(bytes(user), {})[cell] = times
         return _Tally(self, used)
 
+    @override
     def join(self, saved: bytes, news: Sequence[bytes]) -> bytes:
-        """See `Statistic.join`."""
         return saved + b"".join(news)  # of a user and a cell the last row holds
 
+    @override
     def read(self, release: StepRelease) -> TopKReading:
-        """See `Statistic.read`."""
         return TopKReading(self, release)
 
+    @override
     def cell(self, name: Any) -> int:
-        """See `Statistic.cell`: names of groups."""
+        """Names of groups."""
         try:
             return self._place[name]
         except (KeyError, TypeError):
@@ -275,8 +284,8 @@ class TopK(TallyStatistic):
                 f"name one of them, or declare one more for all others"
             ) from None
 
+    @override
     def name_of(self, cell: int) -> str:
-        """See `Statistic.name_of`."""
         return self.groups[cell]
 
 
@@ -304,12 +313,14 @@ class TopKReading(Reading):
         down, up = (halfwidth(self.release, each) for each in levels)
         return rank_largest(groups, np.asarray(self.release.value), down, k, upward=up, level=level)
 
+    @override
     def whole(self) -> ReleasedNumber:
-        """See `Reading.whole`: all groups."""
+        """All groups."""
         return self._all_cells()
 
+    @override
     def asked_columns(self, ask: Sequence[Any], level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """See `Reading.asked_columns`: some groups, the largest first."""
+        """Some groups, the largest first."""
         ranking = self.ranking(len(self.statistic.groups), level)
         kept = np.isin(ranking.names, ask)
         return {
@@ -320,8 +331,9 @@ class TopKReading(Reading):
             "upper": ranking.upper[kept],
         }
 
+    @override
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """See `Reading.table_columns`; a row for each shown rank, best first.
+        """A row for each shown rank, best first.
 
         Columns: rank, group, estimate, std, lower, upper, sure. Intervals hold for all at once.
         """
@@ -346,8 +358,8 @@ class _Tally(Exact):
         self._statistic, self._used = statistic, used
         self._before: list[tuple[bytes, int]] = []
 
+    @override
     def take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
-        """See `Exact.take`."""
         bounds = self._statistic._contribution
         listed = events.tolist() if isinstance(events, np.ndarray) else list(events)
         steps = np.repeat(np.arange(len(stops)), np.diff(stops, prepend=0))
@@ -412,8 +424,8 @@ class _Tally(Exact):
             kept[place] = True
         return kept
 
+    @override
     def undo(self) -> None:
-        """See `Exact.undo`."""
         for user, where in self._before:
             used = self._used[user]
             used[where] -= 1
@@ -423,15 +435,16 @@ class _Tally(Exact):
                 del self._used[user]
         self._before = []
 
+    @override
     def save(self) -> bytes:
-        """See `Exact.save`."""
         rows = [
             (user, cell, times) for user, used in self._used.items() for cell, times in used.items()
         ]
         return np.array(rows, _RECORD).tobytes()
 
+    @override
     def news(self) -> bytes:
-        """See `Exact.news`: users and cells in which they counted, as in `save`."""
+        """Users and cells in which they counted, as in `save`."""
         moved = dict.fromkeys(self._before)
         rows = [(user, cell, self._used[user][cell]) for user, cell in moved]
         return np.array(rows, _RECORD).tobytes()

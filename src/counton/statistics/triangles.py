@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.errors import InvalidInput, field
 from counton.options import DEGREE
@@ -90,8 +91,8 @@ class Triangles(Subgraphs):
         self.check_size()
 
     @property
+    @override
     def parameters(self) -> dict[str, Any]:
-        """See `Statistic.parameters`."""
         return {"degree": self.degree, **self._own_parameters}
 
     @property
@@ -99,14 +100,14 @@ class Triangles(Subgraphs):
         """The neighbours that both nodes of an edge have."""
         return (self.degree or 0) - 1
 
+    @override
     def of_one(self, near: list[set[int]], one: int, other: int) -> Iterable[tuple[int, int]]:
-        """See `GraphStatistic.of_one`."""
         return ((0, len(near[one] & near[other])),)
 
+    @override
     def of_many(
         self, edges: NDArray[np.int64], old: int, steps: NDArray[np.int64], count: int
     ) -> NDArray[np.int64]:
-        """See `GraphStatistic.of_many`."""
         latest = count_completed(edges)
         return sums_by_step(latest[old:], steps, count)
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.errors import InvalidInput, StateError
 from counton.exact import check_integer, quote
@@ -66,20 +67,20 @@ class Words(Statistic):
             )
 
     @classmethod
+    @override
     def from_job(cls, stated: Statement) -> Statistic:
-        """See `Statistic.from_job`."""
         alphabet, longest = stated.require("alphabet", "longest")
         several = isinstance(alphabet, str) and "," in alphabet
         return cls(list(split_names(alphabet)) if several else alphabet, longest)
 
     @property
+    @override
     def parameters(self) -> dict[str, Any]:
-        """See `Statistic.parameters`."""
         return {"alphabet": self.alphabet, "longest": self.longest}
 
     @property
+    @override
     def cells(self) -> tuple[int, ...]:
-        """See `Statistic.cells`."""
         return (self.firsts[-1],)
 
     @cached_property
@@ -208,16 +209,16 @@ class Words(Statistic):
     def tally(self, cells: NDArray[np.int64]) -> WordTally:
         """How often some words came, nothing read yet."""
 
+    @override
     def begin(self) -> Letters:
-        """See `Statistic.begin`."""
         return Letters(self)
 
+    @override
     def restore(self, saved: bytes) -> Letters:
-        """See `Statistic.restore`."""
         return Letters.load(self, saved)
 
+    @override
     def join(self, saved: bytes, news: Sequence[bytes]) -> bytes:
-        """See `Statistic.join`."""
         return Letters.join(self, saved, news)
 
 
@@ -251,8 +252,9 @@ class Letters(Exact):
         self._before = (0, 0)
         self._tallies: dict[bytes, WordTally] = {}
 
+    @override
     def take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
-        """See `Exact.take`; takes time in proportion to the letters."""
+        """Takes time in proportion to the letters."""
         letters = self._statistic.letter_numbers(events)
         self._before = self._steps, len(self._letters)
         self._append(letters, stops + len(self._letters))
@@ -267,8 +269,8 @@ class Letters(Exact):
         self._letters.extend(letters)
         self._steps += len(ends)
 
+    @override
     def undo(self) -> None:
-        """See `Exact.undo`."""
         self._steps, kept = self._before
         self._letters.keep(kept)
         if self._stops is not None:
@@ -276,12 +278,13 @@ class Letters(Exact):
         self._tallies = {key: one for key, one in self._tallies.items() if one.read <= kept}
 
     @property
+    @override
     def largest(self) -> int:
-        """See `Exact.largest`: no two of one word end with the same letter."""
+        """No two of one word end with the same letter."""
         return len(self._letters)
 
+    @override
     def save(self) -> bytes:
-        """See `Exact.save`."""
         letters = self._letters.all
         saved = _HEAD.pack(self._steps, len(letters))
         saved += _little(letters).tobytes()
@@ -319,8 +322,9 @@ class Letters(Exact):
             exact._stops.extend(stops)
         return exact
 
+    @override
     def news(self) -> bytes:
-        """See `Exact.news`: how many letters each step had, and the letters."""
+        """How many letters each step had, and the letters."""
         steps, letters = self._before
         stops = np.arange(steps + 1, self._steps + 1)
         if self._stops is not None:
@@ -351,8 +355,9 @@ class Letters(Exact):
             exact._append(new, stops)
         return exact.save()
 
+    @override
     def counts(self, cells: NDArray[np.int64], step: int) -> NDArray[np.int64]:
-        """See `Exact.counts`; the same words at a later step take time for the new letters only."""
+        """The same words at a later step take time for the new letters only."""
         stop = step if self._stops is None else int(self._stops.all[step - 1]) if step else 0
         key = np.ascontiguousarray(cells).tobytes()
         tally = self._tallies.pop(key, None)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.errors import HorizonExceeded, StateError
 from counton.mechanisms import Counter, Releases, StreamTerms
@@ -54,8 +55,8 @@ class OnDemand(Counter):
         self._done = Private(self._progress()._replace(step=last))
         return Releases(range(first, last + 1), digests, self.terms)
 
+    @override
     def std_of(self, releases: Releases) -> NDArray[np.float64]:
-        """See `Counter.std_of`."""
         return np.asarray(releases.std(), np.float64)
 
     @classmethod

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.errors import InvalidInput
 from counton.exact import check_integer
@@ -161,21 +162,21 @@ class FixedEpochs(Sampler):
         return -(-self.examples // self.batch_size)
 
     @property
+    @override
     def steps(self) -> int:
-        """See `Sampler.steps`."""
         return self.epochs * self.steps_per_epoch
 
     @property
+    @override
     def schedule(self) -> Schedule:
-        """See `Sampler.schedule`."""
         return Schedule(self.epochs, self.steps_per_epoch, fixed=True)
 
     @cached_property
     def _order(self) -> Examples:
         return np.random.default_rng([self.seed, 0]).permutation(self.examples)
 
+    @override
     def batch(self, step: int) -> Examples:
-        """See `Sampler.batch`."""
         place = (self._check_step(step) - 1) % self.steps_per_epoch
         return self._order[place * self.batch_size : (place + 1) * self.batch_size]
 
@@ -223,21 +224,21 @@ class MinSeparation(Sampler):
         self.seed = check_integer("seed", seed, 0)
 
     @property
+    @override
     def steps(self) -> int:
-        """See `Sampler.steps`."""
         return self.epochs * self.steps_per_epoch
 
     @property
+    @override
     def schedule(self) -> Schedule:
-        """See `Sampler.schedule`."""
         return Schedule(self.epochs, self.steps_per_epoch - self.window + 1, fixed=False)
 
     @cached_property
     def _order(self) -> Examples:
         return np.random.default_rng([self.seed, 0]).permutation(self.examples)
 
+    @override
     def batch(self, step: int) -> Examples:
-        """See `Sampler.batch`."""
         epoch, place = divmod(self._check_step(step) - 1, self.steps_per_epoch)
         number, within = divmod(place, self.window)
         members = self.window * self.batch_size
@@ -292,13 +293,13 @@ class BallsInBins(Sampler):
             self.neighbours = "more or less"
 
     @property
+    @override
     def steps(self) -> int:
-        """See `Sampler.steps`."""
         return self.epochs * self.steps_per_epoch
 
     @property
+    @override
     def schedule(self) -> Schedule:
-        """See `Sampler.schedule`."""
         return Schedule(self.epochs, self.steps_per_epoch, fixed=True)
 
     @cached_property
@@ -309,8 +310,8 @@ class BallsInBins(Sampler):
             self.examples,
         )
 
+    @override
     def batch(self, step: int) -> Examples:
-        """See `Sampler.batch`."""
         place = (self._check_step(step) - 1) % self.steps_per_epoch
         return np.flatnonzero(self._places == place)
 
@@ -363,8 +364,8 @@ class _SecretSampler(Sampler):
         self.identity = identity
         self._source = BlockSource(self._key.derive(self._purpose, address))
 
+    @override
     def join(self, identity: str) -> None:
-        """See `Sampler.join`."""
         if identity != self.identity:
             if self._taken:
                 raise InvalidInput("join comes after a batch was taken; call it before the first")
@@ -419,22 +420,24 @@ class PoissonBatches(_SecretSampler):
         self._steps = self.epochs = check_integer("steps", steps, 1, LARGEST)
         super().__init__(key, f"{name}/{self.examples}/{self.rate!r}/{self._steps}")
 
+    @override
     def serve(self, run: str, session: str) -> None:
-        """See `Sampler.serve`: a run that went back to a checkpoint takes others."""
+        """A run that went back to a checkpoint takes others."""
         self._serve_only(session, ", or the same one before it went back to a checkpoint,")
 
     @property
+    @override
     def steps(self) -> int:
-        """See `Sampler.steps`."""
         return self._steps
 
     @property
+    @override
     def schedule(self) -> Schedule:
-        """See `Sampler.schedule`: an example may count in every step."""
+        """An example may count in every step."""
         return Schedule(self._steps, 1, fixed=True)
 
+    @override
     def batch(self, step: int) -> Examples:
-        """See `Sampler.batch`."""
         return np.flatnonzero(self._words(self._check_step(step)) < self._below)
 
 
@@ -477,26 +480,27 @@ class SecretPlaces(_SecretSampler):
         super()._be(identity)
         vars(self).pop("_places", None)
 
+    @override
     def serve(self, run: str, session: str) -> None:
-        """See `Sampler.serve`: a run that went back to a checkpoint keeps its places."""
+        """A run that went back to a checkpoint keeps its places."""
         self._serve_only(run, "")
 
     @property
+    @override
     def steps(self) -> int:
-        """See `Sampler.steps`."""
         return self.epochs * self.steps_per_epoch
 
     @property
+    @override
     def schedule(self) -> Schedule:
-        """See `Sampler.schedule`."""
         return Schedule(self.epochs, self.steps_per_epoch, fixed=True)
 
     @cached_property
     def _places(self) -> NDArray[np.uint64]:
         return self._words(1) % np.uint64(self.steps_per_epoch)
 
+    @override
     def batch(self, step: int) -> Examples:
-        """See `Sampler.batch`."""
         place = (self._check_step(step) - 1) % self.steps_per_epoch
         return np.flatnonzero(self._places == np.uint64(place))
 
@@ -580,15 +584,15 @@ class GivenBatches(Sampler):
         return Schedule(epochs, apart, fixed=True)
 
     @property
+    @override
     def steps(self) -> int:
-        """See `Sampler.steps`."""
         return len(self._batches)
 
     @property
+    @override
     def schedule(self) -> Schedule:
-        """See `Sampler.schedule`."""
         return self._schedule
 
+    @override
     def batch(self, step: int) -> Examples:
-        """See `Sampler.batch`."""
         return self._batches[self._check_step(step) - 1]

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.arrays import Floats, Integers, integers_from_text, integers_to_text
 from counton.errors import InvalidInput
@@ -124,8 +125,9 @@ class Dense(OwnCells):
             ) from error
 
     @classmethod
+    @override
     def examples(cls, cells: int) -> Sequence[Self]:
-        """See `LineStrategy.examples`: more rows than cells, and entries below 0."""
+        """More rows than cells, and entries below 0."""
         steps = 2 * np.eye(cells, dtype=np.int64) - np.eye(cells, k=1, dtype=np.int64)
         waves = np.arange(2 * cells, dtype=np.int64).reshape(2, cells) ** 2 % 7 - 3
         return (cls(steps, "steps"), cls(np.vstack([steps, waves]), "waves"))
@@ -136,8 +138,9 @@ class Dense(OwnCells):
         digest = hashlib.sha256(np.ascontiguousarray(self._matrix, "<i8").tobytes()).hexdigest()
         return {"cells": self.cells, "measurements": self.measurements, "matrix_sha256": digest}
 
+    @override
     def to_dict(self) -> dict[str, Any]:
-        """See `Strategy.to_dict`; with the name and, exactly, all of the matrix, or its formula.
+        """With the name and, exactly, all of the matrix, or its formula.
 
         >>> strategy = Dense(np.array([[2, 1], [0, 2]]), "mine")
         >>> Dense.from_dict(strategy.to_dict()).matrix().tolist()
@@ -149,6 +152,7 @@ class Dense(OwnCells):
         return {**said, "matrix": integers_to_text(self._matrix)}
 
     @classmethod
+    @override
     def from_dict(cls, description: Mapping[str, Any]) -> Self:
         """See `LineStrategy.from_dict`.
 
@@ -192,14 +196,16 @@ class Dense(OwnCells):
         """C itself, shape (measurements, cells)."""
         return self._matrix
 
+    @override
     def measure(self, counts: Integers) -> Integers:
-        """See `LineStrategy.measure`; exact."""
+        """Exact."""
         flat = counts.reshape(self.cells, -1)
         return exact_product(self._matrix, flat).reshape(self.measurements, *counts.shape[1:])
 
     @on_one_thread
+    @override
     def estimate(self, measured: NDArray[Any]) -> Floats:
-        """See `LineStrategy.estimate`; normal equations."""
+        """Normal equations."""
         flat = measured.reshape(self.measurements, -1).astype(np.float64)
         solution = self._solve(self._matrix.T.astype(np.float64) @ flat)
         return solution.reshape(self.cells, *measured.shape[1:])
@@ -229,30 +235,30 @@ class Dense(OwnCells):
         return self._split[1]
 
     @property
+    @override
     def rows(self) -> int:  # type: ignore[override]
-        """See `OwnCells`."""
         return len(self._split[0])
 
+    @override
     def over(self, cells: NDArray[Any]) -> NDArray[Any]:
-        """See `OwnCells.over`."""
         return _product(self._split[0], cells)
 
+    @override
     def under(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """See `OwnCells.under`."""
         return _product(self._split[0].T, rows)
 
+    @override
     def rows_of(self, cell: int) -> list[tuple[int, int]]:
-        """See `OwnCells.rows_of`."""
         column = self._split[0][:, cell]
         return [(int(row), int(column[row])) for row in np.flatnonzero(column)]
 
+    @override
     def powers(self, norm: Norm) -> Integers:
-        """See `OwnCells.powers`."""
         return np.asarray((np.abs(self._split[0]) ** norm).sum(axis=0))
 
     @property
+    @override
     def spread(self) -> float:
-        """See `OwnCells.spread`."""
         magnitudes = np.abs(self._split[0]).astype(np.float64)
         return float((magnitudes.T @ magnitudes.sum(axis=1)).max()) * (1 + 2.0**-20)
 
@@ -264,24 +270,27 @@ class Dense(OwnCells):
         largest = [int(np.diagonal(products, lag).max()) for lag in range(self.cells)]
         return np.maximum.accumulate(np.array(largest, np.int64)[::-1])[::-1]
 
+    @override
     def overlap(self, lag: int) -> int:
-        """See `OwnCells.overlap`; exact."""
+        """Exact."""
         return int(self._lags[lag]) if lag < self.cells else 0
 
+    @override
     def equations(self, precision: Floats) -> NormalEquations:
         """See `OwnCells.equations`; in time cubic in the cells."""
         return _DenseEquations(self._split[0], precision)
 
+    @override
     def l1_sensitivity(self) -> int:
-        """See `TableStrategy.l1_sensitivity`."""
         return int(np.abs(self._matrix).sum(axis=0).max())
 
+    @override
     def squared_sensitivity(self) -> int:
-        """See `TableStrategy.squared_sensitivity`."""
         return int((self._matrix**2).sum(axis=0).max())
 
+    @override
     def l1_move_sensitivity(self) -> int:
-        """See `TableStrategy.l1_move_sensitivity`: the triangle inequality."""
+        """The triangle inequality."""
         return 2 * self.l1_sensitivity()
 
     @cached_property
@@ -290,19 +299,20 @@ class Dense(OwnCells):
         real = self._matrix.astype(np.float64)
         return np.asarray(real.T @ real)
 
+    @override
     def squared_move_sensitivity(self) -> int:
-        """See `TableStrategy.squared_move_sensitivity`."""
         return 2 * self.squared_sensitivity() - 2 * self.least_inner
 
     @cached_property
+    @override
     def least_inner(self) -> int:
-        """See `LineStrategy.least_inner`: float64, less a bound on its rounding."""
+        """Float64, less a bound on its rounding."""
         rounding = self.measurements * 2.0**-50 * float(self._gram.diagonal().max()) + 1
         return min(int(np.floor(float(self._gram.min()) - rounding)), self.squared_sensitivity())
 
     @property
+    @override
     def largest_entry(self) -> int:
-        """See `LineStrategy.largest_entry`."""
         return int(np.abs(self._matrix).max())
 
     @cached_property
@@ -315,18 +325,18 @@ class Dense(OwnCells):
         np.cumsum(inner, axis=1, out=inner)
         return covariance
 
+    @override
     def variance(self, low: Integers, high: Integers) -> Floats:
-        """See `LineStrategy.variance`."""
         joint = self._prefixes
         return np.maximum(joint[low, low] + joint[high, high] - 2 * joint[low, high], 0.0)
 
+    @override
     def ranges_variance(self) -> float:
-        """See `LineStrategy.ranges_variance`."""
         joint = self._prefixes
         return float((self.cells + 1) * np.trace(joint) - joint.sum())
 
+    @override
     def functional_variance(self, weights: Floats) -> float:
-        """See `LineStrategy.functional_variance`."""
         return float((weights * self._solve(weights.T).T).sum())
 
 
@@ -385,23 +395,24 @@ class _DenseEquations(NormalEquations):
         )
 
     @on_one_thread
+    @override
     def solve(self, right: Floats) -> Floats:
-        """See `NormalEquations.solve`."""
         solved = self._solve((self._factor, True), right.T)
         return np.ascontiguousarray(solved.T, np.float64)
 
     @property
+    @override
     def prefix_variance(self) -> Floats:
-        """See `NormalEquations.prefix_variance`."""
         return np.asarray(self._joint.diagonal()[1:])
 
     @property
+    @override
     def cell_variance(self) -> Floats:
-        """See `NormalEquations.cell_variance`."""
         return self._cells
 
+    @override
     def range_variance(self, low: NDArray[Any], high: NDArray[Any]) -> Floats:
-        """See `NormalEquations.range_variance`; totals between two cells are in line with both."""
+        """Totals between two cells are in line with both."""
         last = len(self._cells) - 1
         found: Floats = np.zeros(np.broadcast_shapes(np.shape(low), np.shape(high)))
         corners = []

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.arrays import Floats, Integers
 from counton.strategies.base import NodeNoise
@@ -64,8 +65,8 @@ class Dyadic(LineStrategy):
         """Number of cells."""
         return {"cells": self.cells}
 
+    @override
     def measure(self, counts: Integers) -> Integers:
-        """See `LineStrategy.measure`."""
         return self._nodes.measure(counts)
 
     @cached_property
@@ -73,34 +74,37 @@ class Dyadic(LineStrategy):
         """Rows of C that hold each level, leaves first."""
         return self._nodes.rows()
 
+    @override
     def l1_sensitivity(self) -> int:
-        """See `TableStrategy.l1_sensitivity`."""
         return self.height + 1
 
+    @override
     def squared_sensitivity(self) -> int:
-        """See `TableStrategy.squared_sensitivity`."""
         return self.height + 1
 
+    @override
     def l1_move_sensitivity(self) -> int:
-        """See `TableStrategy.l1_move_sensitivity`: the root's sum does not change."""
+        """The root's sum does not change."""
         return self._nodes.l1_move_sensitivity()
 
+    @override
     def squared_move_sensitivity(self) -> int:
-        """See `TableStrategy.squared_move_sensitivity`."""
         return self._nodes.squared_move_sensitivity()
 
     @property
+    @override
     def least_inner(self) -> int:
-        """See `LineStrategy.least_inner`: two leaves that share the root only."""
+        """Two leaves that share the root only."""
         return 1
 
     @property
+    @override
     def largest_entry(self) -> int:
-        """See `LineStrategy.largest_entry`."""
         return 1
 
+    @override
     def estimate(self, measured: NDArray[Any]) -> Floats:
-        """See `LineStrategy.estimate`: each cell's largest node, the cell itself but for the last.
+        """Each cell's largest node, the cell itself but for the last.
 
         The last cell of a line may be all there is of some nodes above it.
         """
@@ -111,8 +115,9 @@ class Dyadic(LineStrategy):
         cells[-1] = measured[self._rows[level].stop - 1]
         return cells
 
+    @override
     def running_sums(self, counts: Integers, noise: NodeNoise, bits: int) -> tuple[Integers, int]:
-        """See `LineStrategy.running_sums`: the sum of each prefix's own pieces, an integer."""
+        """The sum of each prefix's own pieces, an integer."""
         measured = self.measure(counts)
         measured += noise.run(0, range(self.measurements))
         return self._prefixes(measured), 0
@@ -148,8 +153,8 @@ class Dyadic(LineStrategy):
             values, alike = left, same
         yield np.where(alike, values, 0.0)
 
+    @override
     def reads(self, weights: Floats) -> Floats:
-        """See `LineStrategy.reads`."""
         return np.concatenate(list(self._node_weights(weights)), axis=1)
 
     def answer(self, measured: Integers, low: Integers, high: Integers) -> Integers:
@@ -182,16 +187,18 @@ class Dyadic(LineStrategy):
             first, stop = (first + 1) // 2, np.where(more & only, stop + 1, stop) // 2
         yield [(first < stop, first)]
 
+    @override
     def variance(self, low: Integers, high: Integers) -> Floats:
-        """See `LineStrategy.variance`: the number of pieces."""
+        """The number of pieces."""
         pieces = np.zeros(low.shape)
         for ends in self._ends(low, high):
             for where, _ in ends:
                 pieces += where
         return pieces
 
+    @override
     def ranges_variance(self) -> float:
-        """See `LineStrategy.ranges_variance`: a node is read where its parent is not covered."""
+        """A node is read where its parent is not covered."""
         total, above = 0.0, 0.0
         for level, rows in reversed(list(enumerate(self._rows))):
             low = np.arange(len(rows), dtype=np.int64) << level
@@ -204,8 +211,8 @@ class Dyadic(LineStrategy):
             above = children
         return total
 
+    @override
     def functional_variance(self, weights: Floats) -> float:
-        """See `LineStrategy.functional_variance`."""
         return math.fsum(float((used**2).sum()) for used in self._node_weights(weights))
 
     def subsets_variance(self, asked: RandomSubsets) -> float:
@@ -220,8 +227,9 @@ class Dyadic(LineStrategy):
             above = 2 * (len(rows) - 1) * whole + children * last
         return total
 
+    @override
     def largest_error(self, asked: Workload, noise: NodeNoise, bits: int) -> float:
-        """See `LineStrategy.largest_error`; for all ranges in time linear in the cells."""
+        """For all ranges in time linear in the cells."""
         drawn = noise.run(0, range(self.measurements))
         if isinstance(asked, AllRanges):
             return float(max(self._largest_range(drawn), self._largest_range(-drawn)))

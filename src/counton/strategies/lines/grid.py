@@ -17,6 +17,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput
@@ -91,8 +92,9 @@ class Grid(TableStrategy):
         """JSON values that say what is measured."""
         return {"axes": [{"strategy": axis.name, **axis.parameters} for axis in self.axes]}
 
+    @override
     def to_dict(self) -> dict[str, Any]:
-        """See `Strategy.to_dict`; with all that the axes' strategies are rebuilt from."""
+        """With all that the axes' strategies are rebuilt from."""
         return {"strategy": type(self).__name__, "axes": [axis.to_dict() for axis in self.axes]}
 
     @classmethod
@@ -120,24 +122,24 @@ class Grid(TableStrategy):
         """Largest magnitude in the product of the matrices."""
         return math.prod(axis.largest_entry for axis in self.axes)
 
+    @override
     def l1_sensitivity(self) -> int:
-        """See `TableStrategy.l1_sensitivity`."""
         return math.prod(axis.l1_sensitivity() for axis in self.axes)
 
+    @override
     def squared_sensitivity(self) -> int:
-        """See `TableStrategy.squared_sensitivity`."""
         return math.prod(axis.squared_sensitivity() for axis in self.axes)
 
+    @override
     def l1_move_sensitivity(self) -> int:
-        """See `TableStrategy.l1_move_sensitivity`; on several axes the triangle inequality."""
+        """On several axes the triangle inequality."""
         if len(self.axes) == 1:
             return self.axes[0].l1_move_sensitivity()
         return 2 * self.l1_sensitivity()
 
+    @override
     def squared_move_sensitivity(self) -> int:
-        """See `TableStrategy.squared_move_sensitivity`.
-
-        Two columns differ by at most 2 (largest squared norm - least inner product); an inner
+        """Two columns differ by at most 2 (largest squared norm - least inner product); an inner
         product of the product matrix is least where one axis' is negative and the others largest,
         and at least 0 if none is negative.
         """

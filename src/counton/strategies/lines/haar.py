@@ -18,6 +18,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput
@@ -110,8 +111,8 @@ class Haar(LineStrategy):
         return cls(workload.cells, on_lattice(ordered, bits))
 
     @classmethod
+    @override
     def examples(cls, cells: int) -> Sequence[Self]:
-        """See `LineStrategy.examples`."""
         ranges, slope = AllRanges(cells), Queries(np.arange(1, cells + 1)[None])
         return (
             cls.cascade(cells),
@@ -125,8 +126,9 @@ class Haar(LineStrategy):
         """Cells and weights."""
         return {"cells": self.cells, "weights": list(self.weights)}
 
+    @override
     def to_dict(self) -> dict[str, Any]:
-        """See `Strategy.to_dict`; with the name by which it was chosen."""
+        """With the name by which it was chosen."""
         return {**super().to_dict(), "name": self.name}
 
     def _pairs(self) -> list[tuple[int, int]]:
@@ -145,8 +147,8 @@ class Haar(LineStrategy):
             start += pairs
         return found
 
+    @override
     def measure(self, counts: Integers) -> Integers:
-        """See `LineStrategy.measure`."""
         measured = np.empty((self.measurements, *counts.shape[1:]), np.int64)
         sums = counts
         for (below, pairs), rows, weight in zip(
@@ -163,8 +165,9 @@ class Haar(LineStrategy):
         measured[0] = self.weights[0] * sums[0]
         return measured
 
+    @override
     def estimate(self, measured: NDArray[Any]) -> Floats:
-        """See `LineStrategy.estimate`; the cascade from the root down."""
+        """The cascade from the root down."""
         return self.run_cascade(lambda rows: measured[rows.start : rows.stop], measured.shape[1:])
 
     def run_cascade(self, read: Any, shape: tuple[int, ...] = ()) -> Floats:
@@ -190,12 +193,12 @@ class Haar(LineStrategy):
             nodes = children
         return nodes
 
+    @override
     def l1_sensitivity(self) -> int:
-        """See `TableStrategy.l1_sensitivity`."""
         return sum(self.weights)
 
+    @override
     def squared_sensitivity(self) -> int:
-        """See `TableStrategy.squared_sensitivity`."""
         return sum(weight**2 for weight in self.weights)
 
     def _moves(self, power: int) -> int:
@@ -206,17 +209,19 @@ class Haar(LineStrategy):
             below += weight**power
         return max(most, self.weights[0] ** power if self.cells == 1 else 1)
 
+    @override
     def l1_move_sensitivity(self) -> int:
-        """See `TableStrategy.l1_move_sensitivity`."""
         return self._moves(1)
 
+    @override
     def squared_move_sensitivity(self) -> int:
-        """See `TableStrategy.squared_move_sensitivity`; 2 (height + 1) / 3 for the cascade."""
+        """2 (height + 1) / 3 for the cascade."""
         return self._moves(2)
 
     @property
+    @override
     def least_inner(self) -> int:
-        """See `LineStrategy.least_inner`: two leaves that meet where few ancestors lie above."""
+        """Two leaves that meet where few ancestors lie above."""
         least = self.squared_sensitivity()
         pairs = [0, *(count for _, count in self._pairs())]
         for meet in range(1, self.height + 1):
@@ -230,8 +235,8 @@ class Haar(LineStrategy):
         return least
 
     @property
+    @override
     def largest_entry(self) -> int:
-        """See `LineStrategy.largest_entry`."""
         return max(self.weights)
 
     @cached_property
@@ -240,16 +245,17 @@ class Haar(LineStrategy):
         own = tuple(0.5 / weight**2 for weight in self.weights[1:])
         return TreeLaw(self.cells, (2,) * self.height, own, own, 1 / self.weights[0] ** 2)
 
+    @override
     def variance(self, low: Integers, high: Integers) -> Floats:
-        """See `LineStrategy.variance`."""
         return self.joint_law.variance(low, high)
 
+    @override
     def ranges_variance(self) -> float:
-        """See `LineStrategy.ranges_variance`; time logarithmic in the cells."""
+        """Time logarithmic in the cells."""
         return math.fsum(self.joint_law.prefix_levels(ranges=True))
 
+    @override
     def functional_variance(self, weights: Floats) -> float:
-        """See `LineStrategy.functional_variance`."""
         return math.fsum(self.joint_law.functional_levels(weights))
 
 

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.arrays import Floats, Integers, integers_from_text, integers_to_text
 from counton.errors import InvalidInput
@@ -143,8 +144,9 @@ class Hats(OwnCells):
         return cls(cells, spacings, exact, norm, bits)
 
     @classmethod
+    @override
     def examples(cls, cells: int) -> Sequence[Self]:
-        """See `LineStrategy.examples`: no level, levels that do not nest, and knots at will."""
+        """No level, levels that do not nest, and knots at will."""
 
         def waves(spacing: int, most: int) -> Integers:
             return (np.arange(-(-cells // spacing) + 1) * 7 + 3) % most
@@ -159,8 +161,9 @@ class Hats(OwnCells):
         )
 
     @property
+    @override
     def brief(self) -> str:
-        """See `OwnCells.brief`: knots are counted where they are stated one by one."""
+        """Knots are counted where they are stated one by one."""
         levels = (
             str(each) if isinstance(each, int) else f"{len(each)} knots" for each in self.spacings
         )
@@ -185,8 +188,9 @@ class Hats(OwnCells):
             "amplitudes_sha256": digest.hexdigest(),
         }
 
+    @override
     def to_dict(self) -> dict[str, Any]:
-        """See `Strategy.to_dict`; with the name and, exactly, all amplitudes.
+        """With the name and, exactly, all amplitudes.
 
         >>> strategy = Hats(8, (4,), [[8, 4, 8]], bits=4)
         >>> Hats.from_dict(strategy.to_dict()) == strategy
@@ -196,6 +200,7 @@ class Hats(OwnCells):
         return {**super().to_dict(), "name": self.name, "amplitudes": integers_to_text(rows)}
 
     @classmethod
+    @override
     def from_dict(cls, description: Mapping[str, Any]) -> Self:
         """See `LineStrategy.from_dict`.
 
@@ -244,8 +249,8 @@ class Hats(OwnCells):
 
     # ----------------------------------------------------------------- what is measured
 
+    @override
     def over(self, cells: NDArray[Any]) -> NDArray[Any]:
-        """See `OwnCells.over`."""
         out = np.zeros((len(cells), self.rows), cells.dtype)
         for level in self._levels:
             knots, count = level.first, len(level.starts)
@@ -254,8 +259,8 @@ class Hats(OwnCells):
                 out[:, knots + shift : knots + shift + count] += sums
         return out
 
+    @override
     def under(self, hats: NDArray[Any]) -> NDArray[Any]:
-        """See `OwnCells.under`."""
         out = np.zeros((len(hats), self.cells), hats.dtype)
         spread = np.empty_like(out)
         for level, interval in zip(self._levels, self._intervals, strict=True):
@@ -270,14 +275,15 @@ class Hats(OwnCells):
         """For each level the number of the interval in which each cell lies."""
         return [np.repeat(np.arange(len(each.starts)), each.lengths) for each in self._levels]
 
+    @override
     def measure(self, counts: Integers) -> Integers:
-        """See `LineStrategy.measure`; the hats of each level first, then the cells."""
+        """The hats of each level first, then the cells."""
         lines = np.ascontiguousarray(counts.reshape(self.cells, -1).T)
         measured = np.concatenate([self.over(lines), self.own * lines], axis=1)
         return np.ascontiguousarray(measured.T).reshape(-1, *counts.shape[1:])
 
+    @override
     def rows_of(self, cell: int) -> list[tuple[int, int]]:
-        """See `OwnCells.rows_of`."""
         found = []
         for level in self._levels:
             interval = int(np.searchsorted(level.starts, cell, side="right")) - 1
@@ -286,19 +292,20 @@ class Hats(OwnCells):
                     found.append((level.first + interval + shift, int(weights[cell])))
         return found
 
+    @override
     def powers(self, norm: Norm) -> Integers:
-        """See `OwnCells.powers`."""
         zeros = np.zeros(self.cells, np.int64)
         both = (np.abs(v.falls) ** norm + np.abs(v.rises) ** norm for v in self._levels)
         return np.asarray(sum(both, zeros))
 
     @property
+    @override
     def spread(self) -> float:
-        """See `OwnCells.spread`."""
         return float(self.under(self.over(np.ones((1, self.cells)))).max()) * (1 + 2.0**-20)
 
+    @override
     def overlap(self, lag: int) -> int:
-        """See `OwnCells.overlap`: each hat is taken at its highest from ``lag`` cells on."""
+        """Each hat is taken at its highest from ``lag`` cells on."""
         if lag >= self.cells:
             return 0
         products = np.zeros(self.cells - lag, np.int64)
@@ -316,40 +323,43 @@ class Hats(OwnCells):
                 products += weights[:-lag] * highest
         return int(products.max())
 
+    @override
     def l1_sensitivity(self) -> int:
-        """See `TableStrategy.l1_sensitivity`."""
         return int((np.abs(self.own) + self.powers(1)).max())
 
+    @override
     def squared_sensitivity(self) -> int:
-        """See `TableStrategy.squared_sensitivity`."""
         return int((self.own**2 + self.powers(2)).max())
 
+    @override
     def l1_move_sensitivity(self) -> int:
-        """See `TableStrategy.l1_move_sensitivity`: the triangle inequality."""
+        """The triangle inequality."""
         return 2 * self.l1_sensitivity()
 
+    @override
     def squared_move_sensitivity(self) -> int:
-        """See `TableStrategy.squared_move_sensitivity`: no entry of C is negative."""
+        """No entry of C is negative."""
         return 2 * self.squared_sensitivity()
 
     @property
+    @override
     def largest_entry(self) -> int:
-        """See `LineStrategy.largest_entry`."""
         hats = [int(np.maximum(np.abs(v.falls), np.abs(v.rises)).max()) for v in self._levels]
         return max(int(self.own.max()), *hats, 1)
 
     # ------------------------------------------------------------------ what is estimated
 
+    @override
     def equations(self, precision: Floats) -> NormalEquations:
-        """See `OwnCells.equations`; factored in time O(cells)."""
+        """Factored in time O(cells)."""
         return _HatEquations(self, self._levels, precision)
 
     @cached_property
     def _solver(self) -> NormalEquations:
         return self.equations(self.own.astype(np.float64) ** 2)
 
+    @override
     def estimate(self, measured: NDArray[Any]) -> Floats:
-        """See `LineStrategy.estimate`."""
         lines = np.ascontiguousarray(measured.reshape(self.measurements, -1).T, np.float64)
         right = self.under(lines[:, : self.rows]) + self.own * lines[:, self.rows :]
         return np.ascontiguousarray(self._solver.solve(right).T).reshape(
@@ -369,19 +379,20 @@ class Hats(OwnCells):
         """
         return self._solver.prefix_variance
 
+    @override
     def variance(self, low: Integers, high: Integers) -> Floats:
-        """See `LineStrategy.variance`."""
         return self._solver.range_variance(low, high)
 
+    @override
     def ranges_variance(self) -> float:
-        """See `LineStrategy.ranges_variance`: (n + 1) sum of V(t) - V(sum of all prefixes)."""
+        """(n + 1) sum of V(t) - V(sum of all prefixes)."""
         weights = np.arange(self.cells, 0, -1.0)
         return (self.cells + 1) * float(self._solver.prefix_variance.sum()) - (
             self.functional_variance(weights[None])
         )
 
+    @override
     def functional_variance(self, weights: Floats) -> float:
-        """See `LineStrategy.functional_variance`."""
         rows = max(1, _CHUNK * 16 // self.cells)
         parts = (weights[at : at + rows] for at in range(0, len(weights), rows))
         return math.fsum(float((part * self._solver.solve(part)).sum()) for part in parts)
@@ -603,17 +614,17 @@ class _HatEquations(NormalEquations):
         return prefixes, singles
 
     @property
+    @override
     def prefix_variance(self) -> Floats:
-        """See `NormalEquations.prefix_variance`."""
         return self._variances[0]
 
     @property
+    @override
     def cell_variance(self) -> Floats:
-        """See `NormalEquations.cell_variance`."""
         return self._variances[1]
 
+    @override
     def solve(self, right: Floats) -> Floats:
-        """See `NormalEquations.solve`."""
         rows = max(1, _CHUNK // self._cells)
         scaled = np.empty((len(right), self._strategy.rows))
         for part in _slices(len(right), rows):
@@ -660,8 +671,8 @@ class _HatEquations(NormalEquations):
             right[self._others[event]] -= self._ratios[event][:, None] * right[hat]
         return np.asarray((right[self._own] ** 2 / self._pivots[:, None]).sum(axis=0))
 
+    @override
     def range_variance(self, low: NDArray[Any], high: NDArray[Any]) -> Floats:
-        """See `NormalEquations.range_variance`."""
         low, high = np.broadcast_arrays(low, high)
         shape, first, last = low.shape, low.ravel().astype(float), high.ravel().astype(float)
         found = np.empty(len(first))

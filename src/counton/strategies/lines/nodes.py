@@ -18,6 +18,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput
@@ -118,8 +119,8 @@ class Nodes(LineStrategy):
         return cls(workload.cells, radices, on_lattice(weights, bits))
 
     @classmethod
+    @override
     def examples(cls, cells: int) -> Sequence[Self]:
-        """See `LineStrategy.examples`."""
         return (
             cls.independent(cells),
             cls.binary(cells),
@@ -138,8 +139,9 @@ class Nodes(LineStrategy):
             "weights": list(self.weights),
         }
 
+    @override
     def to_dict(self) -> dict[str, Any]:
-        """See `Strategy.to_dict`; with the name by which it was chosen."""
+        """With the name by which it was chosen."""
         return {**super().to_dict(), "name": self.name}
 
     def _counts(self) -> list[int]:
@@ -157,8 +159,8 @@ class Nodes(LineStrategy):
             start += size
         return found
 
+    @override
     def measure(self, counts: Integers) -> Integers:
-        """See `LineStrategy.measure`."""
         measured = np.empty((self.measurements, *counts.shape[1:]), np.int64)
         sums = counts
         for level, (rows, weight) in enumerate(zip(self.rows(), self.weights, strict=True)):
@@ -180,8 +182,9 @@ class Nodes(LineStrategy):
             spread.append(1 / (1 / total + self.weights[level + 1] ** 2))
         return spread, sums
 
+    @override
     def estimate(self, measured: NDArray[Any]) -> Floats:
-        """See `LineStrategy.estimate`; two passes of least squares."""
+        """Two passes of least squares."""
         extra = (slice(None),) + (None,) * (measured.ndim - 1)
         spread, sums = self._spread()
         rows = self.rows()
@@ -203,30 +206,32 @@ class Nodes(LineStrategy):
             final = upward[level] + share[extra] * (final - summed[level + 1])[parent]
         return np.asarray(final, dtype=np.float64)
 
+    @override
     def l1_sensitivity(self) -> int:
-        """See `TableStrategy.l1_sensitivity`."""
         return sum(self.weights)
 
+    @override
     def squared_sensitivity(self) -> int:
-        """See `TableStrategy.squared_sensitivity`."""
         return sum(weight**2 for weight in self.weights)
 
+    @override
     def l1_move_sensitivity(self) -> int:
-        """See `TableStrategy.l1_move_sensitivity`: the root's sum does not change."""
+        """The root's sum does not change."""
         return 2 * max(sum(self.weights[:-1]), 1)
 
+    @override
     def squared_move_sensitivity(self) -> int:
-        """See `TableStrategy.squared_move_sensitivity`."""
         return 2 * max(sum(weight**2 for weight in self.weights[:-1]), 1)
 
     @property
+    @override
     def least_inner(self) -> int:
-        """See `LineStrategy.least_inner`: two leaves that share the root only."""
+        """Two leaves that share the root only."""
         return self.weights[-1] ** 2
 
     @property
+    @override
     def largest_entry(self) -> int:
-        """See `LineStrategy.largest_entry`."""
         return max(self.weights)
 
     @cached_property
@@ -240,20 +245,20 @@ class Nodes(LineStrategy):
         """Independent noise in every cell: no tree is needed to know the errors."""
         return not any(self.weights[1:])
 
+    @override
     def variance(self, low: Integers, high: Integers) -> Floats:
-        """See `LineStrategy.variance`."""
         if self.leaves_only:
             return np.asarray(high - low, dtype=np.float64) / self.weights[0] ** 2
         return self.joint_law.variance(low, high)
 
+    @override
     def ranges_variance(self) -> float:
-        """See `LineStrategy.ranges_variance`."""
         if self.leaves_only:
             return self.cells * (self.cells + 1) * (self.cells + 2) / (6 * self.weights[0] ** 2)
         return math.fsum(self.joint_law.prefix_levels(ranges=True))
 
+    @override
     def functional_variance(self, weights: Floats) -> float:
-        """See `LineStrategy.functional_variance`."""
         return math.fsum(self.joint_law.functional_levels(weights))
 
 

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.arrays import Floats, Integers
 from counton.strategies.base import NodeNoise
@@ -51,22 +52,25 @@ class SquareRoot(LineStrategy):
         """Number of cells."""
         return {"cells": self.cells}
 
+    @override
     def measure(self, counts: Integers) -> Integers:
-        """See `LineStrategy.measure`; exact, modulo 2^64."""
+        """Exact, modulo 2^64."""
         numerators = self.strategy.numerators
         lines = counts.reshape(self.cells, -1).T
         measured = [convolve_modulo(numerators, line, self.cells) for line in lines]
         return np.stack(measured, axis=1).reshape(counts.shape)
 
+    @override
     def estimate(self, measured: NDArray[Any]) -> Floats:
-        """See `LineStrategy.estimate`; C^-1 y, a product of power series."""
+        """C^-1 y, a product of power series."""
         inverse = reciprocal(self.strategy.numerators.astype(np.float64), self.cells)
         lines = measured.reshape(self.cells, -1).T.astype(np.float64)
         cells = [convolve(inverse, line, self.cells) for line in lines]
         return np.stack(cells, axis=1).reshape(measured.shape)
 
+    @override
     def running_sums(self, counts: Integers, noise: NodeNoise, bits: int) -> tuple[Integers, int]:
-        """See `LineStrategy.running_sums`; correctly rounded to the grid of `SqrtToeplitz`."""
+        """Correctly rounded to the grid of `SqrtToeplitz`."""
         bits = self.strategy.fraction_bits
         sums = np.zeros(self.cells + 1, np.int64)
         np.cumsum(counts, out=sums[1:])
@@ -74,25 +78,26 @@ class SquareRoot(LineStrategy):
         sums[1:] += self.strategy.noise(noise, range(1, self.cells + 1))
         return sums, bits
 
+    @override
     def l1_sensitivity(self) -> int:
-        """See `TableStrategy.l1_sensitivity`."""
         return int(self.strategy.l1_sensitivity() * 2**self.strategy.lattice_bits)
 
+    @override
     def squared_sensitivity(self) -> int:
-        """See `TableStrategy.squared_sensitivity`."""
         return int(self.strategy.squared_sensitivity() * 4**self.strategy.lattice_bits)
 
+    @override
     def l1_move_sensitivity(self) -> int:
-        """See `TableStrategy.l1_move_sensitivity`."""
         return 2 * self.l1_sensitivity()
 
+    @override
     def squared_move_sensitivity(self) -> int:
-        """See `TableStrategy.squared_move_sensitivity`: no entry of C is negative."""
+        """No entry of C is negative."""
         return 2 * self.squared_sensitivity()
 
     @property
+    @override
     def largest_entry(self) -> int:
-        """See `LineStrategy.largest_entry`."""
         return 1 << self.strategy.lattice_bits
 
     @cached_property
@@ -135,8 +140,8 @@ class SquareRoot(LineStrategy):
         slope = -value / 2 * (1 / end + 1 / (end + distance))
         return np.asarray(2 * np.arcsinh(np.sqrt(end / distance)) - slope / 24)
 
+    @override
     def variance(self, low: Integers, high: Integers) -> Floats:
-        """See `LineStrategy.variance`."""
         if (high - low == 1).all():
             return self._cells[low]
         cumulative = self._cumulative
@@ -146,13 +151,14 @@ class SquareRoot(LineStrategy):
         values = cumulative[high] + cumulative[low] - 2 * both
         return np.where(apart, np.maximum(values, 0.0), 0.0)
 
+    @override
     def ranges_variance(self) -> float:
-        """See `LineStrategy.ranges_variance`."""
         columns = np.cumsum(self._row)  # sum of each column of B over all rows, last first
         return float((self.cells + 1) * self._cumulative.sum() - (columns**2).sum())
 
+    @override
     def functional_variance(self, weights: Floats) -> float:
-        """See `LineStrategy.functional_variance`: queries in terms of running totals, times B."""
+        """Queries in terms of running totals, times B."""
         from scipy.signal import fftconvolve
 
         totals = weights - np.concatenate([weights[:, 1:], np.zeros((len(weights), 1))], axis=1)

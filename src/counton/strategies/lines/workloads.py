@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from typing_extensions import override
 
 from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput
@@ -142,16 +143,17 @@ class AllRanges(NamedWorkload):
     def _queries(self) -> int:
         return self.cells * (self.cells + 1) // 2
 
+    @override
     def total(self, estimator: Estimator) -> float:
-        """See `Workload.total`."""
         return estimator.ranges_variance()
 
+    @override
     def levels(self, joint_law: TreeLaw) -> Floats:
-        """See `Workload.levels`."""
         return np.array(list(joint_law.prefix_levels(ranges=True)))
 
+    @override
     def largest_error(self, sums: NDArray[Any]) -> float:
-        """See `Workload.largest_error`: an interval from the least running sum to the largest."""
+        """An interval from the least running sum to the largest."""
         return float(sums.max() - sums.min())
 
     def gram(self) -> Floats:
@@ -160,8 +162,9 @@ class AllRanges(NamedWorkload):
         i = np.arange(1.0, self.cells + 1)
         return np.asarray(np.minimum.outer(i, i) * (self.cells + 1 - np.maximum.outer(i, i)))
 
+    @override
     def gram_times(self, rows: Floats) -> Floats:
-        """See `Workload.gram_times`; running sums from both ends."""
+        """Running sums from both ends."""
         i = np.arange(1.0, self.cells + 1)
         left = self.cells + 1 - i
         outer = rows * left
@@ -181,19 +184,19 @@ class Prefixes(NamedWorkload):
     def _queries(self) -> int:
         return self.cells
 
+    @override
     def total(self, estimator: Estimator) -> float:
-        """See `Workload.total`."""
         if (law := tree_law(estimator)) is not None:
             return float(self.levels(law).sum())
         high = np.arange(1, self.cells + 1)
         return float(estimator.variance(np.zeros_like(high), high).sum())
 
+    @override
     def levels(self, joint_law: TreeLaw) -> Floats:
-        """See `Workload.levels`."""
         return np.array(list(joint_law.prefix_levels(ranges=False)))
 
+    @override
     def largest_error(self, sums: NDArray[Any]) -> float:
-        """See `Workload.largest_error`."""
         return float(np.abs(sums).max())
 
     def gram(self) -> Floats:
@@ -202,8 +205,9 @@ class Prefixes(NamedWorkload):
         i = np.arange(1.0, self.cells + 1)
         return np.asarray(self.cells + 1 - np.maximum.outer(i, i))
 
+    @override
     def gram_times(self, rows: Floats) -> Floats:
-        """See `Workload.gram_times`; running sums from both ends."""
+        """Running sums from both ends."""
         left = self.cells - np.arange(0.0, self.cells)
         outer = rows * left
         beyond = outer.sum(axis=1, keepdims=True) - np.cumsum(outer, axis=1)
@@ -216,16 +220,16 @@ class _Intervals(NamedWorkload):
     @abstractmethod
     def intervals(self) -> tuple[Integers, Integers]: ...
 
+    @override
     def total(self, estimator: Estimator) -> float:
-        """See `Workload.total`."""
         law = tree_law(estimator)
         if law is not None and self._alike(law) is not None:
             return float(self.levels(law).sum())
         low, high = self.intervals()
         return sum(float(estimator.variance(*part).sum()) for part in _stretches(low, high))
 
+    @override
     def levels(self, joint_law: TreeLaw) -> Floats:
-        """See `Workload.levels`."""
         alike = self._alike(joint_law)
         low, high, times = (*self.intervals(), None) if alike is None else alike
         totals = np.zeros(len(joint_law.radices) + 1)
@@ -236,8 +240,8 @@ class _Intervals(NamedWorkload):
             ]
         return totals
 
+    @override
     def largest_error(self, sums: NDArray[Any]) -> float:
-        """See `Workload.largest_error`."""
         low, high = self.intervals()
         return float(np.abs(sums[high] - sums[low]).max())
 
@@ -270,8 +274,9 @@ class TreeNodes(_Intervals):
     def _queries(self) -> int:
         return 2 * self.cells - 1
 
+    @override
     def _alike(self, joint_law: TreeLaw) -> tuple[Integers, Integers, Integers] | None:
-        """See `_Intervals._alike`: known if the tree's radices are powers of two.
+        """Known if the tree's radices are powers of two.
 
         Then a query of 2^k cells either is made of whole nodes or lies within one. Two of one size
         differ only in where, upwards, their ancestors begin to be the last nodes of their levels,
@@ -322,12 +327,12 @@ class _CellsAndWhole(NamedWorkload):
     @abstractmethod
     def _weights(self) -> tuple[float, float]: ...
 
+    @override
     def largest_error(self, sums: NDArray[Any]) -> float:
-        """See `Workload.largest_error`."""
         return float(max(np.abs(np.diff(sums)).max(), abs(sums[-1])))
 
+    @override
     def total(self, estimator: Estimator) -> float:
-        """See `Workload.total`."""
         if (law := tree_law(estimator)) is not None:
             return float(self.levels(law).sum())
         single, together = self._weights()
@@ -337,15 +342,15 @@ class _CellsAndWhole(NamedWorkload):
             estimator.variance(*ends)[0]
         )
 
+    @override
     def levels(self, joint_law: TreeLaw) -> Floats:
-        """See `Workload.levels`."""
         single, together = self._weights()
         ends = np.array([0]), np.array([self.cells])
         parts = zip(joint_law.cell_levels(), joint_law.interval_levels(*ends), strict=True)
         return np.array([single * cell + together * float(whole[0]) for cell, whole in parts])
 
+    @override
     def gram(self) -> Floats:
-        """See `Workload.gram`."""
         self.check_dense()
         single, together = self._weights()
         return single * np.eye(self.cells) + together
@@ -365,8 +370,8 @@ class RandomSubsets(_CellsAndWhole):
     def _queries(self) -> int:
         return 1
 
+    @override
     def total(self, estimator: Estimator) -> float:
-        """See `Workload.total`."""
         own = getattr(estimator, "subsets_variance", None)
         return super().total(estimator) if own is None else float(own(self))
 
@@ -383,8 +388,8 @@ class RandomSubsets(_CellsAndWhole):
         falls = logs[sizes] - logs[sizes - cells] - (logs[n] - logs[n - cells])
         return float(np.exp(falls).sum()) / (n + 1 - least)
 
+    @override
     def largest_error(self, sums: NDArray[Any]) -> float:
-        """See `Workload.largest_error`."""
         raise InvalidInput(
             "the workload is one random subset, so the largest error over many depends on how many "
             "are asked: give a matrix with one subset a row"
@@ -452,16 +457,16 @@ class Queries(Workload):
     def __repr__(self) -> str:
         return f"Queries(<{self.queries} x {self.cells}>)"
 
+    @override
     def total(self, estimator: Estimator) -> float:
-        """See `Workload.total`."""
         return estimator.functional_variance(self.matrix)
 
+    @override
     def levels(self, joint_law: TreeLaw) -> Floats:
-        """See `Workload.levels`."""
         return np.array(list(joint_law.functional_levels(self.matrix)))
 
+    @override
     def largest_error(self, sums: NDArray[Any]) -> float:
-        """See `Workload.largest_error`."""
         return float(np.abs(self.matrix @ np.diff(sums)).max())
 
     def gram(self) -> Floats:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.exact import check_integer
 from counton.strategies.base import (
@@ -121,6 +122,7 @@ class Binary(StreamStrategy):
         check_metric(metric)
         return float(dyadic_error(self.horizon, lambda level: Fraction(1), metric))
 
+    @override
     def overall_window_variance(self, metric: Metric) -> float:
         """See `StreamStrategy.overall_window_variance`; in closed form."""
         check_metric(metric)

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.errors import InvalidInput, SumOverflow
 from counton.exact import check_integer
@@ -170,6 +171,7 @@ class HonakerOnline(StreamStrategy):
         check_metric(metric)
         return float(dyadic_error(self.horizon, _variance, metric))
 
+    @override
     def overall_window_variance(self, metric: Metric) -> float:
         """See `StreamStrategy.overall_window_variance`; in closed form."""
         check_metric(metric)

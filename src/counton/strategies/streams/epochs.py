@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput
@@ -166,13 +167,13 @@ class _EpochReader(Reader):
         self._of_epoch: Reader | None = None
         self._past = np.zeros(field.shape, np.int64)
 
+    @override
     def noise(self, steps: range) -> NDArray[np.int64]:
-        """See `StreamStrategy.noise`."""
         nothing = np.empty((0, *self._field.shape), np.int64)
         return np.concatenate([nothing, *(part.copy() for part in self.parts(steps))])
 
+    @override
     def parts(self, steps: range) -> Iterator[NDArray[np.int64]]:
-        """See `StreamStrategy.noise_parts`."""
         self._epochs.check_window(steps)
         for epoch in self._epochs.meeting(steps):
             if epoch.number != self._number or self._of_epoch is None:
@@ -448,8 +449,8 @@ class Epochs(StreamStrategy):
         self.check_window(steps)
         return _EpochReader(self, field).noise(steps)
 
+    @override
     def noise_parts(self, field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:
-        """See `StreamStrategy.noise_parts`."""
         yield from _EpochReader(self, field).parts(steps)
 
     def meeting(self, steps: range) -> list[_Epoch]:

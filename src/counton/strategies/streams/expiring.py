@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.errors import InvalidInput
 from counton.exact import Number
@@ -227,6 +228,7 @@ class Expiring(StreamStrategy):
             self.expiry.law(base, self.expiry.top)
         return self.expiry.law(base, level)
 
+    @override
     def check_law(self, law: Law) -> None:
         """See `StreamStrategy.check_law`: of the first or of the highest level."""
         for level in (0, self.expiry.top):

@@ -15,6 +15,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from typing_extensions import override
 
 from counton.arrays import Floats, integers_from_text, integers_to_text
 from counton.errors import InvalidInput
@@ -90,8 +91,9 @@ class Factorisation(Solved):
             )
 
     @classmethod
+    @override
     def examples(cls, horizon: int) -> Sequence[Self]:
-        """See `StreamStrategy.examples`: pairs, like a square root, any triangle, one more row."""
+        """Pairs, like a square root, any triangle, one more row."""
         place = np.arange(horizon)
         lag = place[:, None] - place[None, :]
         root = np.where(lag < 0, 0.0, 1 / np.sqrt(1.0 + 3 * np.abs(lag)))
@@ -154,8 +156,9 @@ class Factorisation(Solved):
         size = {"horizon": self.horizon, "measurements": self.measurements}
         return {**size, "bits": self.lattice_bits, "matrix_sha256": digest}
 
+    @override
     def to_dict(self) -> dict[str, Any]:
-        """See `Strategy.to_dict`; with, exactly, all of the rounded matrix.
+        """With, exactly, all of the rounded matrix.
 
         >>> strategy = Factorisation([[1, 0], [1 / 3, 1]])
         >>> Factorisation.from_dict(strategy.to_dict()) == strategy
@@ -165,6 +168,7 @@ class Factorisation(Solved):
         return {"strategy": type(self).__name__, **self.parameters, "matrix": matrix}
 
     @classmethod
+    @override
     def from_dict(cls, description: Mapping[str, Any]) -> Self:
         """See `StreamStrategy.from_dict`.
 

@@ -36,6 +36,7 @@ from typing import Any, ClassVar, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput
@@ -501,16 +502,16 @@ class _RootReader(Reader):
         """While there is room for all nodes so far, and as many again."""
         return self._root.room(2 * self._growing.nodes(self._next))
 
+    @override
     def noise(self, steps: range) -> NDArray[np.int64]:
-        """See `StreamStrategy.noise`."""
         self._growing.check_window(steps)
         if steps and self._root.room(self._growing.nodes(steps.stop - 1)):
             self._next = steps.stop - 1
             return self._growing.noise_of(self._field, steps, self._root.of)
         return super().noise(steps)
 
+    @override
     def parts(self, steps: range) -> Iterator[NDArray[np.int64]]:
-        """See `StreamStrategy.noise_parts`."""
         size = nodes_per_chunk(self._field.shape, PART)
         for at in range(0, len(steps), size):
             yield self.noise(steps[at : at + size])
@@ -704,6 +705,7 @@ class GrowingSquareRoot(StreamStrategy):
         """1: no item costs more, over all nodes that will ever be, each by its own variance."""
         return Fraction(1)
 
+    @override
     def sensitivity(
         self, p: Norm, *, steps: int | None = None, separation: int = 1, every: int | None = None
     ) -> float:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.exact import check_integer
 from counton.strategies.base import (
@@ -76,12 +77,14 @@ class Independent(StreamStrategy):
         """One node for each step."""
         return schedule.steps
 
+    @override
     def largest_alternating(self, norm: Norm, changes: int) -> int:
-        """See `StreamStrategy.largest_alternating`: no node holds two steps, so none cancel."""
+        """No node holds two steps, so none cancel."""
         return min(check_integer("changes", changes, 1), self.horizon)
 
+    @override
     def each_alternating(self, norm: Norm) -> int:
-        """See `StreamStrategy.each_alternating`: 1."""
+        """1."""
         return 1
 
     def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.errors import InvalidInput
 from counton.exact import check_integer
@@ -372,8 +373,9 @@ class KAry(StreamStrategy):
             return values
         return _concatenate(self.noise_parts(field, steps), (len(steps), *field.shape))
 
+    @override
     def noise_parts(self, field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:
-        """See `StreamStrategy.noise_parts`: higher levels are computed once for all steps."""
+        """Higher levels are computed once for all steps."""
         if is_wide(field.shape) or len(steps) == 0:
             yield from super().noise_parts(field, steps)
             return

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput
@@ -101,8 +102,8 @@ class _Rows(Reader):
         self._rows: Iterator[Integers] = iter(())
         self._next = 0
 
+    @override
     def noise(self, steps: range) -> NDArray[np.int64]:
-        """See `StreamStrategy.noise`."""
         self._strategy.check_window(steps)
         out = np.empty((len(steps), *self._noise.shape), np.int64)
         if len(steps) == 0:
@@ -115,8 +116,8 @@ class _Rows(Reader):
         self._next = steps.stop
         return out
 
+    @override
     def parts(self, steps: range) -> Iterator[NDArray[np.int64]]:
-        """See `StreamStrategy.noise_parts`."""
         size = nodes_per_chunk(self._noise.shape, PART)
         for at in range(0, len(steps), size):
             yield self.noise(steps[at : at + size])
@@ -419,6 +420,7 @@ class LookAhead(StreamStrategy):
         weights = [weight / self.weights[0] for weight in self.weights]
         return mean_variance(self.horizon, self.radices, weights)
 
+    @override
     def overall_window_variance(self, metric: Metric) -> float:
         """See `StreamStrategy.overall_window_variance`; in closed form, from the variances of F."""
         check_metric(metric)
@@ -497,6 +499,7 @@ class LookAhead(StreamStrategy):
         return total * 1.001
 
     @property
+    @override
     def largest_read(self) -> float:
         """See `StreamStrategy.largest_read`.
 
@@ -567,8 +570,9 @@ class LookAhead(StreamStrategy):
             at += len(part)
         return out
 
+    @override
     def noise_parts(self, field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:
-        """See `StreamStrategy.noise_parts`: every part ends with a family."""
+        """Every part ends with a family."""
         self.check_window(steps)
         if len(steps) == 0:
             return

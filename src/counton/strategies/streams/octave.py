@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.arrays import Floats, Integers, integers_from_text
 from counton.errors import InvalidInput
@@ -422,8 +423,9 @@ class Octave(StreamStrategy):
         releases = (first > 0) * 1 + (last > first)
         return np.asarray(releases * 0.5 * (1 + levels), dtype=np.float64)
 
+    @override
     def noise_variance(self, law: Law, steps: Iterable[int]) -> NDArray[np.float64]:
-        """See `StreamStrategy.noise_variance`; rounding to whole numbers included, at most."""
+        """Rounding to whole numbers included, at most."""
         return super().noise_variance(law, steps) + self.rounding_variance
 
     def window_noise_variance(self, law: Law, starts: Steps, stops: Steps) -> NDArray[np.float64]:
@@ -443,8 +445,9 @@ class Octave(StreamStrategy):
             at += len(part)
         return released
 
+    @override
     def noise_parts(self, field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:
-        """See `StreamStrategy.noise_parts`: high levels once for the window, low ones by parts."""
+        """High levels once for the window, low ones by parts."""
         self.check_window(steps)
         if not steps:
             return

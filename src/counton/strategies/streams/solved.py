@@ -31,6 +31,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput
@@ -163,8 +164,9 @@ class Solved(StreamStrategy):
         self.lattice_bits = max(size.bit_length() - 1, 1)
 
     @classmethod
+    @override
     def examples(cls, horizon: int) -> Sequence[StreamStrategy]:
-        """See `StreamStrategy.examples`: steps, and blocks of trees, with either norm."""
+        """Steps, and blocks of trees, with either norm."""
         from counton.strategies.lines.dense import Dense
         from counton.strategies.lines.hats import Hats
 
@@ -200,8 +202,9 @@ class Solved(StreamStrategy):
             "horizon": self.horizon,
         }
 
+    @override
     def to_dict(self) -> dict[str, Any]:
-        """See `Strategy.to_dict`; with all of the line.
+        """With all of the line.
 
         >>> from counton.strategies.lines import Hats
         >>> strategy = Solved(Hats(8, (4,), [[8, 4, 8]], bits=4), (2, 3))
@@ -211,8 +214,8 @@ class Solved(StreamStrategy):
         return {"strategy": type(self).__name__, "line": self.line.to_dict(), **self._blocks}
 
     @classmethod
+    @override
     def from_dict(cls, description: Mapping[str, Any]) -> Self:
-        """See `StreamStrategy.from_dict`."""
         from counton.strategies import lines
 
         try:
@@ -234,13 +237,15 @@ class Solved(StreamStrategy):
         return f"Solved({self.line.brief}{inside}, norm={self.norm}, horizon={self.horizon})"
 
     @property
+    @override
     def buffer_size(self) -> int:
-        """See `StreamStrategy.buffer_size`: the sums up to every block."""
+        """The sums up to every block."""
         return self.line.cells + 1
 
     @property
+    @override
     def drawn_ahead(self) -> int:
-        """See `StreamStrategy.drawn_ahead`: the line's rows, and two levels of every block."""
+        """The line's rows, and two levels of every block."""
         return self.line.cells * (2 + math.prod(self.radices[-2:]))
 
     # ---------------------------------------------------------------------- C and its norms
@@ -268,11 +273,12 @@ class Solved(StreamStrategy):
         return Fraction(self._l2_squared, 1 << 2 * self.lattice_bits)
 
     @property
+    @override
     def largest_entry(self) -> int:
-        """See `Strategy.largest_entry`."""
         inside = int(self.line.own.max()) * max(self.tree.shares)
         return max(self.tree.unit * self.line.largest_entry, inside)
 
+    @override
     def node_law(self, base: Law, level: int) -> Law:
         """See `StreamStrategy.node_law`.
 
@@ -287,8 +293,9 @@ class Solved(StreamStrategy):
             )
         return base
 
+    @override
     def check_law(self, law: Law) -> None:
-        """See `StreamStrategy.check_law`: sums up to every block, and those inside blocks."""
+        """Sums up to every block, and those inside blocks."""
         super().check_law(law)
         inner = 2.0**INNER_BITS if self.radices else 1.0
         factor, weights, bits = self._equation_weights
@@ -317,8 +324,9 @@ class Solved(StreamStrategy):
                 f"resolution, or use KAry"
             )
 
+    @override
     def overlaps(self, schedule: Schedule) -> list[int]:
-        """See `StreamStrategy.overlaps`: rows over several blocks, and nodes inside one.
+        """Rows over several blocks, and nodes inside one.
 
         With many members of a schedule some lags stand for those up to the next.
         """
@@ -369,6 +377,7 @@ class Solved(StreamStrategy):
             for q in range(1, line.cells - 1)
         )
 
+    @override
     def largest_alternating(self, norm: Norm, changes: int) -> int:
         """See `StreamStrategy.largest_alternating`: by how much rows vary."""
         found = super().largest_alternating(norm, changes)
@@ -376,8 +385,8 @@ class Solved(StreamStrategy):
             return found
         return min(found, min(changes, self.horizon) * self._largest_varied)
 
+    @override
     def each_alternating(self, norm: Norm) -> int:
-        """See `StreamStrategy.each_alternating`."""
         found = super().each_alternating(norm)
         return found if norm == 1 else min(found, self._largest_varied)
 
@@ -545,8 +554,9 @@ class Solved(StreamStrategy):
         between = (1 - part) * sums[block] + part * sums[block + 1]
         return np.asarray(between - part * (1 - part) * singles[block] + inside)
 
+    @override
     def window_variance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
-        """See `StreamStrategy.window_variance`; trees add what both ends read of each family."""
+        """Trees add what both ends read of each family."""
         first, last = self.check_ends(starts, stops)
         scale = 4.0**self.lattice_bits / self.tree.unit**2
         equations = self._equations
@@ -556,10 +566,11 @@ class Solved(StreamStrategy):
             found = found + self.tree.contrasts(first - 1, last - 1, inverse)
         return np.asarray(np.where(first == last, 0.0, found))
 
+    @override
     def sum_noise_variance(
         self, law: Law, stops: NDArray[np.int64], weights: NDArray[np.float64]
     ) -> float | None:
-        """See `StreamStrategy.sum_noise_variance`: one solution of the equations."""
+        """One solution of the equations."""
         cells = self.line.cells
         block = np.minimum(stops // self.block, cells - 1)
         cut = stops / self.block - block
@@ -584,8 +595,8 @@ class Solved(StreamStrategy):
                 found += float(np.sum(of[one] * of[two] * both))
         return found * law.variance / 4.0**self.lattice_bits
 
+    @override
     def overall_variance(self, metric: Metric) -> float:
-        """See `StreamStrategy.overall_variance`."""
         check_metric(metric)
         if self.horizon <= _CHUNK:
             variance = self._variance_at(np.arange(1, self.horizon + 1))
@@ -597,8 +608,9 @@ class Solved(StreamStrategy):
         return self._mean() if metric == "mean" else self._largest()
 
     @cached_property
+    @override
     def largest_read(self) -> float:
-        """See `StreamStrategy.largest_read`: no less, from the ends of all or of many blocks.
+        """No less, from the ends of all or of many blocks.
 
         What a release reads of blocks' totals changes linearly within its own block.
         """
@@ -672,8 +684,9 @@ class Solved(StreamStrategy):
             largest = max(largest, float(self._variance_at(steps).max()))
         return largest
 
+    @override
     def overall_window_variance(self, metric: Metric) -> float:
-        """See `StreamStrategy.overall_window_variance`; alike in all blocks, but for weights."""
+        """Alike in all blocks, but for weights."""
         if self.horizon <= _CHUNK:
             return super().overall_window_variance(metric)
         check_metric(metric)
@@ -691,8 +704,9 @@ class Solved(StreamStrategy):
         last = rest * shared[whole:] + inverse[whole:] * math.fsum(inside[:rest])
         return math.fsum([*sums.tolist(), *last.tolist()]) / self.horizon
 
+    @override
     def window_rounding(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
-        """See `StreamStrategy.window_rounding`; inside blocks, all that rounding can add up to."""
+        """Inside blocks, all that rounding can add up to."""
         first, last = self.check_ends(starts, stops)
         releases = (first > 0) * 1 + (last > first)
         return np.asarray(releases * (0.5 + self._further_rounding), dtype=np.float64)
@@ -710,8 +724,9 @@ class Solved(StreamStrategy):
 
     # -------------------------------------------------------------------------------- noise
 
+    @override
     def reader(self, field: NodeNoise) -> Reader:
-        """See `StreamStrategy.reader`: solves for all blocks at first use, and holds their sums."""
+        """Solves for all blocks at first use, and holds their sums."""
         return _BlockSums(self, field)
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
@@ -722,8 +737,8 @@ class Solved(StreamStrategy):
         """
         return self.reader(field).noise(steps)
 
+    @override
     def noise_parts(self, field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:
-        """See `StreamStrategy.noise_parts`."""
         return self.reader(field).parts(steps)
 
 
@@ -776,8 +791,8 @@ class _BlockSums(Reader):
 
         return system.rounded_prefixes(right, real, most, bits, further)
 
+    @override
     def noise(self, steps: range) -> NDArray[np.int64]:
-        """See `StreamStrategy.noise`."""
         strategy = self._strategy
         strategy.check_window(steps)
         shape = (len(steps), *self._field.shape)
@@ -787,8 +802,8 @@ class _BlockSums(Reader):
             return self._sums[steps.start : steps.stop].reshape(shape).copy()
         return np.concatenate(list(self._inside(steps))).reshape(shape)
 
+    @override
     def parts(self, steps: range) -> Iterator[NDArray[np.int64]]:
-        """See `StreamStrategy.noise_parts`."""
         self._strategy.check_window(steps)
         if not self._strategy.radices:
             sums = self._sums

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
+from typing_extensions import override
 
 from counton.arrays import Floats
 from counton.exact import check_integer
@@ -80,32 +81,32 @@ class BandedInverseSquareRoot(ToeplitzTraining):
         return best.with_scaling(scaling)
 
     @property
+    @override
     def name(self) -> str:
-        """See `TrainingStrategy.name`."""
         kind = f"banded inverse square root, {self.band} normals"
         return f"{kind}{'' if self.shares is None else ', steps scaled'}"
 
     @property
+    @override
     def parameters(self) -> dict[str, Any]:
-        """See `TrainingStrategy.parameters`."""
         return {"band": self.band, **super().parameters}
 
+    @override
     def taps(self, step: int) -> tuple[Tap, ...]:
-        """See `TrainingStrategy.taps`."""
         self.check_step(step)
         weights = _inverse_root(self.band)
         return tuple(Tap(0, step - lag, float(weights[lag])) for lag in range(min(self.band, step)))
 
+    @override
     def coefficients(self) -> Floats:
-        """See `ToeplitzTraining.coefficients`."""
         from scipy.signal import lfilter
 
         impulse = np.zeros(self.steps)
         impulse[0] = 1
         return np.asarray(lfilter([1.0], _inverse_root(self.band), impulse))
 
+    @override
     def inverse(self) -> Floats:
-        """See `ToeplitzTraining.inverse`."""
         g = np.zeros(self.steps)
         g[: self.band] = _inverse_root(self.band)
         return g

@@ -18,6 +18,7 @@ from functools import lru_cache
 from typing import Self
 
 import numpy as np
+from typing_extensions import override
 
 from counton.arrays import Floats
 from counton.exact import check_integer
@@ -66,8 +67,8 @@ class BandedOptimum(DenseOptimum):
         return int((rows - columns).max()) + 1
 
     @property
+    @override
     def name(self) -> str:
-        """See `TrainingStrategy.name`."""
         return f"banded optimum, {self.bands} bands"
 
 

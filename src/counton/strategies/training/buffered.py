@@ -20,6 +20,7 @@ from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
+from typing_extensions import override
 
 from counton.arrays import Floats
 from counton.errors import InvalidInput
@@ -143,35 +144,36 @@ class BufferedToeplitz(ToeplitzTraining):
         return BufferedToeplitz(steps, self.theta, self.thetahat, schedule)
 
     @property
+    @override
     def name(self) -> str:
-        """See `TrainingStrategy.name`."""
         return f"BLT-{self.buffers}{'' if self.shares is None else ', steps scaled'}"
 
     @property
+    @override
     def parameters(self) -> dict[str, Any]:
-        """See `TrainingStrategy.parameters`."""
         own = {"theta": list(self.theta), "thetahat": list(self.thetahat)}
         return own | super().parameters
 
+    @override
     def taps(self, step: int) -> tuple[Tap, ...]:
-        """See `TrainingStrategy.taps`."""
         return (Tap(0, self.check_step(step), 1.0),)
 
     @property
+    @override
     def draws(self) -> float:
-        """See `TrainingStrategy.draws`."""
         return 1.0
 
+    @override
     def coefficients(self) -> Floats:
-        """See `ToeplitzTraining.coefficients`."""
         return blt_coefficients(self.steps, self.theta, self.thetahat)
 
+    @override
     def inverse(self) -> Floats:
-        """See `ToeplitzTraining.inverse`."""
         return blt_coefficients(self.steps, self.thetahat, self.theta)
 
+    @override
     def mean_variance(self) -> float:
-        """See `TrainingStrategy.mean_variance`; O(steps) with scaling too."""
+        """O(steps) with scaling too."""
         if self.divisors is None:
             return super().mean_variance()
         return _scaled_variance(np.array(self.decays), np.array(self.outputs), 1 / self.divisors)

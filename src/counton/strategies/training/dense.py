@@ -20,6 +20,7 @@ from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
+from typing_extensions import override
 
 from counton.arrays import Floats
 from counton.exact import check_integer
@@ -71,13 +72,14 @@ class DenseOptimum(TrainingStrategy):
         return cls(_optimal(steps, schedule), schedule)
 
     @property
+    @override
     def name(self) -> str:
-        """See `TrainingStrategy.name`."""
         return "dense optimum"
 
     @property
+    @override
     def parameters(self) -> dict[str, Any]:
-        """See `TrainingStrategy.parameters`; the matrix by its digest."""
+        """The matrix by its digest."""
         return {"sha256": hashlib.sha256(self._matrix.astype("<f8").tobytes()).hexdigest()}
 
     @property
@@ -86,8 +88,8 @@ class DenseOptimum(TrainingStrategy):
 
         return np.asarray(solve_triangular(self._matrix, np.eye(self.steps), lower=True))
 
+    @override
     def taps(self, step: int) -> tuple[Tap, ...]:
-        """See `TrainingStrategy.taps`."""
         self.check_step(step)
         from scipy.linalg import solve_triangular
 
@@ -96,32 +98,33 @@ class DenseOptimum(TrainingStrategy):
         row = solve_triangular(self._matrix, unit, lower=True, trans="T")
         return tuple(Tap(0, index + 1, float(row[index])) for index in range(step))
 
+    @override
     def first_step(self, level: int, index: int) -> int:
-        """See `TrainingStrategy.first_step`: a step's own normal has its number."""
+        """A step's own normal has its number."""
         return self.check_step(index)
 
     @property
+    @override
     def draws(self) -> float:
-        """See `TrainingStrategy.draws`."""
         return (self.steps + 1) / 2
 
+    @override
     def squared_sensitivity(self) -> float:
-        """See `TrainingStrategy.squared_sensitivity`."""
         gram = self._matrix.T @ self._matrix
         if self.schedule.fixed:
             return fixed_squared(gram_of_matrix(gram, self.schedule.apart)) * (1 + SLACK)
         return separated_squared(np.abs(gram), self.schedule) * (1 + SLACK)
 
+    @override
     def mean_variance(self) -> float:
-        """See `TrainingStrategy.mean_variance`."""
         return float((np.cumsum(self._inverse, axis=0) ** 2).sum() / self.steps)
 
+    @override
     def with_schedule(self, schedule: Schedule) -> TrainingStrategy:
-        """See `TrainingStrategy.with_schedule`."""
         return DenseOptimum(self._matrix, schedule)
 
+    @override
     def encoder(self) -> Floats:
-        """See `TrainingStrategy.encoder`."""
         return self._matrix
 
 

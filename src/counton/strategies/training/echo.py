@@ -21,6 +21,7 @@ from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
+from typing_extensions import override
 
 from counton.arrays import Floats
 from counton.errors import InvalidInput
@@ -147,13 +148,13 @@ class Echo(ToeplitzTraining):
         return cls(steps, *interlace(from_search(x[:-2])), float(x[-2]), float(x[-1]), schedule)
 
     @property
+    @override
     def name(self) -> str:
-        """See `TrainingStrategy.name`."""
         return f"Echo-{self.buffers}{'' if self.shares is None else ', steps scaled'}"
 
     @property
+    @override
     def parameters(self) -> dict[str, Any]:
-        """See `TrainingStrategy.parameters`."""
         own = {
             "theta": list(self.theta),
             "thetahat": list(self.thetahat),
@@ -162,8 +163,8 @@ class Echo(ToeplitzTraining):
         }
         return own | super().parameters
 
+    @override
     def taps(self, step: int) -> tuple[Tap, ...]:
-        """See `TrainingStrategy.taps`."""
         self.check_step(step)
         taps, weight = [Tap(0, step, 1.0)], self.gain
         for earlier in range(step - self.schedule.apart, 0, -self.schedule.apart):
@@ -172,22 +173,22 @@ class Echo(ToeplitzTraining):
         return tuple(taps)
 
     @property
+    @override
     def draws(self) -> float:
-        """See `TrainingStrategy.draws`."""
         return 1 + (self.schedule.steps - 1) / 2
 
+    @override
     def coefficients(self) -> Floats:
-        """See `ToeplitzTraining.coefficients`."""
         plain = blt_coefficients(self.steps, self.theta, self.thetahat)
         return echo_coefficients(plain, self.schedule.apart, -self.gain, self.ratio - self.gain)
 
+    @override
     def inverse(self) -> Floats:
-        """See `ToeplitzTraining.inverse`."""
         plain = blt_coefficients(self.steps, self.thetahat, self.theta)
         return echo_coefficients(plain, self.schedule.apart, self.gain, self.ratio)
 
+    @override
     def with_schedule(self, schedule: Schedule) -> TrainingStrategy:
-        """See `TrainingStrategy.with_schedule`."""
         if schedule != self.schedule:
             raise InvalidInput(
                 f"{self.name} is made for {self.schedule} and its sensitivity holds for that only; "

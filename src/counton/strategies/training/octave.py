@@ -22,6 +22,7 @@ from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
+from typing_extensions import override
 
 from counton.arrays import Floats
 from counton.errors import InvalidInput
@@ -118,18 +119,18 @@ class OctaveTraining(TrainingStrategy):
         )
 
     @property
+    @override
     def saved_name(self) -> str:
-        """See `TrainingStrategy.saved_name`."""
         return "Octave"
 
     @property
+    @override
     def name(self) -> str:
-        """See `TrainingStrategy.name`."""
         return "Octave"
 
     @property
+    @override
     def parameters(self) -> dict[str, Any]:
-        """See `TrainingStrategy.parameters`."""
         equal = bool((self.shares == 1).all())
         shares = {} if equal else {"shares": self.shares.tolist()}
         return {"weights": list(self.weights), **shares}
@@ -158,8 +159,8 @@ class OctaveTraining(TrainingStrategy):
             self.steps, self.weights, self.schedule, best_shares(gram, self._of_steps())
         )
 
+    @override
     def taps(self, step: int) -> tuple[Tap, ...]:
-        """See `TrainingStrategy.taps`."""
         self.check_step(step)
         row = {step: 1.0, step - 1: -1.0} if step > 1 else {1: 1.0}
         taps = []
@@ -169,8 +170,8 @@ class OctaveTraining(TrainingStrategy):
                 row = _parents(row, self._ranges[level + 1])
         return tuple(tap for tap in taps if tap.weight)
 
+    @override
     def divisor(self, step: int) -> float:
-        """See `TrainingStrategy.divisor`."""
         return float(self._divisors[self.check_step(step) - 1])
 
     @cached_property
@@ -192,21 +193,21 @@ class OctaveTraining(TrainingStrategy):
         """F: see `scaling.toeplitz_weights`."""
         return weighted_gram(_differences(self._covariance))
 
+    @override
     def squared_sensitivity(self) -> float:
-        """See `TrainingStrategy.squared_sensitivity`."""
         if self.schedule.fixed:
             gram = gram_of_matrix(self._full_gram, self.schedule.apart)
             return fixed_squared(gram, self._divisors) * (1 + SLACK)
         products = np.abs(self._full_gram) * self._divisors[:, None] * self._divisors
         return separated_squared(products, self.schedule) * (1 + SLACK)
 
+    @override
     def mean_variance(self) -> float:
-        """See `TrainingStrategy.mean_variance`."""
         inverse = 1 / self._divisors
         return float(inverse @ self._of_steps() @ inverse)
 
+    @override
     def encoder(self) -> Floats:
-        """See `TrainingStrategy.encoder`."""
         totals = np.tril(np.ones((self.steps, self.steps)))
         rows, _ = self.increments()
         sums = np.cumsum(rows * self._divisors[:, None], axis=0)

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
+from typing_extensions import override
 
 from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput
@@ -52,12 +53,13 @@ class ToeplitzTraining(TrainingStrategy):
         """What the noise of each step is divided by; None without scaling."""
         return None if self.shares is None else balance(self._gram, self.shares)
 
+    @override
     def first_step(self, level: int, index: int) -> int:
-        """See `TrainingStrategy.first_step`: a step's own normal has its number."""
+        """A step's own normal has its number."""
         return self.check_step(index)
 
+    @override
     def divisor(self, step: int) -> float:
-        """See `TrainingStrategy.divisor`."""
         self.check_step(step)
         return 1.0 if self.divisors is None else float(self.divisors[step - 1])
 
@@ -115,15 +117,15 @@ class ToeplitzTraining(TrainingStrategy):
         return other
 
     @property
+    @override
     def parameters(self) -> dict[str, Any]:
-        """See `TrainingStrategy.parameters`."""
         if self.scaling in ("epochs", "free"):
             assert self.shares is not None
             return {"scaling": self.scaling, "shares": self.shares.tolist()}
         return {"scaling": self.scaling}
 
+    @override
     def squared_sensitivity(self) -> float:
-        """See `TrainingStrategy.squared_sensitivity`."""
         return self._squared_norm() * (1 + SLACK)
 
     def _squared_norm(self) -> float:
@@ -142,8 +144,8 @@ class ToeplitzTraining(TrainingStrategy):
             products *= self.divisors[:, None] * self.divisors
         return separated_squared(products, self.schedule)
 
+    @override
     def mean_variance(self) -> float:
-        """See `TrainingStrategy.mean_variance`."""
         sums = np.cumsum(self.inverse())
         if self.divisors is None:
             left = np.arange(self.steps, 0, -1) / self.steps
@@ -152,8 +154,8 @@ class ToeplitzTraining(TrainingStrategy):
         inverse = 1 / self.divisors
         return float(inverse @ toeplitz_weights(self.inverse()) @ inverse)
 
+    @override
     def with_schedule(self, schedule: Schedule) -> TrainingStrategy:
-        """See `TrainingStrategy.with_schedule`."""
         if self.scaling == "free" and schedule != self.schedule:
             raise InvalidInput(
                 f"{self.name} scales its steps for one enforced order: plan anew for {schedule}"
@@ -165,8 +167,8 @@ class ToeplitzTraining(TrainingStrategy):
         other.schedule = schedule
         return other
 
+    @override
     def encoder(self) -> Floats:
-        """See `TrainingStrategy.encoder`."""
         self.check_small()
         c = self.coefficients()
         lag = np.arange(self.steps)[:, None] - np.arange(self.steps)

@@ -30,6 +30,7 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
+from typing_extensions import override
 
 from counton.arrays import Floats, Integers, integers_from_text, integers_to_text
 from counton.errors import InvalidInput
@@ -182,8 +183,9 @@ class TreeStrategy(TableStrategy):
         """Digests of the tree and of all weights."""
         return {"tree_sha256": self.tree.digest, "weights": self.digest}
 
+    @override
     def to_dict(self) -> dict[str, Any]:
-        """See `Strategy.to_dict`; with all weights, but not the tree."""
+        """With all weights, but not the tree."""
         return {
             **super().to_dict(),
             "total": self.total,
@@ -246,20 +248,22 @@ class TreeStrategy(TableStrategy):
         single += np.where(pair, 0, np.maximum(children - 1, 0) * shared**power)
         return single, np.where(pair, own**power, 2 * own**power)
 
+    @override
     def l1_sensitivity(self) -> int:
-        """See `TableStrategy.l1_sensitivity`."""
         return self._norms[1][0]
 
+    @override
     def squared_sensitivity(self) -> int:
-        """See `TableStrategy.squared_sensitivity`."""
         return self._norms[2][0]
 
+    @override
     def l1_move_sensitivity(self) -> int:
-        """See `TableStrategy.l1_move_sensitivity`; exact."""
+        """Exact."""
         return max(self._norms[1][1], 1)
 
+    @override
     def squared_move_sensitivity(self) -> int:
-        """See `TableStrategy.squared_move_sensitivity`; exact."""
+        """Exact."""
         return max(self._norms[2][1], 1)
 
     @cached_property
