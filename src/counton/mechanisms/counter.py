@@ -203,7 +203,7 @@ class Counter:
 
     Privacy: releases equal ``A x + round(B z)``, a function of the measurements ``C x + z`` alone
     (Andersson and Pagh; Andersson et al.). The guarantee holds against who chooses all inputs, and
-    the steps and cells in which streams differ, by earlier releases: see docs/trust.md.
+    the steps and cells in which streams differ, by earlier releases: see docs/proofs.md.
 
     >>> from counton import Counter, Key, PureDP
     >>> from counton.strategies import KAry

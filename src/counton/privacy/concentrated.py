@@ -10,7 +10,7 @@ misses the best one errs towards privacy.
 
 **Whole orders.** Where an attacker has seen part of the noise before he chooses the unit, discrete
 Gaussian noise has been shown to keep alpha rho for alpha = 2, 3, ... and may exceed it in between
-(docs/trust.md). `ZCDP` promises these orders, and it is converted at one of them. Between n and
+(docs/proofs.md). `ZCDP` promises these orders, and it is converted at one of them. Between n and
 n + 1 the logarithm of the mean of e^((alpha-1) L) is convex, so that at alpha = n + f
 
     (alpha - 1) R <= (alpha (alpha - 1) + f (1 - f)) rho.

@@ -1,0 +1,69 @@
+"""Words of the field: a first count prints none of them, and the glossary explains each."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+#: What readers of all pages did not understand.
+WORDS = (
+    "cell",
+    "step",
+    "added or removed",
+    "neighbours",
+    "Solved",
+    "Hats",
+    "knots",
+    "Epochs",
+    "least of any mechanism",
+    "which later steps and cells the protected unit counts",
+    "what its key has sealed",
+    "checkpoint",
+    "witness",
+    "sure",
+    "discrete Laplace of scale 2",
+    "rho",
+    "36 to 38",
+)
+
+
+def _has(word: str, text: str) -> bool:
+    """Whether a text has a word, also in the plural.
+
+    >>> _has("cell", "two Cells"), _has("sure", "to measure"), _has("rho", "throughout")
+    (True, False, False)
+    """
+    return re.search(rf"(?<!\w){re.escape(word)}s?(?!\w)", text, re.IGNORECASE) is not None
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_the_glossary_explains_each_word(word: str) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "glossary.md").read_text(encoding="utf-8")
+    rows = [row.split(" | ", 1) for row in page.splitlines() if row.startswith("| ")]
+    explained = {name.removeprefix("| "): meaning for name, meaning in rows}
+    own = [meaning for name, meaning in explained.items() if _has(word, name)]
+    assert own or any(_has(word, meaning) for meaning in explained.values())
+    assert all(len(meaning.split()) >= 7 for meaning in own)
+
+
+def test_the_first_count_has_none_of_them(place: Any) -> None:
+    events = place.write("e.csv", ["00:10,a", "00:50,b", "01:30,a", "03:00,b"])
+    done = place.count(events, "--epsilon", "1", "--until", "2013-01-01T03:00")
+    assert done.code == 0, done.err
+    said = (done.out + done.err).replace(str(place.folder), "")
+    assert [word for word in WORDS if _has(word, said)] == []
+    # What it says: what was released, a table of four lines and its head, the promise, the rest.
+    lines = [line for line in said.splitlines() if line.strip()]
+    assert len(lines) == 10
+    assert lines[0] == "Released 3 new windows (1 to 3 of 6)."
+    assert [line.partition(":")[0] for line in lines[-2:]] == ["promise", "the rest"]
+
+
+def test_show_says_the_rest_without_most_of_them(place: Any) -> None:
+    assert place.count(place.write("e.csv", ["00:10,a", "03:00,b"]), "--epsilon", "1").code == 0
+    said = place.shown()
+    assert "protected one event more or less" in said
+    assert [word for word in WORDS if _has(word, said)] == []
