@@ -81,8 +81,8 @@ def test_a_run_and_an_export_write_the_released_numbers(tmp_path: Path) -> None:
     table = run.table()
     export(tmp_path / "s.db", tmp_path / "again.XLSX")
     for path in (tmp_path / "t.xlsx", tmp_path / "again.XLSX"):
-        (name, (header, *rows)), (other, _) = sheets(path).items()
-        assert (name, other) == ("table", "about")
+        (name, (header, *rows)), *others = sheets(path).items()
+        assert (name, [one for one, _ in others]) == ("table", ["about", "counton"])
         zoned = ("window_start", "window_end")
         assert [*header.values()] == [
             f"{column} (Europe/Berlin)" if column in zoned else column for column in table.columns
@@ -161,15 +161,110 @@ def test_what_is_no_workbook_of_ours_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="it is no workbook of counton"):
         read(file)
     workbooks.write_workbook(pl.DataFrame({"step": [1]}), str(file))
-    with pytest.raises(InvalidInput, match="no description of its stream in its sheet 'about'"):
+    with pytest.raises(InvalidInput, match="no description of its stream in its hidden sheet"):
         read(file)
 
 
 def test_a_workbook_carries_what_its_table_promises(tmp_path: Path) -> None:
-    facts = {"guarantee": "pure", "description": {"format": 1, "long": "x" * 70_000}}
+    """In words for people, and whole in a sheet that nobody stumbles on."""
+    described = {"format": 1, "long": "x" * 70_000, "odd": " _x0041_ \u00e9"}
+    noise = {"family": "discrete Laplace", "std": 1.5, "step": 3}
+    facts = {"guarantee": "pure", "level": 0.95, "noise": noise, "notes": ["a", "b"]}
     file = tmp_path / "t.xlsx"
-    workbooks.write_workbook(pl.DataFrame({"step": [1]}), str(file), facts)
+    workbooks.write_workbook(
+        pl.DataFrame({"step": [1]}), str(file), {**facts, "description": described}
+    )
     told = sheets(file)["about"]
-    assert [(row["A"], row["B"]) for row in told[:1]] == [("guarantee", "pure")]
-    long = told[1]
-    assert json.loads(long["B"] + long["C"] + long["D"]) == facts["description"]
+    assert [tuple(row.values()) for row in told] == [
+        ("guarantee", "pure"),
+        ("level", 0.95),
+        ("noise", "discrete Laplace of standard deviation 1.5"),
+        ("notes", "a"),
+        ("notes", "b"),
+    ]
+    assert states(file) == {"table": None, "about": None, "counton": "veryHidden"}
+    assert workbooks.read_workbook(file, ())[1] == {**facts, "description": described}
+
+
+def states(path: Path) -> dict[str, str | None]:
+    """Which sheets are hidden."""
+    with zipfile.ZipFile(path) as archive:
+        book = ET.fromstring(archive.read("xl/workbook.xml"))
+    return {one.attrib["name"]: one.attrib.get("state") for one in book.iter(f"{MAIN}sheet")}
+
+
+def save_again(old: Path, new: Path) -> None:
+    """As spreadsheets do: texts in a pool, and a hidden sheet that is no longer very hidden."""
+    pool: list[str] = []
+    with zipfile.ZipFile(old) as before, zipfile.ZipFile(new, "w") as after:
+        for name in before.namelist():
+            data = before.read(name)
+            if name.startswith("xl/worksheets/"):
+                root = ET.fromstring(data)
+                for cell in root.iter(f"{MAIN}c"):
+                    if cell.attrib.get("t") == "inlineStr":
+                        pool.append("".join(text.text or "" for text in cell.iter(f"{MAIN}t")))
+                        cell.attrib["t"] = "s"
+                        cell[:] = [ET.Element(f"{MAIN}v")]
+                        cell[0].text = str(len(pool) - 1)
+                data = ET.tostring(root)
+            after.writestr(name, data.replace(b"veryHidden", b"hidden"))
+        texts = ET.Element(f"{MAIN}sst")
+        for one in pool:
+            ET.SubElement(ET.SubElement(texts, f"{MAIN}si"), f"{MAIN}t").text = one
+        after.writestr("xl/sharedStrings.xml", ET.tostring(texts))
+
+
+def test_a_workbook_that_was_saved_again_is_read_back(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"time": [datetime(2024, 3, 1 + n % 3) for n in range(9)]})
+    released = release(
+        "count", frame, time="time", every="1d", start="2024-03-01", steps=9, until="2024-03-04",
+        guarantee=PureDP(1), state=tmp_path / "s.db", out=tmp_path / "t.xlsx",
+    )  # fmt: skip
+    save_again(tmp_path / "t.xlsx", tmp_path / "again.xlsx")
+    assert states(tmp_path / "again.xlsx")["counton"] == "hidden"
+    for name in ("t.xlsx", "again.xlsx"):
+        back = read(tmp_path / name)
+        assert back.table().equals(released.table())
+        assert back.describe() == released.describe()
+
+
+def shown_as(path: Path) -> list[dict[str, str]]:
+    """How the cells of the table's rows are shown, by the letter of their column."""
+    with zipfile.ZipFile(path) as archive:
+        styles = ET.fromstring(archive.read("xl/styles.xml"))
+        sheet = ET.fromstring(archive.read("xl/worksheets/sheet1.xml"))
+    formats = {
+        one.attrib["numFmtId"]: one.attrib["formatCode"] for one in styles.iter(f"{MAIN}numFmt")
+    }
+    (kinds,) = styles.iter(f"{MAIN}cellXfs")
+    return [
+        {
+            _letter(cell): formats.get(kinds[int(cell.attrib.get("s", 0))].attrib["numFmtId"], "")
+            for cell in row.iter(f"{MAIN}c")
+        }
+        for row in [*sheet.iter(f"{MAIN}row")][1:]
+    ]
+
+
+def test_days_have_no_midnight(tmp_path: Path) -> None:
+    """A column shows dates where every time is midnight in its zone, and times otherwise."""
+    zone = "Europe/Berlin"
+    days = pl.Series([datetime(2024, 3, 30, 23, tzinfo=UTC), datetime(2024, 3, 31, 22, tzinfo=UTC)])
+    table = pl.DataFrame({"day": days.dt.convert_time_zone(zone), "utc": days})
+    write_table(table, tmp_path / "t.xlsx")
+    assert shown_as(tmp_path / "t.xlsx") == [{"A": "yyyy-mm-dd", "B": "yyyy-mm-dd hh:mm:ss"}] * 2
+    with_none = table.vstack(table.clear(1)).select("day")
+    write_table(with_none, tmp_path / "t.xlsx")
+    assert shown_as(tmp_path / "t.xlsx")[:2] == [{"A": "yyyy-mm-dd"}] * 2
+
+
+def test_the_rows_of_a_table_can_be_filtered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workbooks, "_ROWS", 4)
+    write_table(pl.DataFrame({"n": range(5), "m": range(5)}), tmp_path / "t.xlsx")
+    with zipfile.ZipFile(tmp_path / "t.xlsx") as archive:
+        sheets_ = [archive.read(f"xl/worksheets/sheet{number}.xml") for number in (1, 2)]
+    assert b'<autoFilter ref="A1:B4"/>' in sheets_[0]
+    assert b'<autoFilter ref="A1:B3"/>' in sheets_[1]

@@ -375,7 +375,7 @@ def _open_file(path: Path, like: _File | None = None) -> _File:
             carried = {"description": like.described, "notes": [*like.notes]}
             return _file(str(path), rows, carried)._replace(like=like.label)
         where = f"{path.name}.json beside it"
-        where = {"parquet": "its metadata", "xlsx": "its sheet 'about'"}.get(kind, where)
+        where = {"parquet": "its metadata", "xlsx": "its hidden sheet"}.get(kind, where)
         raise InvalidInput(
             f"{str(path)!r} carries no description of its stream in {where}: name the table "
             f"that it was cut out of, {field('like')}, or write it again with this version, by "

@@ -1,7 +1,7 @@
 """Tables as workbooks for spreadsheets, which know neither time zones nor large integers.
 
-A workbook is read back too: its numbers are written with all their digits, and a sheet has what is
-public of the stream.
+A workbook is read back too: its numbers are written with all their digits, and a hidden sheet has
+what is public of the stream. Another, "about", says in words what the table promises.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import re
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
-from datetime import date, datetime
-from itertools import islice, zip_longest
+from datetime import date
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -25,7 +25,7 @@ from typing_extensions import override
 
 from counton.bounds import parse_json
 from counton.columns import errors_of
-from counton.exact import decimals
+from counton.exact import decimals, figures
 from counton.lazy import require
 from counton.results.sizes import MOST_BYTES, check_bytes, check_shape, too_large
 
@@ -34,8 +34,10 @@ _ROWS = 1_048_576
 #: Characters that a cell can hold.
 _TEXT = 32_767
 _MOST_DECIMALS = 12
-#: Bytes of a workbook that is read, and columns of its sheet "about".
-_MOST_PACKED, _MOST_ABOUT = 2**27, 2**12
+#: Bytes of a workbook that is read.
+_MOST_PACKED = 2**27
+#: The hidden sheet: what the table promises as JSON, cell by cell below each other.
+_CARRIED = "counton"
 #: Cells and characters of a workbook that is read.
 _ROOM = (2**24, 2**28)
 #: What its readers throw at a file that is none, or was changed.
@@ -59,9 +61,10 @@ def write_workbook(table: pl.DataFrame, name: str, facts: Mapping[str, Any] | No
         table: cells are numbers, text, dates, times or empty. Times are written as they read in
             their zone, which stands in the header: ``window_start (Europe/Berlin)``. Integers of
             more than 15 digits are text, since a spreadsheet would round them; other numbers have
-            all their digits. Text is text, also where it begins like a formula or an address.
+            all their digits. Text is text, also where it begins like a formula or an address. A
+            column whose times are all midnight shows dates.
         name: of the file. Where the rows do not fit in one sheet there are several.
-        facts: what the table promises, JSON values; they stand in a sheet of their own, "about".
+        facts: what the table promises, JSON values: in a hidden sheet, and in words in "about".
 
     Raises:
         MissingExtra: XlsxWriter is not installed.
@@ -120,14 +123,10 @@ def read_workbook(path: Path, numbers: Sequence[str]) -> tuple[pl.DataFrame, dic
             sheets = _sheets(archive)
     except _NO_WORKBOOK as error:
         raise ValueError(f"it is no workbook of counton ({error})") from error
-    about = [sheets.get("about", {}).get(column, []) for column in range(_MOST_ABOUT)]
-    facts = {
-        str(name): "".join(str(cell) for cell in said if cell is not None)
-        for name, *said in zip_longest(*about)
-    }
-    found: dict[str, Any] = {"written_by": facts.get("written_by")}
-    if "description" in facts:
-        found["description"] = parse_json(facts["description"])
+    carried = "".join(str(cell or "") for cell in sheets.get(_CARRIED, {}).get(0, []))
+    found = parse_json(carried) if carried else {}
+    if not isinstance(found, dict):
+        raise ValueError(f"its sheet {_CARRIED!r} is no JSON object")
     columns: dict[str, list[Any]] = {}
     for sheet, cells in sheets.items():
         if not re.fullmatch(r"table( \d+)?", sheet):
@@ -347,6 +346,12 @@ def _fill(book: Any, table: pl.DataFrame) -> None:
     bold = book.add_format({"bold": True})
     day = book.add_format({"num_format": "yyyy-mm-dd"})
     time = book.add_format({"num_format": "yyyy-mm-dd hh:mm:ss"})
+    # Windows of days begin and end at midnight, which is no time that anybody wants to read.
+    midnights = table.select(cs.datetime().dt.time() == pl.time(0)).select(pl.all().all())
+    styles = [
+        day if name not in midnights.columns or midnights[name][0] else time
+        for name in table.columns
+    ]
     numbers: dict[int | None, Any] = {
         places: book.add_format({"num_format": "#,##0" + "." * (places > 0) + "0" * places})
         for places in range(_MOST_DECIMALS + 1)
@@ -356,7 +361,7 @@ def _fill(book: Any, table: pl.DataFrame) -> None:
         sheet.freeze_panes(1, 0)
         for column, (words, kind) in enumerate(zip(header, table.dtypes, strict=True)):
             wide = 20 if kind.is_temporal() else 12
-            sheet.set_column(column, column, max(wide, min(len(words) + 2, 60)))
+            sheet.set_column(column, column, max(wide, min(len(words) + 5, 60)))  # a filter's sign
             sheet.write_string(0, column, words, bold)
         for row, values in enumerate(islice(rows, _ROWS - 1), 1):
             digits = _digits(table.columns, values)
@@ -368,22 +373,39 @@ def _fill(book: Any, table: pl.DataFrame) -> None:
                 elif isinstance(value, int | float) and _is_number(value):
                     sheet.write_number(row, column, _Digits(value), numbers.get(digits[column]))
                 elif isinstance(value, date) and value.year >= 1900:
-                    style = time if isinstance(value, datetime) else day
-                    sheet.write_datetime(row, column, value, style)
+                    sheet.write_datetime(row, column, value, styles[column])
                 else:
                     sheet.write_string(row, column, str(value))
+        last = min(table.height - first, _ROWS - 1)
+        if last > 0:
+            sheet.autofilter(0, 0, last, table.width - 1)
 
 
 def _tell(book: Any, facts: Mapping[str, Any]) -> None:
-    """A sheet of names and what they stand for; long JSON goes on in the cells beside it."""
+    """What the table promises: a sheet of words for people, and a hidden one to read it back."""
     sheet = book.add_worksheet("about")
     sheet.set_column(0, 0, 16)
     sheet.set_column(1, 1, 100)
-    for row, (name, value) in enumerate(facts.items()):
-        said = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+    words: list[tuple[str, str | float]] = []
+    for name, value in facts.items():
+        if isinstance(value, str | int | float):
+            words.append((name.replace("_", " "), "yes" if value is True else value))
+        elif isinstance(value, list):
+            words += [(name, one) for one in value if isinstance(one, str)]
+        elif name == "noise" and "std" in value:
+            words.append((name, f"{value['family']} of standard deviation {figures(value['std'])}"))
+    for row, (name, said) in enumerate(words):
         sheet.write_string(row, 0, name)
-        for column, begin in enumerate(range(0, max(len(said), 1), _TEXT)):
-            sheet.write_string(row, column + 1, said[begin : begin + _TEXT])
+        if isinstance(said, str):
+            sheet.write_string(row, 1, said[:_TEXT])
+        else:
+            sheet.write_number(row, 1, _Digits(said))
+    # Spreadsheets take _x0041_ for an escape.
+    carried = json.dumps(facts, sort_keys=True).replace("_x", "\\u005fx")
+    hidden = book.add_worksheet(_CARRIED)
+    hidden.very_hidden()
+    for row, begin in enumerate(range(0, len(carried), _TEXT)):
+        hidden.write_string(row, 0, carried[begin : begin + _TEXT])
 
 
 def _digits(names: Sequence[str], values: Sequence[Any]) -> list[int | None]:
