@@ -15,7 +15,7 @@ import pytest
 
 from counton import ZCDP, ApproxDP, Key, PureDP, read, release
 from counton.errors import InvalidInput, SumOverflow
-from counton.jobs import Job, jobfile, run
+from counton.jobs import Job, export, jobfile, run
 from counton.laws import BoundedChange
 from counton.plans.splits import last_halfwidth
 from counton.privacy import Contribution
@@ -465,6 +465,49 @@ def test_a_measured_count_answers_what_counts_answer(tmp_path: Path) -> None:
         for ends in ((1, 4), (5, 8))
     ]
     assert apart.value == pytest.approx(exact_apart[0] - exact_apart[1], abs=0.5)
+
+
+ORDER = """[report.odd]
+events = "e.csv"
+state = "s.db"
+time = "at"
+every = "1d"
+start = "2024-03-01"
+steps = 4
+until = "2024-03-03"
+epsilon = 4000
+
+[report.odd.visits]
+statistic = "count"
+
+[report.odd.by-page]
+statistic = "count"
+by = "page"
+domain = "PAGES"
+
+[report.odd.all]
+statistic = "count"
+"""
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv", "xlsx"])
+def test_a_table_goes_by_time_and_then_by_the_job_file(tmp_path: Path, ending: str) -> None:
+    """Not by the names of statistics or of groups; the screen shows some rows of each, in order."""
+    pages = [f"p{number}" for number in range(30, 0, -1)]
+    rows = [f"2024-03-0{day},{page}\n" for day in (2, 1) for page in pages]
+    (tmp_path / "e.csv").write_text("at,page\n" + "".join(rows))
+    (tmp_path / "r.toml").write_text(ORDER.replace("PAGES", ",".join(pages)))
+    job = jobfile.load(tmp_path / "r.toml")["odd"]
+    run(job).close()
+    once = [("visits", "all"), *(("by-page", page) for page in pages), ("all", "all")]
+    wanted = [(step, *row) for step in (1, 2) for row in once]
+    file = tmp_path / f"t.{ending}"
+    found = export(tmp_path / "s.db", file)
+    for one in (found, read(file)):
+        assert one.table().select("step", "statistic", "name").rows() == wanted
+    (shown,) = found.screen().tables
+    assert [row[0] for row in shown.rows] == ["visits", *["by-page"] * 18, "all"]
+    assert found.screen().left_out == "20 of 32 rows, the largest of each statistic"
 
 
 def test_a_report_answers_differences_and_ratios(tmp_path: Path) -> None:

@@ -51,9 +51,17 @@ def _are_days(values: Sequence[object]) -> bool:
 
 
 def largest_rows(table: pl.DataFrame) -> tuple[TextTable, str]:
-    """The rows with the largest estimates, and what is left out."""
-    most = table
-    if table.height > MOST and "estimate" in table.columns:
-        most = table.sort("estimate", descending=True, maintain_order=True)
-    left_out = f"the {MOST} largest of {table.height:,} rows" if table.height > MOST else ""
-    return text_table(most.head(MOST)), left_out
+    """The rows with the largest estimates, and what is left out.
+
+    Of a report they are the largest of each statistic, in the order in which these stand.
+    """
+    if table.height <= MOST:
+        return text_table(table), ""
+    if "statistic" in table.columns:
+        rank = pl.col("estimate").rank("ordinal", descending=True).over("statistic")
+        places = pl.int_range(pl.len()).sort_by(rank, maintain_order=True, nulls_last=True)
+        most = table[table.select(places.head(MOST).sort()).to_series()]
+        return text_table(most), f"{MOST} of {table.height:,} rows, the largest of each statistic"
+    if "estimate" in table.columns:
+        table = table.sort("estimate", descending=True, maintain_order=True)
+    return text_table(table.head(MOST)), f"the {MOST} largest of {table.height:,} rows"
