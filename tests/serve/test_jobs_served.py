@@ -42,8 +42,8 @@ def test_rows_count_in_their_windows_and_late_ones_at_the_next_release(tmp_path:
         service.at(3)
         assert [row["estimate"] for row in service.rows(of="windows", last=1)] == [3, 0]
         text = service("GET", "/metrics", "operate").text
-        assert 'counton_run_late_total{stream="visits"} 1\n' in text
-        assert 'counton_rows_total{stream="visits",outcome="accepted"} 6\n' in text
+        assert 'counton_run_late_total{stream="visits"} 1.0\n' in text
+        assert 'counton_rows_total{outcome="accepted",stream="visits"} 6.0\n' in text
 
 
 def test_rows_that_come_before_the_first_window_ends_wait_in_the_state(tmp_path: Path) -> None:
@@ -517,7 +517,7 @@ def test_users_are_bounded_over_all_batches(tmp_path: Path) -> None:
         service.at(1)
         assert service.rows(group="home")[0]["estimate"] == 4
         text = service("GET", "/metrics", "operate").text
-        assert 'counton_run_over_total{stream="visits"} 4\n' in text
+        assert 'counton_run_over_total{stream="visits"} 4.0\n' in text
     with Stream.open(tmp_path / "visits.db", "visits", key=tmp_path / "visits.key") as stream:
         marks = list(open_private(stream.marks("user")))
         assert sum(len(part.digests) for part in marks) == 4

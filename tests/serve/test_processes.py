@@ -198,8 +198,10 @@ def test_two_servers_share_a_database(postgres: str, tmp_path: Path) -> None:
         minute(0, one, two)
         minute(1, two, one)
         leads = [service.get("/metrics", "operate").text for service in (one, two)]
-        assert sum('counton_leader{stream="visits"} 1\n' in text for text in leads) == 1
-        first, second = (one, two) if 'visits"} 1\n' in leads[0].split("leader{")[1] else (two, one)
+        assert sum('counton_leader{stream="visits"} 1.0\n' in text for text in leads) == 1
+        first, second = (
+            (one, two) if 'visits"} 1.0\n' in leads[0].split("leader{")[1] else (two, one)
+        )
         first.send_signal(signal.SIGSTOP)
         minute(2, second)
         first.send_signal(signal.SIGCONT)  # it goes on as if it were its turn

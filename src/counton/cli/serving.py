@@ -19,7 +19,7 @@ def perform(options: ServeOptions) -> None:
     Raises:
         CountonError: nothing can be served; of single jobs that cannot it is said why.
     """
-    for module in ("fastapi", "uvicorn", "zstandard", "swagger_ui_bundle"):
+    for module in ("fastapi", "uvicorn", "zstandard", "swagger_ui_bundle", "prometheus_client"):
         require(module)
     from counton.serve.server import serve
     from counton.serve.service import Service

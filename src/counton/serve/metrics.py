@@ -9,11 +9,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from time import monotonic
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4 as MEDIA
+from prometheus_client.exposition import generate_latest
+from prometheus_client.registry import Collector, CollectorRegistry
+from typing_extensions import override
 
 from counton.serve.service import Service
 
-MEDIA = "text/plain; version=0.0.4; charset=utf-8"
+__all__ = ["MEDIA", "text"]
 
 
 class Number(NamedTuple):
@@ -32,11 +38,29 @@ def text(
         service: of which.
         batches, rows: by stream, and what became of them.
     """
-    return "".join(
-        f"# HELP {name} {says}\n# TYPE {name} {kind}\n"
-        + "".join(f"{name}{_labels(number.labels)} {number.value:.17g}\n" for number in numbers)
-        for name, kind, says, numbers in _all(service, batches, rows)
-    )
+    registry = CollectorRegistry()
+    registry.register(_Numbers(service, batches, rows))
+    return generate_latest(registry).decode()
+
+
+class _Numbers(Collector):
+    """What `text` writes, read when it is asked for."""
+
+    def __init__(self, *given: Any) -> None:
+        self._given = given
+
+    def describe(self) -> list[Metric]:
+        """Nothing: else the numbers would be read to learn their names."""
+        return []
+
+    @override
+    def collect(self) -> Iterator[Metric]:
+        for name, kind, says, numbers in _all(*self._given):
+            family = {"counter": CounterMetricFamily, "gauge": GaugeMetricFamily}[kind]
+            metric = family(name, says, labels=[*numbers[0].labels] if numbers else [])
+            for number in numbers:
+                metric.add_metric([*number.labels.values()], number.value)
+            yield metric
 
 
 def _all(
@@ -133,14 +157,3 @@ def _budgets_left(service: Service) -> list[Number]:
         if left is not None:
             found.append(Number({"stream": name, "unit": journal.definition.unit}, left))
     return found
-
-
-def _labels(labels: dict[str, str]) -> str:
-    if not labels:
-        return ""
-    told = ",".join(f'{name}="{_escape(value)}"' for name, value in labels.items())
-    return f"{{{told}}}"
-
-
-def _escape(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
