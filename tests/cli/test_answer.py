@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import polars as pl
@@ -10,6 +11,7 @@ import pytest
 
 from .conftest import Workplace
 
+HOURS = ["1 January 2013, 00:00 to 01:00", "1 January 2013, 01:00 to 02:00"]
 EVENTS = ["00:10,a", "00:40,a", "01:30,b", "02:10,a", "02:20,b", "03:05,a"]
 
 
@@ -28,18 +30,40 @@ def asked(place: Workplace, *words: str) -> dict[str, object]:
 
 def test_a_file_and_its_state_answer_alike(place: Workplace, table: str) -> None:
     for words, what, value in (
-        (("--difference", "a,b"), "a minus b in steps 1 to 3", 1),
-        (("--difference", "a,b", "--steps", "2:3"), "a minus b in steps 2 to 3", -1),
+        (("--difference", "a,b"), "a minus b (1 January 2013, 00:00 to 03:00)", 1),
+        (
+            ("--difference", "a,b", "--steps", "2:3"),
+            "a minus b (1 January 2013, 01:00 to 03:00)", -1,
+        ),
         (("--difference", "a", "--steps", "3:3", "--other-steps", "1:1"), None, -1),
-        (("--ratio", "a,b", "--start", "2013-01-01T02:00"), "a over b in step 3", 1),
-        (("--share", "b"), "b, of all groups in steps 1 to 3", 0.4),
-        (("--share", "a,b"), "a and b, of all groups in steps 1 to 3", 1),
-    ):
+        (
+            ("--ratio", "a,b", "--start", "2013-01-01T02:00"),
+            "a over b (1 January 2013, 02:00 to 03:00)", 1,
+        ),
+        (("--share", "b"), "b, of all groups (1 January 2013, 00:00 to 03:00)", 0.4),
+        (("--share", "a,b"), "a and b, of all groups (1 January 2013, 00:00 to 03:00)", 1),
+    ):  # fmt: skip
         found = asked(place, table, *words)
         assert found["estimate"] == value
         assert what is None or found["what"] == what
         assert found == asked(place, str(place.state), *words)
     assert "between" in place.plain("answer", table, "--difference", "a,b").out
+
+
+def test_answers_in_words_have_dates_and_shares_per_cent(place: Workplace, table: str) -> None:
+    words = ("--share", "b", "--start", "2013-01-01T01:00", "--until", "2013-01-01T03:00")
+    said = " ".join(place.plain("answer", table, *words).out.split())
+    assert re.search(
+        r"b, of all groups \(1 January 2013, 01:00 to 03:00\): 66\.66\d*%, and with probability "
+        r"95% between [\d.]+% and [\d.]+%",
+        said,
+    )
+    assert asked(place, table, *words)["estimate"] == pytest.approx(2 / 3)
+    chart = place.folder / "c.svg"
+    assert place.plain("answer", table, *words, "--plot", str(chart)).code == 0
+    drawn = chart.read_text()
+    assert "share in per cent" in drawn
+    assert "<!-- 67 (50 to 100) -->" in drawn
 
 
 def test_published_tables_answer_as_their_state_does(place: Workplace, table: str) -> None:
@@ -132,9 +156,9 @@ def test_a_statistic_answers_of_its_numbers(place: Workplace) -> None:
     assert done.code == 0, done.err
     assert "mean" in done.out
     found = asked(place, str(out), "--difference", "mean", "--steps", "2:2", "--other-steps", "1:1")
-    assert found["what"] == "mean in step 2 minus mean in step 1"
+    assert found["what"] == f"mean ({HOURS[1]}) minus mean ({HOURS[0]})"
     change = asked(place, str(out), "--change", "mean", "--steps", "2:", "--other-steps", "1:1")
-    assert change["what"] == "mean in step 2 against mean in step 1, in per cent"
+    assert change["what"] == f"mean ({HOURS[1]}) against mean ({HOURS[0]}), in per cent"
     both = ("--difference", "mean,mean", "--change", "sum", "--other-steps", "1:1")
     done = place.plain("answer", str(out), *both)
     assert "All 2 intervals hold together with probability 95%." in done.out
@@ -191,7 +215,7 @@ def test_a_chart_of_answers_says_of_what_and_of_when_it_is(
         (
             ("--difference", "a,b"), "Number of events: difference",
             "1 January 2013, 00:00 to 03:00; with 95% intervals",
-            "difference in number of events", {"a minus b in steps 1 to 3"},
+            "difference in number of events", {"a minus b"},
         ),
     ):  # fmt: skip
         done = place.plain("answer", table, *words, "--plot", "c.png")
@@ -214,7 +238,7 @@ def test_patterns_and_totals_are_answered_and_drawn(place: Workplace, table: str
     assert [row["estimate"] for row in rows if row["group"] == "a"] == [2, 0, 1]
     done = place.plain("answer", table, "--by", "hour")
     assert "The average of each hour of the day" in done.out
-    assert "a and b in" not in place.plain("answer", table, "--total", "all").out
+    assert "a and b" not in place.plain("answer", table, "--total", "all").out
     found = asked(place, table, "--total", "all", "--steps", "2:3")
     assert (found["estimate"], str(found["what"])[:10]) == (3, "all groups")
     for words, said in (

@@ -212,8 +212,8 @@ def test_a_file_answers_as_its_run_and_streams_stand_beside_each_other(tmp_path:
         "home", "shop", of="mean", steps=days
     )
     weeks = file.change("home", "home", of="count", steps=days, other_steps="1:1")
-    assert (
-        weeks.what == "count of home in steps 2 to 3 against count of home in step 1, in per cent"
+    assert weeks.what == (
+        "count of home (2 March to 3 March 2024) against count of home (1 March 2024), in per cent"
     )
     assert file.share("home", of="sum").what == "sum of home, of all groups"
     assert file.shares_of_groups(of="count")["group"].to_list() == ["home", "shop"]
@@ -230,7 +230,7 @@ def test_a_file_answers_as_its_run_and_streams_stand_beside_each_other(tmp_path:
                domain=["home", "shop"]).number_of(["home", "shop"], None, "0.5")  # fmt: skip
     alike = run_of("average", tmp_path, "plain", **bounds)
     assert alike.difference("mean", "mean", steps="2:2", other_steps="1:1").what == (
-        "mean in step 2 minus mean in step 1"
+        "mean (2 March 2024) minus mean (1 March 2024)"
     )
     with pytest.raises(InvalidInput, match="has none: name 'mean'"):
         alike.difference("home", "all", of="mean")

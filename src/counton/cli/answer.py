@@ -37,7 +37,7 @@ _DRAWN_AS = {
     "difference": ("differences", "difference in {subject}"),
     "ratio": ("ratios", "ratio: 1 is as many"),
     "change": ("changes in per cent", "change in per cent"),
-    "share": ("shares", "share: 1 is all"),
+    "share": ("shares", "share in per cent"),
     "total": ("totals", "{subject}"),
     "changes": ("largest changes", "change of {subject}"),
     "hidden": ("groups that are not shown", "{subject}"),
@@ -128,11 +128,12 @@ def _draw(
     when = "of all rows" if definition.once else span_in_words(definition.cut, steps)
     if options.other_steps is not None and options.beside is None:
         when += f", against {span_in_words(definition.cut, _steps(options.other_steps, released))}"
+    drawn = [_as_drawn(one, f" ({when})") for one in answers]
     level = f"{100 * released.level:g}%"
     subtitle = f"{when}; with {level} intervals"
     subtitle += ", which hold together" if len(answers) > 1 else ""
     figure = plot_answers(
-        answers,
+        drawn,
         f"{subject[:1].upper()}{subject[1:]}: {kind}",
         subtitle,
         axis=axis.format(subject=subject),
@@ -140,6 +141,13 @@ def _draw(
     )
     assert options.plot is not None
     save_figure(figure, options.plot)
+
+
+def _as_drawn(one: Answer, said: str) -> Answer:
+    """An answer beside a chart that says the time already; a share in per cent."""
+    times = 100 if one.per_cent else 1
+    ends = {name: times * getattr(one, name) for name in ("value", "std", "lower", "upper")}
+    return replace(one, what=one.what.removesuffix(said), **ends)
 
 
 def _draw_table(

@@ -33,9 +33,12 @@ class Answer:
         asked: what was asked, of which `counton.mechanisms.jointly` makes intervals that hold
             together with others.
         at_once: for this many answers at once its interval holds.
+        per_cent: words and charts tell it in per cent, as a share.
 
     >>> Answer(3.25, 1.0, 1.25, 5.25, 0.95, "home minus shop").interval()
     (1.25, 5.25)
+    >>> print(Answer(0.325, 0.01, 0.305, 0.345, 0.95, "home, of all groups", per_cent=True))
+    home, of all groups: 32.50%, and with probability 95% between 30.50% and 34.50%
     """
 
     value: float
@@ -46,6 +49,7 @@ class Answer:
     what: str = "combination"
     asked: ReleasedNumber | None = field(default=None, repr=False, compare=False)
     at_once: int = field(default=1, repr=False, compare=False)
+    per_cent: bool = field(default=False, repr=False, compare=False)
 
     def interval(self) -> tuple[float, float]:
         """Its ends."""
@@ -73,12 +77,14 @@ class Answer:
 
     def describe(self) -> str:
         """The number and its interval, in words, to the digits that its error leaves."""
-        error = self.std
+        unit, times = ("%", 100) if self.per_cent else ("", 1)
+        error = times * self.std
         if not math.isfinite(error):  # the interval says how far it may be off
-            error = (self.upper - self.lower) / 4
+            error = times * (self.upper - self.lower) / 4
         value, lower, upper = (
-            quantity(one, error) if math.isfinite(one) and math.isfinite(error) else f"{one:g}"
-            for one in (self.value, self.lower, self.upper)
+            (quantity(one, error) if math.isfinite(one) and math.isfinite(error) else f"{one:g}")
+            + unit
+            for one in (times * self.value, times * self.lower, times * self.upper)
         )
         if math.isnan(self.value) and math.isfinite(self.upper):
             most = quantity(self.upper, error, self.upper == math.floor(self.upper))

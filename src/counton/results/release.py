@@ -400,7 +400,7 @@ class Release(ABC):
         >>> found.difference("home", "shop").what
         'home minus shop'
         >>> found.difference("home", "home", steps="2:2", other_steps="1:1").what
-        'home in step 2 minus home in step 1'
+        'home (2 March 2024) minus home (1 March 2024)'
         >>> found.share("home").lower >= 0
         True
         >>> paid = release(
@@ -409,7 +409,7 @@ class Release(ABC):
         ...     value="paid", lower=0, upper=9, resolution=1, state=folder.name + "/paid.db",
         ... )
         >>> paid.difference("home", "shop", of="mean", steps="1:2").what
-        'mean of home minus mean of shop in steps 1 to 2'
+        'mean of home minus mean of shop (1 March to 2 March 2024)'
         >>> folder.cleanup()
         """
         from counton.mechanisms.formulas import difference
@@ -493,6 +493,8 @@ class Release(ABC):
     ) -> Answer:
         """Which part of all groups one is; of counts from 0 to 1; with an interval.
 
+        In words it is told in per cent.
+
         Args and errors as of `difference`.
         """
         from counton.mechanisms.contrasts import answer
@@ -502,7 +504,8 @@ class Release(ABC):
         words = f"{_question_in_words(one, of)}, of all groups{self._within_words(steps)}"
         if self.parts_of_whole and not isinstance(one, Mapping) and isinstance(asked, Ratio):
             asked = replace(asked, least=0.0, most=1.0)
-        return answer(asked, self.level, at_once=at_once * self.comparisons, what=words)
+        found = answer(asked, self.level, at_once=at_once * self.comparisons, what=words)
+        return replace(found, per_cent=True)
 
     def shares_of_groups(self, *, steps: Steps = None, of: str | None = None) -> pl.DataFrame:
         """The share of each group, with intervals that hold for all of them at once.
@@ -653,10 +656,13 @@ class Release(ABC):
         return self.definition.cut
 
     def _within_words(self, steps: Steps) -> str:
+        from counton.results.wording import span_in_words
+
         if steps is None or self.definition.once:
             return ""
         start, stop = self.ends(steps)
-        return f" in step {stop}" if stop == start + 1 else f" in steps {start + 1} to {stop}"
+        words = span_in_words(self._cut, range(start + 1, stop + 1))
+        return f" in {words}" if self._cut is None else f" ({words})"
 
     def _pair(
         self, one: Groups, steps: Steps, other: Groups, later: Steps, of: str | None,
