@@ -84,7 +84,7 @@ def test_show_describes_what_was_released(place: Workplace, table: str) -> None:
     assert place("publish", state, "--to", public).code == 0
     said = place.plain("show", table)
     assert said.code == 0, said.err
-    for words in ("stream events, as it was released", "3 steps, 1 to 3", "2 by ", "95%"):
+    for words in ("stream events, as it was released", "3 windows, 1 to 3", "2 by ", "95%"):
         assert words in said.out
     assert place.plain("show", public, "--name", "events").out == said.out
     assert "fingerprint" not in said.out
@@ -97,7 +97,7 @@ def test_show_describes_what_was_released(place: Workplace, table: str) -> None:
     facts = pl.read_parquet_metadata(table)["counton"]
     cut = place.folder / "cut.parquet"
     rows.filter(pl.col("step") != 2).write_parquet(cut, metadata={"counton": facts})
-    assert "2 steps, 1 to 3; missing between them: 1" in place.plain("show", str(cut)).out
+    assert "2 windows, 1 to 3; missing between them: 1" in place.plain("show", str(cut)).out
     assert f"state {state}, format" in place.plain("show", state).out
     assert place("count", place.write("f.csv", ["00:10,a"]), *place.new(name="two")).code == 0
     one = place.shown("--name", "events")

@@ -187,7 +187,7 @@ def test_what_an_id_protects_is_said_with_its_limits(place: Any) -> None:
     assert "the same id are one event, until 35 days after the first of them was counted" in said
     assert "an id that comes again later counts as another event, with a loss of its own" in said
     more = ("--state", place.state, "--name", "next", "--continues", "events")
-    done = place("count", path, *more, "--until", "2013-01-01T04:00", "--yes")
+    done = place("count", path, *more, "--until", "2013-01-01T04:00", "--drop-waiting")
     assert done.code == 0, done.err
     said = place.shown("--name", "next")
     assert "an id with rows in both streams loses in both: the ledger adds the losses up" in said
@@ -275,7 +275,7 @@ def test_inspect_says_that_it_is_not_private(place: Any, events: str) -> None:
 
 def test_a_plan_for_users_has_the_noise_of_many_events(place: Any) -> None:
     said = place("plan", "--steps", "100", "--epsilon", "1", "--most", "5")
-    assert "one user with up to 5 events added or removed" in said.out
+    assert "one user with up to 5 events more or less" in said.out
     plans = [
         json.loads(place("plan", "--steps", "100", "--epsilon", "1", *most, "--json").out)
         for most in ((), ("--most", "5"))

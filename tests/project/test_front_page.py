@@ -95,7 +95,10 @@ def test_totals_of_a_year_have_the_errors_that_the_page_says(visits: Path) -> No
 @pytest.mark.parametrize(
     ("row", "says"),
     [
-        ("how far from possible", r"how far from possible: .* times the least of any mechanism"),
+        (
+            "how far from possible",
+            r"how far from possible: .* times what is proved to be the least for any mechanism",
+        ),
         ("one limit for many streams", r"limit: .* epsilon = 1 .*\nremaining: "),
         ("people, not rows", r"(?s)--user.*--most.*--per"),
         ("no last step", r"expir"),

@@ -226,7 +226,7 @@ def print_release(
     from counton.columns import WHEN
     from counton.jobs.reading import read
     from counton.results.facts import promise_of
-    from counton.results.wording import groups_in_words
+    from counton.results.wording import groups_in_words, protected_in_words, sharing_in_words
 
     released = read(places, name=name, like=like)
     definition, terms, shown = released.definition, released.terms, released.table()
@@ -248,15 +248,16 @@ def print_release(
     there = "once" if once else "none"
     if steps:
         gone = steps[-1] - steps[0] + 1 - len(steps)
-        there = f"{len(steps):,} steps, {steps[0]:,} to {steps[-1]:,}"
+        kind = "steps" if definition.cut is None else "windows"
+        there = f"{len(steps):,} {kind}, {steps[0]:,} to {steps[-1]:,}"
         there += f"; missing between them: {gone:,}" if gone else ""
     rows = [
         ("holds", definition.holds),
         ("released", there),
-        ("protected", promised["protected"]),
+        ("protected", protected_in_words(definition)),
         *([("people", promised["people"])] if "people" in promised else []),
         ("guarantee", f"{terms.guarantee}{'' if once else f', {terms.guarantee.scope}'}"),
-        *([] if once else [("strategy", repr(terms.strategy))]),
+        *([] if once else [("noise", sharing_in_words(terms.strategy))]),
         ("unit", definition.unit),
         *([] if once else [("publishes", _publishes(definition.release))]),
         ("level", f"each interval holds with a probability of {100 * released.level:g}%"),
@@ -295,6 +296,7 @@ def _last_step(rows: pl.DataFrame) -> str:
 
     said = f"the last step, {rows['step'][0]:,}"
     if "window_start" in rows.columns:
+        said = f"the last window, {rows['step'][0]:,}"
         start, end = text_table(rows.head(1).select("window_start", "window_end")).rows[0]
         said += f": from {start} to {end}"
     return said
@@ -316,7 +318,7 @@ def _noise(std: float, of: str | None, *, once: bool) -> str:
     what = "" if of is None else f" of {of}"
     if once:
         return f"standard deviation {figures(std)}{what.replace(' all steps and ', ' all ')}"
-    return f"standard deviation {figures(std)}{what}, at the last step"
+    return f"standard deviation {figures(std)}{what}, at the last one"
 
 
 def _as_text(table: Any) -> list[Any]:

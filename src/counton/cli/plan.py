@@ -127,7 +127,8 @@ def print_plan(options: PlanOptions) -> None:
     print_table(console, table)
     print_line(
         console,
-        f"best: {ranked.best.strategy!r} with {ranked.best.family} noise, {ranked.best.why}",
+        f"best: {ranked.best.kind} with {ranked.best.family} noise, {ranked.best.why}; its parts, "
+        f"for experts: --json",
     )
     for factor in ranked.factors:
         print_line(console, f"how far from possible: {factor}")
@@ -140,8 +141,8 @@ def print_plan(options: PlanOptions) -> None:
         print_line(console, f"  {bound.quantity:<26}{numbers}{bound.source}: {bound.holds_for}")
     print_line(
         console,
-        "planned: time to find and weigh it; release: time of one, of one cell, measured here; "
-        "keeps: numbers of 8 bytes for each cell while it runs, beside its total",
+        "planned: time to find and weigh it; release: time of one, of one group, measured here; "
+        "keeps: numbers of 8 bytes for each group while it runs, beside its total",
     )
     if options.release == "windows" and (options.most or 1) > 1 and options.most_a_window is None:
         print_line(
@@ -174,7 +175,7 @@ def _subject(options: PlanOptions) -> tuple[dict[str, Any], str | None]:
                 f"events of a user count; give both"
             )
         whom = _whom(options.most, options.most_a_window)
-        return {"contribution": unit}, f"{whom} added or removed"
+        return {"contribution": unit}, f"{whom} more or less"
     from counton.cli.statistic import parse_statistic
 
     if options.most is not None or options.most_a_window is not None:

@@ -26,7 +26,6 @@ from counton.cli.words import (
     operator_notes,
     progress_line,
     promise,
-    protected_in_words,
     totals_apart,
     until_newest,
 )
@@ -150,7 +149,9 @@ def as_json(outcome: Outcome, written: WrittenOutputs, outputs: Outputs) -> dict
         "new": outcome.after - outcome.before,
         "until": None if until is None or cut is None else cut.at(until),
         "until_from_data": not outcome.until_stated,
-        "protected": protected_in_words(definition),
+        "protected": str(definition.contribution)
+        if definition.ordered
+        else definition.contribution.describe(definition.unit),
         "people": definition.people_note,
         "unit": definition.unit,
         "contribution": definition.contribution.to_dict(),

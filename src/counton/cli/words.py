@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -136,12 +135,6 @@ def promise(definition: Definition) -> str:
     return f"{meaning_in_words(definition)} ({loss}){'' if people is None else f'; {people}'}"
 
 
-def protected_in_words(definition: Definition) -> str:
-    """The protected unit, in the field's terms."""
-    contribution = definition.contribution
-    return str(contribution) if definition.ordered else contribution.describe(definition.unit)
-
-
 def protection(definition: Definition, law: Law) -> list[tuple[str, str]]:
     """What is protected, in words: unit, guarantee, cost, and how the noise is arranged.
 
@@ -149,12 +142,17 @@ def protection(definition: Definition, law: Law) -> list[tuple[str, str]]:
         definition: of the release.
         law: of its noise.
     """
-    from counton.results.wording import cost_in_words, hidden_in_words, sharing_in_words
+    from counton.results.wording import (
+        cost_in_words,
+        hidden_in_words,
+        protected_in_words,
+        sharing_in_words,
+    )
 
     if definition.ordered:
         return _of_statistic(definition)
     unit, columns, people = definition.unit, definition.columns, definition.people
-    lines = [("protected", _in_plain_words(protected_in_words(definition), definition))]
+    lines = [("protected", protected_in_words(definition))]
     if not definition.statistic.additive:
         lines.insert(0, ("statistic", _statistic_in_words(definition)))
     if people is None:
@@ -205,22 +203,6 @@ def protection(definition: Definition, law: Law) -> list[tuple[str, str]]:
     return lines
 
 
-def _in_plain_words(said: str, definition: Definition) -> str:
-    """The change by one unit, where groups and windows are what cells and steps are.
-
-    >>> from types import SimpleNamespace
-    >>> counts = SimpleNamespace(cut=1, statistic=SimpleNamespace(additive=True))
-    >>> _in_plain_words("one visit added or removed, counted in up to 2 cells of one step", counts)
-    'one visit more or less, counted in up to 2 groups of one window'
-    """
-    said = said.replace(" added or removed", " more or less")
-    if definition.cut is not None:
-        said = re.sub(r"\bstep(s?)\b", r"window\1", said)
-    if definition.statistic.additive:
-        return re.sub(r"\bcell(s?)\b", r"group\1", said)
-    return f"{said}; a cell is one of the counts from which the statistic is read"
-
-
 def _guarantee_lines(definition: Definition, unit: str) -> list[tuple[str, str]]:
     guarantee, relation = definition.guarantee, definition.contribution.relation
     scope = "" if definition.once else f", {guarantee.scope}"
@@ -268,7 +250,7 @@ def _statistic_in_words(definition: Definition) -> str:
 
 def _of_statistic(definition: Definition) -> list[tuple[str, str]]:
     """What is protected where rows are taken in their order."""
-    from counton.results.wording import cost_in_words, sharing_in_words
+    from counton.results.wording import cost_in_words, protected_in_words, sharing_in_words
 
     people = [] if definition.people_note is None else [("", definition.people_note)]
     differ = definition.statistic.neighbours_differ

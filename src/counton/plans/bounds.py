@@ -481,8 +481,8 @@ class Factor:
     >>> from counton import ZCDP, plan
     >>> for factor in plan(1024, ZCDP(0.5)).factors:
     ...     print(factor)
-    mean std: 1.02 times the least of matrix mechanisms with Gaussian noise; Constant Matters...
-    mean std: 1.33 times the least of any mechanism; after Constant Matters, Theorem 3; ...
+    mean std: 1.02 times what is proved to be the least for matrix mechanisms with...
+    mean std: 1.33 times what is proved to be the least for any mechanism; after...
     """
 
     beside: str
@@ -513,7 +513,8 @@ class Factor:
         }
 
     def __str__(self) -> str:
-        return f"{self.quantity}: {self.times} times the least of {self.beside}; {self.source}"
+        least = f"what is proved to be the least for {self.beside}"
+        return f"{self.quantity}: {self.times} times {least}; {self.source}"
 
 
 def factors_of(plan: Plan) -> tuple[Factor, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from datetime import time, timedelta
 from importlib.metadata import version
@@ -385,7 +386,7 @@ def in_words(definition: Description, name: str, steps: range, new: int | None =
         return f"{name}: {what} simulated: no data stand behind these numbers"
     return (
         f"{name}: {what} released{more}\n"
-        f"protected: {definition.contribution.describe(definition.unit)}\n{people}"
+        f"protected: {protected_in_words(definition)}\n{people}"
         f"guarantee: {definition.guarantee}"
         f"{'' if definition.once else f', {definition.guarantee.scope}'}\n"
         f"           {meaning_in_words(definition)}\n"
@@ -398,6 +399,27 @@ def meaning_in_words(definition: Description) -> str:
     contribution = definition.contribution
     unit = contribution.unit if definition.ordered or definition.once else definition.unit
     return definition.guarantee.meaning_for(unit, contribution.relation)
+
+
+def protected_in_words(definition: Description) -> str:
+    """The protected unit: of counts and sums, cells are groups, and steps of time are windows.
+
+    >>> from types import SimpleNamespace as Named
+    >>> from counton.privacy import Contribution
+    >>> visits = {"unit": "visit", "contribution": Contribution.add_remove(cells=2)}
+    >>> counts = Named(cut=1, statistic=Named(additive=True), ordered=False, **visits)
+    >>> protected_in_words(counts)
+    'one visit more or less, counted in up to 2 groups of one window by at most 1 each'
+    """
+    contribution = definition.contribution
+    unit = contribution.unit if definition.ordered else definition.unit
+    said = contribution.describe(unit).replace(" added or removed", " more or less")
+    if definition.cut is not None:
+        said = re.sub(r"\bstep(s?)\b", r"window\1", said)
+    if definition.statistic.additive:
+        return re.sub(r"\bcell(s?)\b", r"group\1", said)
+    many = re.search(r"\bcells?\b", said) is not None
+    return said + "; a cell is one of the counts behind the numbers" * many
 
 
 def cost_in_words(definition: Description) -> str:
