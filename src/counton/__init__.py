@@ -20,7 +20,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from counton.lazy import loader
+from counton.lazy import attach
 
 if TYPE_CHECKING:
     from counton.errors import CountonError as CountonError
@@ -59,87 +59,13 @@ if TYPE_CHECKING:
 
     __version__: str
 
-#: Where each public name lives. The imports above say the same to type checkers.
-_HOME = {
-    "ApproxDP": "counton.privacy",
-    "Contribution": "counton.privacy",
-    "Counter": "counton.mechanisms",
-    "CountonError": "counton.errors",
-    "ExpiringDP": "counton.privacy",
-    "ExpiringZCDP": "counton.privacy",
-    "Key": "counton.noise",
-    "PureDP": "counton.privacy",
-    "Stream": "counton.store",
-    "ZCDP": "counton.privacy",
-    "Average": "counton.statistics",
-    "Contingency": "counton.statistics",
-    "Count": "counton.statistics",
-    "Cuts": "counton.statistics",
-    "Degrees": "counton.statistics",
-    "Distinct": "counton.statistics",
-    "Edges": "counton.statistics",
-    "Episodes": "counton.statistics",
-    "Forest": "counton.statistics",
-    "Hierarchy": "counton.statistics",
-    "Moments": "counton.statistics",
-    "Quantiles": "counton.statistics",
-    "Ranges": "counton.statistics",
-    "Stars": "counton.statistics",
-    "Substrings": "counton.statistics",
-    "Sum": "counton.statistics",
-    "TopK": "counton.statistics",
-    "Triangles": "counton.statistics",
-    "Job": "counton.jobs",
-    "inspect": "counton.jobs",
-    "plan": "counton.plans",
-    "read": "counton.jobs",
-    "release": "counton.jobs",
-}
-
-#: What a star brings.
-__all__ = [
-    "ZCDP",
-    "ApproxDP",
-    "Average",
-    "Contingency",
-    "Contribution",
-    "Count",
-    "Counter",
-    "CountonError",
-    "Cuts",
-    "Degrees",
-    "Distinct",
-    "Edges",
-    "Episodes",
-    "ExpiringDP",
-    "ExpiringZCDP",
-    "Forest",
-    "Hierarchy",
-    "Job",
-    "Key",
-    "Moments",
-    "PureDP",
-    "Quantiles",
-    "Ranges",
-    "Stars",
-    "Stream",
-    "Substrings",
-    "Sum",
-    "TopK",
-    "Triangles",
-    "inspect",
-    "plan",
-    "read",
-    "release",
-]
+#: What a star brings is ``__all__``.
+_load, __dir__, __all__ = attach(__name__, __file__)
 # Asked for by name, what an extra is missing for says so.
 if find_spec("sqlalchemy") is None:  # the extra "store"
     __all__ = [name for name in __all__ if not name.endswith("Stream")]
 if find_spec("polars") is None or "Stream" not in __all__:  # the extra "cli"
     __all__ = [name for name in __all__ if name not in ("inspect", "read", "release")]
-
-
-_load = loader(__name__, _HOME)
 
 
 def __getattr__(name: str) -> Any:
@@ -148,7 +74,3 @@ def __getattr__(name: str) -> Any:
     if name == "training":  # a package of its own, so that `counton.training.plan` is found
         return import_module("counton.training")
     return _load(name)
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *_HOME]

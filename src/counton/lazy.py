@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
+import ast
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from counton.errors import MissingExtra
 
 
-def loader(package: str, home: Mapping[str, str]) -> Callable[[str], Any]:
-    """A package's ``__getattr__``: names from the modules in which they live.
+def attach(
+    package: str, file: str
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """A package's ``__getattr__``, ``__dir__`` and ``__all__``: what it imports for type checkers.
+
+    Each public name stands once, as ``from counton.x import Y as Y`` under ``if TYPE_CHECKING``,
+    and is imported when it is first used.
 
     Args:
         package: name of the package.
-        home: for each public name the module that defines it.
+        file: its ``__init__.py``.
 
-    >>> load = loader("counton", {"Key": "counton.noise"})
-    >>> load("Key").__module__
-    'counton.noise.key'
-    >>> load("Kay")
+    >>> import counton.plans
+    >>> load, names, public = attach("counton.plans", counton.plans.__file__)
+    >>> load("plan").__module__, "plan" in public
+    ('counton.plans.planning', True)
+    >>> load("plane")
     Traceback (most recent call last):
     ...
-    AttributeError: module 'counton' has no attribute 'Kay'
+    AttributeError: module 'counton.plans' has no attribute 'plane'
     """
+    home = attached(ast.parse(Path(file).read_text("utf-8")))
 
     def load(name: str) -> Any:
         if name not in home:
@@ -33,7 +42,27 @@ def loader(package: str, home: Mapping[str, str]) -> Callable[[str], Any]:
         setattr(sys.modules[package], name, value)
         return value
 
-    return load
+    def names() -> list[str]:
+        return sorted({*vars(sys.modules[package]), *home})
+
+    return load, names, [*home]
+
+
+def attached(module: ast.Module) -> dict[str, str]:
+    """For each name that a package imports for type checkers, as itself, where it lives.
+
+    >>> attached(ast.parse("if TYPE_CHECKING:\\n    from counton.noise import Key as Key"))
+    {'Key': 'counton.noise'}
+    """
+    return {
+        alias.name: node.module
+        for block in module.body
+        if isinstance(block, ast.If)
+        for node in block.body
+        if isinstance(node, ast.ImportFrom) and node.module is not None
+        for alias in node.names
+        if alias.asname == alias.name
+    }
 
 
 #: What needs a module, and the extra of the installation that contains it.

@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from counton.lazy import loader, require
+from counton.lazy import attach, require
 
 if TYPE_CHECKING:
     from counton.jobs.counting import release as release
@@ -53,55 +53,10 @@ if TYPE_CHECKING:
     from counton.results.release import Release as Release
     from counton.results.shown import View as View
 
-#: Where each public name lives. The imports above say the same to type checkers.
-_HOME = {
-    "read": "counton.jobs.reading",
-    "Definition": "counton.jobs.definition",
-    "Outcome": "counton.jobs.runs",
-    "Progress": "counton.jobs.progress",
-    "Publication": "counton.jobs.publishing",
-    "Release": "counton.results.release",
-    "Job": "counton.jobs.job",
-    "View": "counton.results.shown",
-    "export": "counton.jobs.exports",
-    "export_all": "counton.jobs.exports",
-    "Inspection": "counton.results.inspection",
-    "inspect": "counton.jobs.inspecting",
-    "methods": "counton.jobs.exports",
-    "publish": "counton.jobs.exports",
-    "recall": "counton.jobs.recalling",
-    "release": "counton.jobs.counting",
-    "run": "counton.jobs.runs",
-}
-
-__all__ = [
-    "Definition",
-    "Inspection",
-    "Job",
-    "Outcome",
-    "Progress",
-    "Publication",
-    "Release",
-    "View",
-    "export",
-    "export_all",
-    "inspect",
-    "methods",
-    "publish",
-    "read",
-    "recall",
-    "release",
-    "run",
-]
-
-_load = loader(__name__, _HOME)
+_load, __dir__, __all__ = attach(__name__, __file__)
 
 
 def __getattr__(name: str) -> Any:
-    if _HOME.get(name, "counton.jobs.job") != "counton.jobs.job":
+    if name in __all__ and name != "Job":
         require("polars")  # events are read with it; what is asked needs none
     return _load(name)
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *__all__]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from counton.lazy import loader
+from counton.lazy import attach
 
 if TYPE_CHECKING:
     from counton.mechanisms.contrasts import Answer as Answer
@@ -21,35 +21,4 @@ if TYPE_CHECKING:
     from counton.mechanisms.releases import Window as Window
     from counton.mechanisms.terms import StreamTerms as StreamTerms
 
-#: Where each public name lives. The imports above say the same to type checkers.
-_HOME = {
-    "Answer": "counton.mechanisms.contrasts",
-    "Counter": "counton.mechanisms.counter",
-    "StepRelease": "counton.mechanisms.releases",
-    "Releases": "counton.mechanisms.releases",
-    "StreamTerms": "counton.mechanisms.terms",
-    "Window": "counton.mechanisms.releases",
-    "halfwidths": "counton.mechanisms.intervals",
-    "interval_halfwidth": "counton.mechanisms.intervals",
-    "jointly": "counton.mechanisms.joint",
-    "window_halfwidths": "counton.mechanisms.intervals",
-}
-
-__all__ = [
-    "Answer",
-    "Counter",
-    "Releases",
-    "StepRelease",
-    "StreamTerms",
-    "Window",
-    "halfwidths",
-    "interval_halfwidth",
-    "jointly",
-    "window_halfwidths",
-]
-
-__getattr__ = loader(__name__, _HOME)
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *__all__]
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

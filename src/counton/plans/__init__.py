@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from counton.lazy import loader
+from counton.lazy import attach
 
 if TYPE_CHECKING:
     from counton.plans.expiration import ExpirationChoice as ExpirationChoice
@@ -26,51 +26,4 @@ if TYPE_CHECKING:
     from counton.plans.splits import last_halfwidth as last_halfwidth
     from counton.plans.splits import split as split
 
-#: Where each public name lives. The imports above say the same to type checkers.
-_HOME = {
-    "Choice": "counton.plans.planner",
-    "Cost": "counton.plans.splits",
-    "ExpirationChoice": "counton.plans.expiration",
-    "ExpirationPlan": "counton.plans.expiration",
-    "LargestError": "counton.plans.largest_error",
-    "Plan": "counton.plans.planner",
-    "RangesChoice": "counton.plans.ranges",
-    "RangesPlan": "counton.plans.ranges",
-    "RestartedCounter": "counton.plans.restarted",
-    "Split": "counton.plans.splits",
-    "crossing_delta": "counton.plans.planner",
-    "expected_largest_error": "counton.plans.largest_error",
-    "factors_of_terms": "counton.plans.possible",
-    "far_from_possible": "counton.plans.possible",
-    "last_halfwidth": "counton.plans.splits",
-    "least_largest_error": "counton.plans.expiration",
-    "plan": "counton.plans.planning",
-    "split": "counton.plans.splits",
-}
-
-__all__ = [
-    "Choice",
-    "Cost",
-    "ExpirationChoice",
-    "ExpirationPlan",
-    "LargestError",
-    "Plan",
-    "RangesChoice",
-    "RangesPlan",
-    "RestartedCounter",
-    "Split",
-    "crossing_delta",
-    "expected_largest_error",
-    "factors_of_terms",
-    "far_from_possible",
-    "last_halfwidth",
-    "least_largest_error",
-    "plan",
-    "split",
-]
-
-__getattr__ = loader(__name__, _HOME)
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *__all__]
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

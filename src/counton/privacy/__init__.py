@@ -4,35 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from counton.laws import Shift
-from counton.lazy import loader
-from counton.privacy.calibration import Calibration, calibrate
-from counton.privacy.contribution import Contribution
-from counton.privacy.expiration import ExpiringDP, ExpiringZCDP
-from counton.privacy.filter import Limit
-from counton.privacy.guarantees import ZCDP, ApproxDP, Guarantee, PureDP, guarantee_from_dict
-from counton.privacy.ledger import Ledger, Spend
+from counton.lazy import attach
 
 if TYPE_CHECKING:
+    from counton.laws import Shift as Shift
+    from counton.privacy.calibration import Calibration as Calibration
+    from counton.privacy.calibration import calibrate as calibrate
+    from counton.privacy.contribution import Contribution as Contribution
+    from counton.privacy.expiration import ExpiringDP as ExpiringDP
+    from counton.privacy.expiration import ExpiringZCDP as ExpiringZCDP
+    from counton.privacy.filter import Limit as Limit
+    from counton.privacy.guarantees import ZCDP as ZCDP
+    from counton.privacy.guarantees import ApproxDP as ApproxDP
+    from counton.privacy.guarantees import Guarantee as Guarantee
+    from counton.privacy.guarantees import PureDP as PureDP
+    from counton.privacy.guarantees import guarantee_from_dict as guarantee_from_dict
+    from counton.privacy.ledger import Ledger as Ledger
+    from counton.privacy.ledger import Spend as Spend
     from counton.privacy.loss_by_age import expiration_loss as expiration_loss
 
-__all__ = [
-    "ZCDP",
-    "ApproxDP",
-    "Calibration",
-    "Contribution",
-    "ExpiringDP",
-    "ExpiringZCDP",
-    "Guarantee",
-    "Ledger",
-    "Limit",
-    "PureDP",
-    "Shift",
-    "Spend",
-    "calibrate",
-    "expiration_loss",
-    "guarantee_from_dict",
-]
-
 # Which losses an age brings is asked of streams without an end only.
-__getattr__ = loader(__name__, {"expiration_loss": "counton.privacy.loss_by_age"})
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -8,29 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from counton.lazy import loader, require
+from counton.lazy import attach, require
 
 if TYPE_CHECKING:
     from counton.results.description import Description as Description
     from counton.results.release import Release as Release
     from counton.results.shown import View as View
 
-_HOME = {
-    "Description": "counton.results.description",
-    "Release": "counton.results.release",
-    "View": "counton.results.shown",
-}
-
-__all__ = ["Description", "Release", "View"]
-
-_load = loader(__name__, _HOME)
+_load, __dir__, __all__ = attach(__name__, __file__)
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOME:
+    if name in __all__:
         require("polars")
     return _load(name)
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *__all__]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from counton.lazy import loader
+from counton.lazy import attach
 from counton.statistics.base import Drawing, Exact, Statistic
-from counton.statistics.known import KNOWN
 from counton.statistics.readings import CellsReading, Reading
 
 if TYPE_CHECKING:
@@ -38,51 +37,5 @@ if TYPE_CHECKING:
     from counton.statistics.top_k import TopK as TopK
     from counton.statistics.triangles import Triangles as Triangles
 
-#: Where each public name lives. The imports above say the same to type checkers.
-_HOME = {
-    **KNOWN,
-    "Line": "counton.statistics.moments",
-    "rank_largest": "counton.statistics.ranking",
-    "ranking_levels": "counton.statistics.ranking",
-    "Ranking": "counton.statistics.ranking",
-    "Running": "counton.statistics.running",
-    "Part": "counton.statistics.tallied",
-    "TallyStatistic": "counton.statistics.tallied",
-}
-
-__all__ = [
-    "Average",
-    "CellsReading",
-    "Contingency",
-    "Count",
-    "Cuts",
-    "Degrees",
-    "Distinct",
-    "Drawing",
-    "Edges",
-    "Episodes",
-    "Exact",
-    "Forest",
-    "Grouped",
-    "Hierarchy",
-    "Line",
-    "Moments",
-    "Part",
-    "Quantiles",
-    "Ranges",
-    "Ranking",
-    "Reading",
-    "Report",
-    "Running",
-    "Stars",
-    "Statistic",
-    "Substrings",
-    "Sum",
-    "TallyStatistic",
-    "TopK",
-    "Triangles",
-    "rank_largest",
-    "ranking_levels",
-]
-
-__getattr__ = loader(__name__, _HOME)
+__getattr__, __dir__, __all__ = attach(__name__, __file__)
+__all__ += ["CellsReading", "Drawing", "Exact", "Reading", "Statistic"]

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from counton.lazy import loader
+from counton.lazy import attach
 from counton.strategies.base import (
     Metric,
     Node,
@@ -14,12 +14,12 @@ from counton.strategies.base import (
     Norm,
     Strategy,
     StreamStrategy,
+    TableStrategy,
     exported_classes,
     stated_kind,
 )
 
 if TYPE_CHECKING:
-    from counton.strategies.base import TableStrategy as TableStrategy
     from counton.strategies.published.binary import Binary as Binary
     from counton.strategies.published.honaker import HonakerOnline as HonakerOnline
     from counton.strategies.streams.epochs import Epochs as Epochs
@@ -36,57 +36,19 @@ if TYPE_CHECKING:
     from counton.strategies.streams.solved import Solved as Solved
     from counton.strategies.streams.square_root import SqrtToeplitz as SqrtToeplitz
 
-#: Where each strategy for streams lives. The imports above say the same to type checkers.
-_HOME = {
-    "Binary": "counton.strategies.published.binary",
-    "Epochs": "counton.strategies.streams.epochs",
-    "Expiring": "counton.strategies.streams.expiring",
-    "Factorisation": "counton.strategies.streams.factorisation",
-    "GrowingCascade": "counton.strategies.streams.growing",
-    "GrowingSquareRoot": "counton.strategies.streams.growing_root",
-    "HonakerOnline": "counton.strategies.published.honaker",
-    "Independent": "counton.strategies.streams.independent",
-    "KAry": "counton.strategies.streams.kary",
-    "LookAhead": "counton.strategies.streams.look_ahead",
-    "NormalisedSqrt": "counton.strategies.streams.normalised_sqrt",
-    "Octave": "counton.strategies.streams.octave",
-    "SmoothBinary": "counton.strategies.streams.smooth",
-    "Solved": "counton.strategies.streams.solved",
-    "SqrtToeplitz": "counton.strategies.streams.square_root",
-}
-
-__all__ = [
-    "Binary",
-    "Epochs",
-    "Expiring",
-    "Factorisation",
-    "GrowingCascade",
-    "GrowingSquareRoot",
-    "HonakerOnline",
-    "Independent",
-    "KAry",
-    "LookAhead",
+__getattr__, __dir__, __all__ = attach(__name__, __file__)
+_KINDS = tuple(__all__)
+__all__ += [
     "Metric",
     "Node",
     "NodeNoise",
     "Norm",
-    "NormalisedSqrt",
-    "Octave",
-    "SmoothBinary",
-    "Solved",
-    "SqrtToeplitz",
     "Strategy",
     "StreamStrategy",
     "TableStrategy",
     "public_strategies",
     "strategy_from_dict",
 ]
-
-__getattr__ = loader(__name__, _HOME | {"TableStrategy": "counton.strategies.base"})
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *__all__]
 
 
 def public_strategies() -> tuple[type[StreamStrategy], ...]:
@@ -107,6 +69,6 @@ def strategy_from_dict(description: Mapping[str, Any]) -> StreamStrategy:
     Raises:
         InvalidInput: an unknown name, missing or unknown parameters, or parameters out of range.
     """
-    name = stated_kind(description, list(_HOME))
+    name = stated_kind(description, list(_KINDS))
     strategy: StreamStrategy = getattr(sys.modules[__name__], name).from_dict(description)
     return strategy

@@ -31,132 +31,79 @@ And of a statistic:
 >>> check_statistic(Sum(0, 10, resolution=1), [[3, 12], [], [4]])
 """
 
-from counton.testing.error_laws import (
-    check_endless_variance,
-    check_expiry,
-    check_largest_reads,
-    check_noise_variance,
-    check_released_variance,
-    check_window_rounding,
-)
-from counton.testing.line_laws import (
-    check_line_description,
-    check_line_estimates,
-    check_line_sensitivity,
-    check_line_strategy,
-    check_line_variance,
-    check_line_workloads,
-    check_running_sums,
-)
-from counton.testing.node_noise import HashedNoise, ShiftedNoise
-from counton.testing.pattern_laws import check_shift_by, check_short_ways
-from counton.testing.rows import LawBroken
-from counton.testing.simulation import band, error_curve, simulate
-from counton.testing.statistic_laws import (
-    check_statistic,
-    check_statistic_counts,
-    check_statistic_description,
-    check_statistic_neighbours,
-    check_statistic_reading,
-    check_statistic_rows,
-    check_statistic_running,
-)
-from counton.testing.stream_laws import (
-    check_alternating,
-    check_arguments,
-    check_causal,
-    check_endless_sensitivity,
-    check_factorisation,
-    check_node_law,
-    check_noise_is_rows,
-    check_noise_parts,
-    check_overall_variance,
-    check_parameters,
-    check_participation,
-    check_reader,
-    check_sensitivity,
-    check_shift,
-    check_strategy,
-    check_variance,
-    check_window_variance,
-    check_windows,
-)
-from counton.testing.table_laws import check_columns
-from counton.testing.training_laws import (
-    check_training_description,
-    check_training_factorisation,
-    check_training_sensitivity,
-    check_training_strategy,
-    check_training_variance,
-)
-from counton.testing.tree_laws import (
-    check_tree_cells,
-    check_tree_description,
-    check_tree_estimates,
-    check_tree_shift,
-    check_tree_strategy,
-    check_tree_variance,
-    tree_matrix,
-)
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "HashedNoise",
-    "LawBroken",
-    "ShiftedNoise",
-    "band",
-    "check_alternating",
-    "check_arguments",
-    "check_causal",
-    "check_columns",
-    "check_endless_sensitivity",
-    "check_endless_variance",
-    "check_expiry",
-    "check_factorisation",
-    "check_largest_reads",
-    "check_line_description",
-    "check_line_estimates",
-    "check_line_sensitivity",
-    "check_line_strategy",
-    "check_line_variance",
-    "check_line_workloads",
-    "check_node_law",
-    "check_noise_is_rows",
-    "check_noise_parts",
-    "check_noise_variance",
-    "check_overall_variance",
-    "check_parameters",
-    "check_participation",
-    "check_reader",
-    "check_released_variance",
-    "check_running_sums",
-    "check_sensitivity",
-    "check_shift",
-    "check_shift_by",
-    "check_short_ways",
-    "check_statistic",
-    "check_statistic_counts",
-    "check_statistic_description",
-    "check_statistic_neighbours",
-    "check_statistic_reading",
-    "check_statistic_rows",
-    "check_statistic_running",
-    "check_strategy",
-    "check_training_description",
-    "check_training_factorisation",
-    "check_training_sensitivity",
-    "check_training_strategy",
-    "check_training_variance",
-    "check_tree_cells",
-    "check_tree_description",
-    "check_tree_estimates",
-    "check_tree_shift",
-    "check_tree_strategy",
-    "check_tree_variance",
-    "check_variance",
-    "check_window_rounding",
-    "check_window_variance",
-    "check_windows",
-    "error_curve",
-    "simulate",
-    "tree_matrix",
-]
+from counton.lazy import attach
+
+if TYPE_CHECKING:
+    from counton.testing.error_laws import check_endless_variance as check_endless_variance
+    from counton.testing.error_laws import check_expiry as check_expiry
+    from counton.testing.error_laws import check_largest_reads as check_largest_reads
+    from counton.testing.error_laws import check_noise_variance as check_noise_variance
+    from counton.testing.error_laws import check_released_variance as check_released_variance
+    from counton.testing.error_laws import check_window_rounding as check_window_rounding
+    from counton.testing.line_laws import check_line_description as check_line_description
+    from counton.testing.line_laws import check_line_estimates as check_line_estimates
+    from counton.testing.line_laws import check_line_sensitivity as check_line_sensitivity
+    from counton.testing.line_laws import check_line_strategy as check_line_strategy
+    from counton.testing.line_laws import check_line_variance as check_line_variance
+    from counton.testing.line_laws import check_line_workloads as check_line_workloads
+    from counton.testing.line_laws import check_running_sums as check_running_sums
+    from counton.testing.node_noise import HashedNoise as HashedNoise
+    from counton.testing.node_noise import ShiftedNoise as ShiftedNoise
+    from counton.testing.pattern_laws import check_shift_by as check_shift_by
+    from counton.testing.pattern_laws import check_short_ways as check_short_ways
+    from counton.testing.rows import LawBroken as LawBroken
+    from counton.testing.simulation import band as band
+    from counton.testing.simulation import error_curve as error_curve
+    from counton.testing.simulation import simulate as simulate
+    from counton.testing.statistic_laws import check_statistic as check_statistic
+    from counton.testing.statistic_laws import check_statistic_counts as check_statistic_counts
+    from counton.testing.statistic_laws import (
+        check_statistic_description as check_statistic_description,
+    )
+    from counton.testing.statistic_laws import (
+        check_statistic_neighbours as check_statistic_neighbours,
+    )
+    from counton.testing.statistic_laws import check_statistic_reading as check_statistic_reading
+    from counton.testing.statistic_laws import check_statistic_rows as check_statistic_rows
+    from counton.testing.statistic_laws import check_statistic_running as check_statistic_running
+    from counton.testing.stream_laws import check_alternating as check_alternating
+    from counton.testing.stream_laws import check_arguments as check_arguments
+    from counton.testing.stream_laws import check_causal as check_causal
+    from counton.testing.stream_laws import check_endless_sensitivity as check_endless_sensitivity
+    from counton.testing.stream_laws import check_factorisation as check_factorisation
+    from counton.testing.stream_laws import check_node_law as check_node_law
+    from counton.testing.stream_laws import check_noise_is_rows as check_noise_is_rows
+    from counton.testing.stream_laws import check_noise_parts as check_noise_parts
+    from counton.testing.stream_laws import check_overall_variance as check_overall_variance
+    from counton.testing.stream_laws import check_parameters as check_parameters
+    from counton.testing.stream_laws import check_participation as check_participation
+    from counton.testing.stream_laws import check_reader as check_reader
+    from counton.testing.stream_laws import check_sensitivity as check_sensitivity
+    from counton.testing.stream_laws import check_shift as check_shift
+    from counton.testing.stream_laws import check_strategy as check_strategy
+    from counton.testing.stream_laws import check_variance as check_variance
+    from counton.testing.stream_laws import check_window_variance as check_window_variance
+    from counton.testing.stream_laws import check_windows as check_windows
+    from counton.testing.table_laws import check_columns as check_columns
+    from counton.testing.training_laws import (
+        check_training_description as check_training_description,
+    )
+    from counton.testing.training_laws import (
+        check_training_factorisation as check_training_factorisation,
+    )
+    from counton.testing.training_laws import (
+        check_training_sensitivity as check_training_sensitivity,
+    )
+    from counton.testing.training_laws import check_training_strategy as check_training_strategy
+    from counton.testing.training_laws import check_training_variance as check_training_variance
+    from counton.testing.tree_laws import check_tree_cells as check_tree_cells
+    from counton.testing.tree_laws import check_tree_description as check_tree_description
+    from counton.testing.tree_laws import check_tree_estimates as check_tree_estimates
+    from counton.testing.tree_laws import check_tree_shift as check_tree_shift
+    from counton.testing.tree_laws import check_tree_strategy as check_tree_strategy
+    from counton.testing.tree_laws import check_tree_variance as check_tree_variance
+    from counton.testing.tree_laws import tree_matrix as tree_matrix
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from counton.lazy import loader
+from counton.lazy import attach
 
 if TYPE_CHECKING:
     from counton.training.accounting import noise_multiplier as noise_multiplier
@@ -32,43 +32,4 @@ if TYPE_CHECKING:
     from counton.training.samplers import Sampler as Sampler
     from counton.training.samplers import SecretPlaces as SecretPlaces
 
-#: Where each public name lives. The imports above say the same to type checkers.
-_HOME = {
-    "BallsInBins": "counton.training.samplers",
-    "FixedEpochs": "counton.training.samplers",
-    "GivenBatches": "counton.training.samplers",
-    "MinSeparation": "counton.training.samplers",
-    "Sampler": "counton.training.samplers",
-    "SecretPlaces": "counton.training.samplers",
-    "TrainingChoice": "counton.training.planning",
-    "TrainingNoise": "counton.training.noise",
-    "TrainingPlan": "counton.training.planning",
-    "check_fit": "counton.training.fitting",
-    "PoissonBatches": "counton.training.samplers",
-    "noise_multiplier": "counton.training.accounting",
-    "poisson_multiplier": "counton.training.accounting",
-    "plan": "counton.training.planning",
-}
-
-__all__ = [
-    "BallsInBins",
-    "FixedEpochs",
-    "GivenBatches",
-    "MinSeparation",
-    "PoissonBatches",
-    "Sampler",
-    "SecretPlaces",
-    "TrainingChoice",
-    "TrainingNoise",
-    "TrainingPlan",
-    "check_fit",
-    "noise_multiplier",
-    "plan",
-    "poisson_multiplier",
-]
-
-__getattr__ = loader(__name__, _HOME)
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *__all__]
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from counton.lazy import loader
+from counton.lazy import attach
 from counton.strategies.base import exported_classes
 
 if TYPE_CHECKING:
@@ -31,58 +31,8 @@ if TYPE_CHECKING:
     from counton.strategies.lines.workloads import Workload as Workload
     from counton.strategies.lines.workloads import workload as workload
 
-#: Where each public name lives. The imports above say the same to type checkers.
-_HOME = {
-    "AllRanges": "counton.strategies.lines.workloads",
-    "Dense": "counton.strategies.lines.dense",
-    "Dyadic": "counton.strategies.lines.dyadic",
-    "Grid": "counton.strategies.lines.grid",
-    "Haar": "counton.strategies.lines.haar",
-    "Hats": "counton.strategies.lines.hats",
-    "LineStrategy": "counton.strategies.lines.base",
-    "Nodes": "counton.strategies.lines.nodes",
-    "Prefixes": "counton.strategies.lines.workloads",
-    "Queries": "counton.strategies.lines.workloads",
-    "RandomSubsets": "counton.strategies.lines.workloads",
-    "SquareRoot": "counton.strategies.lines.square_root",
-    "TreeNodes": "counton.strategies.lines.workloads",
-    "Workload": "counton.strategies.lines.workloads",
-    "gaussian_bound": "counton.strategies.lines.optimal",
-    "line_strategy_from_dict": "counton.strategies.lines.catalogue",
-    "optimal_gaussian": "counton.strategies.lines.optimal",
-    "optimal_laplace": "counton.strategies.lines.optimal",
-    "workload": "counton.strategies.lines.workloads",
-}
-
-__all__ = [
-    "AllRanges",
-    "Dense",
-    "Dyadic",
-    "Grid",
-    "Haar",
-    "Hats",
-    "LineStrategy",
-    "Nodes",
-    "Prefixes",
-    "Queries",
-    "RandomSubsets",
-    "SquareRoot",
-    "TreeNodes",
-    "Workload",
-    "gaussian_bound",
-    "line_strategy_from_dict",
-    "optimal_gaussian",
-    "optimal_laplace",
-    "public_line_strategies",
-    "workload",
-]
-
-
-__getattr__ = loader(__name__, _HOME)
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *__all__]
+__getattr__, __dir__, __all__ = attach(__name__, __file__)
+__all__ += ["public_line_strategies"]
 
 
 def public_line_strategies() -> tuple[type[LineStrategy], ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from counton.lazy import loader
+from counton.lazy import attach
 from counton.strategies.base import exported_classes
 
 if TYPE_CHECKING:
@@ -21,37 +21,8 @@ if TYPE_CHECKING:
     from counton.strategies.training.echo import Echo as Echo
     from counton.strategies.training.octave import OctaveTraining as OctaveTraining
 
-#: Where each public name lives. The imports above say the same to type checkers.
-_HOME = {
-    "BandedInverseSquareRoot": "counton.strategies.training.banded",
-    "BandedOptimum": "counton.strategies.training.banded_optimum",
-    "BufferedToeplitz": "counton.strategies.training.buffered",
-    "DenseOptimum": "counton.strategies.training.dense",
-    "Echo": "counton.strategies.training.echo",
-    "OctaveTraining": "counton.strategies.training.octave",
-    "Tap": "counton.strategies.training.base",
-    "TrainingStrategy": "counton.strategies.training.base",
-    "training_schedule": "counton.strategies.training.base",
-}
-
-__all__ = [
-    "BandedInverseSquareRoot",
-    "BandedOptimum",
-    "BufferedToeplitz",
-    "DenseOptimum",
-    "Echo",
-    "OctaveTraining",
-    "Tap",
-    "TrainingStrategy",
-    "public_training_strategies",
-    "training_schedule",
-]
-
-__getattr__ = loader(__name__, _HOME)
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *__all__]
+__getattr__, __dir__, __all__ = attach(__name__, __file__)
+__all__ += ["public_training_strategies"]
 
 
 def public_training_strategies() -> tuple[type[TrainingStrategy], ...]:
