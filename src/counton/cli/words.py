@@ -125,11 +125,13 @@ _AGAINST = (
 
 def promise(definition: Definition) -> str:
     """What a release promises, in one sentence; `protection` says the rest."""
-    from counton.cli.ages import loss_in_words
     from counton.results.wording import meaning_in_words
 
-    guarantee, cut = definition.guarantee, definition.cut
-    loss = None if cut is None else loss_in_words(guarantee, definition.strategy, cut.every)
+    guarantee, cut, loss = definition.guarantee, definition.cut, None
+    if definition.choice == EXPIRING and cut is not None:
+        from counton.cli.ages import loss_in_words
+
+        loss = loss_in_words(guarantee, definition.strategy, cut.every)
     loss = str(guarantee).partition(" with ")[2] if loss is None else loss
     people = definition.people_note
     return f"{meaning_in_words(definition)} ({loss}){'' if people is None else f'; {people}'}"
