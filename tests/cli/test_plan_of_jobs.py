@@ -208,7 +208,12 @@ def test_a_plan_looks_at_the_state_that_is_there(place: Workplace, file: Path) -
         assert (planned.code, planned.err) == (done.code, done.err)
     # What has ended is no reason to fail.
     file.write_text(text)
-    assert place.plain("end", str(place.folder / "visits.db"), "--name", "waits", "--yes").code == 0
+    assert (
+        place.plain(
+            "end", str(place.folder / "visits.db"), "--name", "waits", "--drop-waiting"
+        ).code
+        == 0
+    )
     planned, done = place.plain("plan", str(file)), place.plain("run", str(file))
     assert (planned.code, done.code) == (0, 0)
     assert "waits: ended at step 1, so that nothing more is released" in planned.out
@@ -295,3 +300,25 @@ def test_a_plan_of_windows_weighs_a_bound_for_each(place: Workplace) -> None:
     for wrong in (["--most-a-window", "21"], ["--most-a-window", "0"]):
         done = place.plain(*asked, *wrong)
         assert (done.code, "count in one window; give 1 to 20" in done.err) == (2, True)
+
+
+def test_the_error_of_a_quantile_is_in_rank(place: Workplace, file: Path) -> None:
+    ages = """
+[jobs.ages]
+statistic = "quantiles"
+value = "age"
+lower = 0
+upper = 100
+cells = 100
+shares = "0.5"
+"""
+    file.write_text(FILE + ages)
+    done = place.plain("plan", str(file), "--size", "5000")
+    (line,) = (one for one in done.out.splitlines() if "quantile 0.5" in one)
+    found = json.loads(place.plain("plan", str(file), "--size", "5000", "--json").out)
+    (number,) = found["jobs"]["ages"]["numbers"]
+    assert number["in_rank"]
+    assert f"rank {number['percent']:.4g}%" in line
+    assert "How far apart their values are depends on the data" in " ".join(done.out.split())
+    assert "in rank" not in place.plain("plan", str(file)).out
+    assert "values lie below an edge" in " ".join(place.plain("plan", str(file)).out.split())

@@ -129,6 +129,7 @@ def test_a_report_is_planned_released_and_read_back(name: str, tmp_path: Path) -
             assert one.halfwidths[-1] == pytest.approx(half, rel=room), one
     for part, bound in report.within.items():
         first = next(one for one in planned.numbers if one.part == part)
+        assert isinstance(bound, float)
         assert first.halfwidths[-1] <= bound * (1.02 if of_rows_alone(report, part) else 1.001)
     shares = {one.part: one.share for one in planned.numbers if one.share is not None}
     assert sum(shares.values()) == pytest.approx(1)

@@ -11,7 +11,7 @@ from counton import ZCDP, ApproxDP, PureDP, plan
 from counton.errors import InvalidInput, StateError
 from counton.jobs import Job, run
 from counton.jobs.jobfile import load, save
-from counton.jobs.planned import planned_job
+from counton.jobs.planned import PlannedJob, planned_job
 
 from .test_any_statistic import ROWS, made, written
 from .test_planned import NAMES, halfwidths
@@ -190,3 +190,149 @@ def test_bounds_of_a_report_are_kept_with_the_planned_strategy_alone(
     file.write_text(text.replace("epsilon = 2", f"epsilon = 2\n{line}"))
     with pytest.raises(InvalidInput, match="kept with the strategy that is chosen by itself"):
         planned_job(load(file)["shop"])
+
+
+PARTS = """
+[report.shop]
+events = "shop.csv"
+state = "shop.db"
+time = "time"
+every = "1d"
+start = "2024-03-01"
+steps = 12
+epsilon = 1
+size = 10000
+
+[report.shop.visits]
+statistic = "count"
+
+[report.shop.paid]
+statistic = "average"
+value = "paid"
+lower = 0
+upper = 100
+resolution = 1
+{paid}
+
+[report.shop.age]
+statistic = "quantiles"
+value = "age"
+lower = 0
+upper = 100
+cells = 100
+{age}
+"""
+
+
+def planned_parts(folder: Path, **parts: str) -> PlannedJob:
+    file = folder / "report.toml"
+    file.write_text(PARTS.format(**{"paid": "", "age": "", **parts}))
+    return planned_job(load(file)["shop"])
+
+
+@pytest.mark.parametrize(
+    ("within", "bounds"),
+    [
+        ('"mean=0.2"', {"paid mean": 0.2}),
+        ('"mean=0.2,count=20"', {"paid mean": 0.2, "paid count": 20}),
+        ('"mean=9,count=20"', {"paid count": 20}),
+        ("{ mean = 0.2 }", {"paid mean": 0.2}),
+        ("0.2", {"paid mean": 0.2}),
+        ('"0.2%"', {"paid count": 20}),
+    ],
+)
+def test_a_part_is_as_accurate_as_wanted_in_the_numbers_that_it_names(
+    within: str, bounds: dict[str, float], tmp_path: Path
+) -> None:
+    found = planned_parts(tmp_path, paid=f"within = {within}")
+    halves = {one.what: one.halfwidths[-1] for one in found.numbers}
+    assert all(halves[name] <= bound for name, bound in bounds.items())
+    assert any(halves[name] > 0.98 * bound for name, bound in bounds.items())  # and no more so
+
+
+@pytest.mark.parametrize(
+    ("part", "words"),
+    [
+        ('within = "median=2"', r"within=median=2 names 'median', .* there is mean, sum, count"),
+        ("within = { mean = -1 }", "must be above 0"),
+        ('within = "few"', "within of 'paid' is 'few'"),
+    ],
+)
+def test_a_part_wants_numbers_that_it_has(part: str, words: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        planned_parts(tmp_path, paid=part)
+
+
+def test_a_number_that_hangs_on_no_row_is_wanted_without_a_size(tmp_path: Path) -> None:
+    file = tmp_path / "report.toml"
+    text = PARTS.replace("size = 10000\n", "")
+    file.write_text(text.format(paid='within = "count=20"', age=""))
+    halves = {one.what: one.halfwidths[-1] for one in planned_job(load(file)["shop"]).numbers}
+    assert 0.98 * 20 < halves["paid count"] <= 20
+    file.write_text(text.format(paid='within = "count=20,mean=1"', age=""))
+    with pytest.raises(InvalidInput, match="within=mean=1 of 'paid' hangs on how many rows"):
+        planned_job(load(file)["shop"])
+
+
+def test_a_part_shows_the_quantiles_that_are_wanted_and_pays_for_no_others(tmp_path: Path) -> None:
+    shares = {}
+    for asked in ("", "shares = 0.5", "shares = [0.5]", 'shares = "0.1,0.5"'):
+        found = planned_parts(tmp_path, age=f"within = 3\n{asked}")
+        ages = [one for one in found.numbers if one.part == "age"]
+        names = {"": (0.1, 0.25, 0.5, 0.75, 0.9), 'shares = "0.1,0.5"': (0.1, 0.5)}.get(
+            asked, (0.5,)
+        )
+        assert [one.what for one in ages] == [f"age quantile {share:g}" for share in names]
+        assert all(one.halfwidths[-1] <= 3 for one in ages)
+        shares[asked] = ages[0].share or 0.0
+    assert shares["shares = 0.5"] == shares["shares = [0.5]"]
+    assert shares["shares = [0.5]"] < shares[""]
+    for wrong in ("shares = [1.5]", "shares = []", 'shares = "few"'):
+        with pytest.raises(InvalidInput, match="shares"):
+            planned_parts(tmp_path, age=wrong)
+    with pytest.raises(InvalidInput, match="'paid' of the report says 'shares'"):
+        planned_parts(tmp_path, paid="shares = [0.5]")
+
+
+def test_quantiles_cost_what_their_ranks_cost_and_not_their_edges(tmp_path: Path) -> None:
+    """They end at edges of cells: with many rows little noise is as good as none."""
+    text = PARTS.replace("size = 10000", "size = 1000000")
+    file = tmp_path / "report.toml"
+    file.write_text(text.format(paid="", age="within = 1.5"))
+    ages = [one for one in planned_job(load(file)["shop"]).numbers if one.part == "age"]
+    assert all(one.halfwidths[-1] <= 1.5 for one in ages)
+    assert (ages[0].share or 0) < 0.05  # of a quantile as far off as an edge it was 2/3
+    file.write_text(text.format(paid="", age="within = 0.4"))
+    with pytest.raises(InvalidInput, match=r"'age' of the report: within cannot be reached"):
+        planned_job(load(file)["shop"])
+
+
+def test_shares_of_a_part_are_kept_with_the_stream(tmp_path: Path) -> None:
+    (tmp_path / "shop.csv").write_text(
+        "time,paid,age\n" + "".join(f"2024-03-01T09:00,{n},{n}\n" for n in range(99))
+    )
+    file = tmp_path / "report.toml"
+    file.write_text(PARTS.format(paid="", age="shares = [0.5, 0.9]"))
+    job = load(file)["shop"].having(until="2024-03-02")
+    for _ in range(2):
+        with run(job) as outcome:
+            table = outcome.read().table()
+            assert table.filter(statistic="age")["name"].to_list() == ["0.5", "0.9"]
+    file.write_text(PARTS.format(paid="", age="shares = [0.1]"))
+    with pytest.raises(StateError):
+        run(load(file)["shop"].having(until="2024-03-02"))
+
+
+def test_quantiles_are_off_in_rank(tmp_path: Path) -> None:
+    """A part of all rows, which noise decides; in values it hangs on where the rows lie."""
+    found = planned_parts(tmp_path)
+    ages = [one for one in found.numbers if one.part == "age"]
+    assert all(one.in_rank and one.percent == ages[0].percent for one in ages)
+    assert not any(one.in_rank for one in found.numbers if one.part != "age")
+    edge = planned_job(load(tmp_path / "report.toml")["shop"].having(size=None)).numbers[-1]
+    assert ages[0].percent == pytest.approx(100 * edge.halfwidths[-1] / 10_000)
+    assert [len(one.halfwidths) for one in found.numbers] == [3] * len(found.numbers)
+    alone = planned_job(asked("quantiles", tmp_path).having(within=None, epsilon=1), size=10_000)
+    doubled = planned_job(asked("quantiles", tmp_path).having(within=None, epsilon=1), size=20_000)
+    percents = [[one.percent for one in job.numbers] for job in (alone, doubled)]
+    assert percents[0] == pytest.approx([2 * (one or 0) for one in percents[1]])

@@ -15,7 +15,7 @@ from counton.cli.printing import print_json, print_line, print_table, warn_of_we
 from counton.errors import InvalidInput, field
 from counton.exact import figures
 from counton.jobs.jobfile import for_all, load
-from counton.jobs.planned import Account, PlannedFile, PlannedJob, planned_jobs
+from counton.jobs.planned import Account, PlannedFile, PlannedJob, PlannedNumber, planned_jobs
 from counton.jobs.sharing import refuse_shared, with_outputs
 from counton.mechanisms.intervals import check_level
 from counton.privacy.ledger import NEIGHBOURS
@@ -92,6 +92,12 @@ def _print(found: PlannedFile, size: int | None) -> None:
     ]
     if size is not None:
         print_line(console, f"of {size:,}: the last one, in per cent of that many rows")
+    if any(one.in_rank for job in found.jobs.values() for one in job.numbers):
+        print_line(
+            console,
+            "rank: the part of all rows that may lie between a quantile and the true one. How far "
+            "apart their values are depends on the data: ± is for rows spread evenly",
+        )
     if several:
         print_line(console, f"of {', '.join(several)}: of an even share of the rows for each group")
     more = [name for name, job in found.jobs.items() if job.needs_size]
@@ -154,20 +160,26 @@ def _table(jobs: Sequence[PlannedJob], shares: Mapping[str, float], size: int | 
             budget = "" if math.isnan(share) else f"{share * (number.share or 1):.0%}"
             if number.source:
                 budget = f"in {number.source}" if first_of_part else ""
-            row = [job.name if not place else "", number.what or _only(job)]
+            row = [job.name if not place else "", _label(number, job)]
             row += [first if last else "", *(middle or [""]), *(last or [first])]
             if parts:
-                row.append("" if number.percent is None else f"{figures(number.percent)}%")
+                rank = "rank " if number.in_rank else ""
+                row.append("" if number.percent is None else f"{rank}{figures(number.percent)}%")
             table.add_row(*row, budget)
     return table
 
 
-def _only(job: PlannedJob) -> str:
-    """What the number of a job is that has one kind of numbers."""
+def _label(number: PlannedNumber, job: PlannedJob) -> str:
+    """What a number is called; where a job or a part of a report has one kind, what it is."""
     definition = job.definition
+    part = definition.inner.statistics.get(number.what)
+    if number.what and (part is None or part.inner.known_beforehand is None):
+        return number.what
     if definition.statistic.additive:
         return "so far"
-    return definition.inner.error_of.what.partition(",")[0].removeprefix("how many ")
+    inner = definition.inner if part is None else part.inner
+    told = inner.error_of.what.partition(",")[0].removeprefix("how many ")
+    return told if part is None else f"{number.what}: {told}"
 
 
 def _account(account: Account) -> str:

@@ -513,8 +513,12 @@ def schema() -> dict[str, Any]:
             properties[key]["default"] = item.default
     job = {"type": "object", "properties": properties, "additionalProperties": False}
     own = {option.key for option in all_options().values()} | {STATISTIC, "by", "domain"}
+    own |= {"shares"}  # of quantiles
     part = {name: one for name, one in properties.items() if name in own}
-    part["within"] = {"type": "number", "description": "how far off it may be at the last step"}
+    part["within"] = {
+        "type": ["number", "string", "object"],
+        "description": "how far off it may be at the last step: 20, or by names, mean=2,count=50",
+    }
     part["share"] = {"type": "number", "description": "its share of what others leave; 1 if unsaid"}
     statistic = {"type": "object", "properties": part, "additionalProperties": False}
     report = {**job, "additionalProperties": {"$ref": "#/$defs/statistic"}}

@@ -38,7 +38,7 @@ from counton.mechanisms.intervals import check_level
 from counton.privacy import ZCDP, ApproxDP, Guarantee, Ledger, PureDP
 from counton.privacy.contribution import Relation, known_unit
 from counton.privacy.ledger import Spend, totals
-from counton.statistics import Grouped, TallyStatistic
+from counton.statistics import Grouped, Quantiles, TallyStatistic
 from counton.statistics.report_budget import budget_shares
 from counton.store.shared import SharedBook
 from counton.store.units import SpentUnit, of_limit
@@ -59,6 +59,7 @@ class PlannedNumber(NamedTuple):
         halfwidths: of its intervals, at each of the steps of its job.
         percent: the last of them, in per cent of how many rows there will be; None: nobody says how
             many, or it is no number of rows.
+        in_rank: the per cent are of the rows that may lie between a quantile and the true one.
         part: of a report the statistic that it is of; "": it is no report.
         share: of the report's budget that this statistic has; None: it follows from another.
         source: that other one; "": there is none.
@@ -67,6 +68,7 @@ class PlannedNumber(NamedTuple):
     what: str
     halfwidths: tuple[float, ...]
     percent: float | None = None
+    in_rank: bool = False
     part: str = ""
     share: float | None = None
     source: str = ""
@@ -169,6 +171,7 @@ class PlannedJob:
                     "of": one.what,
                     "halfwidths": list(one.halfwidths),
                     "percent": one.percent,
+                    **({"in_rank": True} if one.in_rank else {}),
                     **({"part": one.part, "share": one.share} if one.part else {}),
                 }
                 for one in self.numbers
@@ -404,7 +407,10 @@ def _plan_of(
     )
     numbers = [PlannedNumber(name, each) for name, each in halfwidths.items()]
     needs_size = size is None and definition.inner.known_beforehand is not None
-    found = [_with_percent(_of_part(one, definition), definition, size) for one in numbers]
+    ranks = {}
+    if size is not None and any(one.what.rpartition("quantile ")[1] for one in numbers):
+        ranks = halfwidths_at(definition, definition.shape, steps[-1:], level)
+    found = [_with_percent(_of_part(one, definition), definition, size, ranks) for one in numbers]
     return PlannedJob(
         name=name,
         definition=definition,
@@ -434,8 +440,20 @@ def _of_part(one: PlannedNumber, definition: Definition) -> PlannedNumber:
     return one._replace(part=part, source=source, share=None if source else float(shares[part]))
 
 
-def _with_percent(one: PlannedNumber, definition: Definition, size: int | None) -> PlannedNumber:
-    """In per cent of all rows, or of an even share of them where there are groups."""
+def _with_percent(
+    one: PlannedNumber,
+    definition: Definition,
+    size: int | None,
+    ranks: Mapping[str, Sequence[float]],
+) -> PlannedNumber:
+    """In per cent of all rows, or of an even share of them where there are groups.
+
+    Args:
+        one: a number of the job.
+        definition: of its stream.
+        size: how many rows there will be.
+        ranks: of quantiles, by the parts of a report, how far off a rank is.
+    """
     inner, what = definition.inner, definition.what
     groups = 1 if definition.domain is None else max(len(definition.groups), 1)
     if one.part:
@@ -443,6 +461,8 @@ def _with_percent(one: PlannedNumber, definition: Definition, size: int | None) 
         groups *= len(member.groups) if isinstance(member, Grouped) else 1
         inner, what = member.inner, member.inner.keyword
     rows = isinstance(inner, TallyStatistic) and (inner.counts_rows or inner.once_each)
+    if size is not None and isinstance(inner, Quantiles):
+        return one._replace(percent=100 * ranks[one.part][-1] * groups / size, in_rank=True)
     counts = what == "count" or one.what.endswith("count") or inner.is_table
     counts |= bool(one.part) and rows and inner.known_beforehand is None
     if size is None or not counts or one.what == EACH_WINDOW:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +18,6 @@ from counton.jobs.definition import Definition
 from counton.jobs.job import Job
 from counton.mechanisms.discovery import Discovery
 from counton.mechanisms.discovery import first_shown as reached_at
-from counton.options import numbers_of
 from counton.private import open_private
 from counton.results.cells import ReleasedCells
 from counton.store import Stream
@@ -154,13 +153,9 @@ def known_totals(given: Any) -> tuple[tuple[tuple[str, ...], int], ...]:
 def _parse_question(told: Mapping[str, Any]) -> tuple[Any, ...] | None:
     """What is asked of a statistic's readings: shares, words, or sets of nodes."""
     if (given := told.get("shares")) is not None:
-        shares = _shares(given)
-        words = given if isinstance(given, str) else ",".join(map(str, shares))
-        if not all(0 < share < 1 for share in shares):
-            raise InvalidInput(
-                f"{field('shares', words)} must each be above 0 and below 1; try 0.5, the median"
-            )
-        return tuple(dict.fromkeys(shares))
+        from counton.statistics.quantiles import checked_shares
+
+        return checked_shares(given)
     if (given := told.get("ask")) is not None:
         names = given.split(",") if isinstance(given, str) else given
         return tuple(dict.fromkeys(name.strip() for name in names))
@@ -168,17 +163,6 @@ def _parse_question(told: Mapping[str, Any]) -> tuple[Any, ...] | None:
         sets = [[node.strip() for node in side.split(",")] for side in given.split(";")]
         return tuple({frozenset(side): side for side in reversed(sets)}.values())[::-1]
     return None
-
-
-def _shares(given: str | Sequence[Any]) -> Sequence[float]:
-    if isinstance(given, str):
-        return numbers_of(given, "shares")
-    try:
-        return [*map(float, given)]
-    except (TypeError, ValueError):
-        raise InvalidInput(
-            f"{field('shares')} holds what is no number; try 0.5, the median"
-        ) from None
 
 
 def _is_total(pair: Any) -> bool:

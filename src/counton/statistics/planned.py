@@ -85,7 +85,7 @@ def planned_halfwidths(
             return found
     else:
         reading = _reading(statistic, terms, start, step, statistic.typical_cells(rows, steps))
-        return _together(_halfwidths(reading, level, ask))
+        return _by_name(statistic, _halfwidths(reading, level, ask))
     cell = float(terms.window_halfwidths(start, step, level))
     return {"": cell * statistic.error_of.mean}
 
@@ -121,7 +121,7 @@ def planned_reading(
 
 def halfwidths_of(reading: Reading, level: float) -> dict[str, float]:
     """Half-widths of a reading's intervals by what they are of; "" where all are of one kind."""
-    return _together(_halfwidths(reading, level, None))
+    return _by_name(reading.statistic, _halfwidths(reading, level, None))
 
 
 def _halfwidths(reading: Reading, level: float, ask: Sequence[Any] | None) -> dict[str, float]:
@@ -134,8 +134,10 @@ def _halfwidths(reading: Reading, level: float, ask: Sequence[Any] | None) -> di
     return found
 
 
-def _together(found: dict[str, float]) -> dict[str, float]:
-    """Those of one size as one."""
+def _by_name(statistic: Statistic, found: dict[str, float]) -> dict[str, float]:
+    """Those that are of one size at every step as one."""
+    if statistic.known_beforehand is not None:  # rows decide it, at each step anew
+        return found
     alike = len({float(f"{half:.9g}") for half in found.values()}) == 1
     return {"": max(found.values())} if alike else found
 

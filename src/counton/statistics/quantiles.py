@@ -24,7 +24,7 @@ from typing_extensions import override
 
 from counton.arrays import Floats, Integers, read_only
 from counton.columns import TextTable, readable
-from counton.errors import InvalidInput
+from counton.errors import InvalidInput, field
 from counton.exact import check_integer, exact, quote
 from counton.laws import Shift
 from counton.mechanisms import StepRelease
@@ -56,6 +56,36 @@ _MOST_CELLS = 2**16
 #: Columns of this many entries are compared with each other.
 _MOST_DISTANCES, _LARGEST_SUM = 2**25, 2**62
 _SHARES = (0.1, 0.25, 0.5, 0.75, 0.9)
+
+
+def checked_shares(given: str | float | Sequence[Any]) -> tuple[float, ...]:
+    """Shares of quantiles, each once.
+
+    Args:
+        given: one, several, or a text of several.
+
+    Raises:
+        InvalidInput: none, or one that is no number above 0 and below 1.
+
+    >>> checked_shares("0.25, 0.5"), checked_shares(0.5)
+    ((0.25, 0.5), (0.5,))
+    """
+    if isinstance(given, str):
+        shares = numbers_of(given, "shares")
+    else:
+        try:
+            several: Any = given if hasattr(given, "__iter__") else [given]
+            shares = [float(one) for one in several]
+        except (TypeError, ValueError):
+            raise InvalidInput(
+                f"{field('shares')} holds what is no number; try 0.5, the median"
+            ) from None
+    if not shares or not all(0 < share < 1 for share in shares):
+        words = given if isinstance(given, str) else ",".join(map(str, shares))
+        raise InvalidInput(
+            f"{field('shares', words)} must each be above 0 and below 1; try 0.5, the median"
+        )
+    return tuple(dict.fromkeys(shares))
 
 
 class Estimate(NamedTuple):
@@ -94,6 +124,8 @@ class Quantiles(TableStatistic):
     Args:
         edges: of the cells, ascending, at least two.
         lower, upper, cells: instead of edges, how many cells of equal width.
+        shares: of the quantiles that a table shows; None: 0.1, 0.25, 0.5, 0.75 and 0.9. Others can
+            be read too, at no cost.
         line: how the cells are measured: the name of a strategy for lines, or what its `to_dict`
             says. None: the one with the least error of "how many below an edge" under the
             guarantee, among independent cells, Haar contrasts, hierarchies and, up to 256 cells,
@@ -102,7 +134,8 @@ class Quantiles(TableStatistic):
         unit: what one protected unit is called; None: "event", or as its state calls it.
 
     Raises:
-        InvalidInput: edges that do not ascend, no cells or more than 2^16, or an unknown line.
+        InvalidInput: edges that do not ascend, no cells or more than 2^16, shares that do not lie
+            between 0 and 1, or an unknown line.
 
     Sensitivity: for values added or removed the product of both strategies', exactly; for values
     replaced, with the distance of two columns of the cells' strategy.
@@ -146,6 +179,7 @@ class Quantiles(TableStatistic):
         lower: float | None = None,
         upper: float | None = None,
         cells: int | None = None,
+        shares: str | float | Sequence[float] | None = None,
         line: str | Mapping[str, Any] | LineStrategy | None = None,
         neighbours: Relation = "add_remove",
         unit: str | None = None,
@@ -170,6 +204,7 @@ class Quantiles(TableStatistic):
                 f"65,537 finite numbers"
             )
         self.edges: Floats = read_only(ends)
+        self.shares = _SHARES if shares is None else checked_shares(shares)
         self._protect(neighbours, unit)
         self._line = None
         self._names: tuple[str, ...] = _COMPARED
@@ -190,7 +225,7 @@ class Quantiles(TableStatistic):
     @classmethod
     @override
     def from_job(cls, stated: Statement) -> Statistic:
-        given = stated.only("lower", "upper", "cells", "edges", "line")
+        given = stated.only("lower", "upper", "cells", "edges", "line", "shares")
         if "edges" in given:
             given["edges"] = numbers_of(given["edges"], "edges")
         if given.get("line") == "auto":
@@ -203,6 +238,8 @@ class Quantiles(TableStatistic):
     @override
     def parameters(self) -> dict[str, Any]:
         given: dict[str, Any] = {"edges": self.edges.tolist()}
+        if self.shares != _SHARES:
+            given["shares"] = [*self.shares]
         if self._line is not None:
             given["line"] = self._line.to_dict()
         elif self._names != _COMPARED:
@@ -233,6 +270,7 @@ class Quantiles(TableStatistic):
         line = _best_line(len(self.edges) - 1, norm, self.neighbours, self._names)
         return type(self)(
             self.edges.tolist(),
+            shares=self.shares,
             line=line,
             neighbours=self.neighbours,
             unit=self.unit if self._stated else None,
@@ -248,7 +286,8 @@ class Quantiles(TableStatistic):
         if self._line is not None or not isinstance(other, Quantiles):
             return self == other
         named = self._names == _COMPARED or other.line.name == self._names[0]
-        alike = (self.neighbours, self.unit) == (other.neighbours, other.unit)
+        mine, its = ((one.neighbours, one.unit, one.shares) for one in (self, other))
+        alike = mine == its
         return named and alike and np.array_equal(self.edges, other.edges)
 
     @override
@@ -552,7 +591,7 @@ class QuantilesReading(Reading):
     @override
     def screen(self, ask: Sequence[Any] | None, fit: Fit | None, level: float) -> list[TextTable]:
         """The shares that are asked for."""
-        found = self.table_columns(level, _SHARES if ask is None else [float(one) for one in ask])
+        found = self.table_columns(level, None if ask is None else [float(one) for one in ask])
         columns = {name: values.tolist() for name, values in found.items()}
         return [
             TextTable([(name, True) for name in found], [*zip(*readable(columns), strict=True)])
@@ -565,14 +604,15 @@ class QuantilesReading(Reading):
 
     @override
     def table_columns(
-        self, level: float = 0.95, shares: Sequence[float] = _SHARES
+        self, level: float = 0.95, shares: Sequence[float] | None = None
     ) -> dict[str, NDArray[Any]]:
         """A row for each share. Each interval is true by itself.
 
         Raises:
             InvalidInput: a share or a level out of range.
         """
-        found = [self.quantile(share, level) for share in shares]
+        asked = self.statistic.shares if shares is None else shares
+        found = [self.quantile(share, level) for share in asked]
         columns = zip(*found, strict=True)
         return {
             name: np.array(values) for name, values in zip(Quantile._fields, columns, strict=True)

@@ -45,6 +45,7 @@ from counton.statistics.report_members import (
     SHARE,
     WITHIN,
     GroupedRows,
+    bounds_by_name,
     checked_name,
     fitting,
     is_pair,
@@ -80,7 +81,9 @@ class Report(TallyStatistic):
             columns that are called as it calls its parts.
         groups: of statistics that are by group, each by groups of its own, the names of these; then
             the first of its columns says of which a row is.
-        within: of some statistics, how far off the end of a 95% interval may be at the last step.
+        within: of some statistics, how far off the end of a 95% interval may be at the last step:
+            a number, of an average its mean; or ``"mean=2,count=50"``, or a mapping, by what it is
+            of.
         shares: of the others, how what is left is shared: 1 unless stated.
         size: how many rows there will be at the last step, about, where that is public: an average
             can be asked to be ``within`` something only then.
@@ -127,7 +130,7 @@ class Report(TallyStatistic):
         *,
         columns: Mapping[str, str | Sequence[str]] | None = None,
         groups: Mapping[str, Sequence[str]] | None = None,
-        within: Mapping[str, float] | None = None,
+        within: Mapping[str, float | str | Mapping[str, float]] | None = None,
         shares: Mapping[str, float] | None = None,
         size: int | None = None,
         most: int = 1,
@@ -167,9 +170,9 @@ class Report(TallyStatistic):
         self.sources = tuple(dict.fromkeys(named))
         if any(one.known_beforehand is not None for one in self.statistics.values()):
             self.known_beforehand = ()
-        self.within = numbers_by_name("within", within, self.statistics)
-        self.shares = numbers_by_name("share", shares, self.statistics)
         self.size = None if size is None else check_integer("size", size, 1, 2**60)
+        self.within = bounds_by_name(within, self.statistics, self.size)
+        self.shares = numbers_by_name("share", shares, self.statistics)
         self.most = check_integer("most", most, 1, 2**20)
         self.unit = checked_unit("event" if unit is None else unit)
         self._stated = unit is not None

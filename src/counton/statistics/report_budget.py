@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
+from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar
 
@@ -16,7 +17,7 @@ from typing_extensions import override
 from counton.errors import InvalidInput, field
 from counton.exact import exact, figures
 from counton.mechanisms.terms import StreamTerms
-from counton.privacy import Guarantee
+from counton.privacy import ApproxDP, Guarantee
 from counton.statistics.readings import Reading, halfwidth
 from counton.statistics.report_members import WITHIN, norms_of_people
 from counton.statistics.tallied import TallyStatistic
@@ -31,7 +32,7 @@ _MOST_TRIED = 4
 class Members(Protocol):
     """The statistics of a report, and what is wanted of them: see `counton.statistics.Report`."""
 
-    within: dict[str, float]
+    within: dict[str, float | dict[str, float]]
     shares: dict[str, Any]
     size: int | None
     apart: Any
@@ -168,9 +169,10 @@ def _split(
         l1, l2_squared = norms_of_people(report.statistics[name], report.most)
         told = [name, *(one for one, source in report.derived_from.items() if source == name)]
         bounds = [
-            (report.within[one], _error(report, one, guarantee, horizon), one)
+            bound
             for one in told
             if one in report.within
+            for bound in _bounds(report, one, guarantee, horizon)
         ]
         within, each, called = min(
             bounds, key=lambda one: one[0] / one[1], default=(None, 1.0, name)
@@ -188,25 +190,67 @@ def _split(
     return split(costs, guarantee, noise)
 
 
-def _error(report: Members, name: str, guarantee: Guarantee, horizon: int | None) -> float:
-    """How far off what is read of a statistic is, in what one of its cells is off."""
-    from counton.statistics.planned import planned_reading
+def _bounds(
+    report: Members, name: str, guarantee: Guarantee, horizon: int | None
+) -> list[tuple[float, float, str]]:
+    """How far off what is read of a statistic may be, and is, in what one of its cells is off.
 
-    of = report.derived_from.get(name, name)
+    Returns:
+        For each number that is bounded: the bound, its error, and what it is called.
+
+    Raises:
+        InvalidInput: a number that the statistic does not have, or that hangs on how many rows
+            there are; or a bound that no guarantee keeps.
+    """
+    from counton.plans.least import compare_halfwidths, least_guarantee, loss_of
+    from counton.statistics.planned import halfwidths_of, planned_reading
+
+    of, within = report.derived_from.get(name, name), report.within[name]
     source, one = report.statistics[of], report.statistics[name]
-    if one.known_beforehand is not None and report.size is None:
+    named = within if isinstance(within, Mapping) else {"": within}
+    on_rows = [
+        each
+        for each in named
+        if one.known_beforehand is not None and each not in one.known_beforehand
+    ]
+    if on_rows and report.size is None:
+        said = f"{on_rows[0]}={figures(named[on_rows[0]])}".removeprefix("=")
         raise InvalidInput(
-            f"{field(WITHIN, figures(report.within[name]))} of {name!r} hangs on how many rows "
-            f"there are; say how many there will be, about, where that is public "
-            f"({field('size', 10_000)}), or give it a share"
+            f"{field(WITHIN, said)} of {name!r} hangs on how many rows there are; say how many "
+            f"there will be, about, where that is public ({field('size', 10_000)}), or give it a "
+            f"share"
         )
-    plan = source.plan(horizon, guarantee, batched=True)
-    terms = PartTerms.of(plan.terms(plan.best), source, 1, source.cells)
-    last = horizon or terms.strategy.longest or 1
-    reading = planned_reading(source, terms, last, report.size)
-    own = reading if of == name else report.reading_of(name, reading)
-    cell = halfwidth(reading.release)
-    return _widest(own) / cell if cell else 1.0  # with next to no noise all is exact
+
+    def read(promised: Guarantee) -> Reading:
+        plan = source.plan(horizon, promised, batched=True)
+        terms = PartTerms.of(plan.terms(plan.best), source, 1, source.cells)
+        last = horizon or terms.strategy.longest or 1
+        reading = planned_reading(source, terms, last, report.size)
+        return reading if of == name else report.reading_of(name, reading)
+
+    def error(each: str, promised: Guarantee) -> float:
+        if not isinstance(within, Mapping):
+            return _widest(read(promised))
+        reading = read(promised)
+        found, bound = halfwidths_of(reading, 0.95), named[each]
+        return bound * compare_halfwidths(found, {each: bound}, reading.step, 0.95).factor
+
+    least, loss = loss_of(guarantee)
+    delta = guarantee.delta if isinstance(guarantee, ApproxDP) else None
+    bounds = []
+    for each, bound in named.items():
+        called, at, off = f"{name} {each}".strip(), guarantee, error(each, guarantee)
+        if each in on_rows:
+            # It is not as far off as a cell times a constant: a quantile ends at edges. So the
+            # noise is found with which it is as far off as it may be.
+            try:
+                at = least_guarantee(partial(error, each), bound, least, delta, loss)
+            except InvalidInput as refused:
+                raise InvalidInput(f"{called!r} of the report: {refused.template}") from None
+            off = bound
+        cell = halfwidth(read(at).release)
+        bounds.append((bound, off / cell if cell else 1.0, called))
+    return bounds
 
 
 def _widest(reading: Reading) -> float:

@@ -25,6 +25,8 @@ from counton.statistics.tallied import Part, TallyStatistic, X
 
 #: What a report says of each of its statistics besides the statistic's own options.
 WITHIN, SHARE = "within", "share"
+#: What is shown of some statistics' readings, which a report says of each of them.
+_SHOWN = ("shares",)
 #: What a job says of all rows, and a report of the rows of one of its statistics too.
 _OF_ROWS = ("by", "domain")
 
@@ -278,6 +280,40 @@ def numbers_by_name(what: str, given: Any, known: Mapping[str, Any]) -> dict[str
     return found
 
 
+def bounds_by_name(
+    given: Any, known: Mapping[str, TallyStatistic], size: int | None
+) -> dict[str, float | dict[str, float]]:
+    """How far off some statistics may be: a number, or numbers by what they are of.
+
+    Args:
+        given: of each of them a number, a text such as "20", "2%" or "mean=2,count=50", or numbers
+            by name.
+        known: all statistics, by name.
+        size: how many rows there will be, where that is public.
+
+    Raises:
+        InvalidInput: another name, or a bound that is not above 0.
+
+    >>> from counton.statistics import Average
+    >>> bounds_by_name({"paid": "mean=2,count=50"}, {"paid": Average(0, 9, resolution=1)}, None)
+    {'paid': {'mean': 2.0, 'count': 50.0}}
+    """
+    from counton.plans.least import bounds_of
+
+    found: dict[str, float | dict[str, float]] = {}
+    for name, value in dict(given or {}).items():
+        if isinstance(value, Mapping) or (isinstance(value, str) and set(value) & set("=%")):
+            if name not in known:
+                numbers_by_name(WITHIN, {name: 1}, known)
+            bounds = bounds_of(value, size)
+            if "" in bounds and "count" in (known[name].known_beforehand or ()):
+                bounds["count"] = bounds.pop("")
+            found[name] = bounds.pop("") if "" in bounds else bounds
+        else:
+            found |= numbers_by_name(WITHIN, {name: value}, known)
+    return found
+
+
 def whole_weights(given: Mapping[str, int], known: Mapping[str, Any]) -> dict[str, int]:
     """A weight for each statistic that is measured.
 
@@ -335,10 +371,14 @@ def member_of(
     known |= {option.name: option for option in kind.options}
     grouped = "domain" not in kind.reads or "by" in kind.reads
     taken = [*dict.fromkeys(option.key for option in kind.options)]
+    taken += [name for name in _SHOWN if name in kind.shows]
     taken += _OF_ROWS if grouped else ["domain"]
     options: dict[str, Any] = {}
     for key, value in own.items():
         if key in ("statistic", WITHIN, SHARE) or (key in _OF_ROWS and key in taken):
+            continue
+        if key in _SHOWN and key in taken:
+            options[key] = value
             continue
         if key not in known:
             raise InvalidInput(
