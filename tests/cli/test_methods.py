@@ -9,13 +9,15 @@ from typing import Any
 
 import pytest
 from once import kept_line, kept_margins, kept_tree
+from short_methods import check_short_methods
 
-from counton import statistics
+from counton import ZCDP, Stream, statistics
 from counton.jobs import methods
+from counton.jobs.exports import released_in
 from counton.literature import REFERENCES
 from counton.results.wording import statistic_in_words
 from counton.statistics.known import KNOWN
-from counton.strategies import StreamStrategy, lines, public_strategies
+from counton.strategies import Binary, StreamStrategy, lines, public_strategies
 from counton.strategies.base import exported_classes
 from counton.strategies.lines import LineStrategy
 from counton.strategies.trees.strategy import TreeStrategy
@@ -77,6 +79,21 @@ def test_a_file_says_the_same_without_its_state(place: Any) -> None:
     for more, said in zip(calls, own, strict=True):
         done = place("methods", str(place.folder / "t.csv"), *more)
         assert (done.code, done.out) == (0, said)
+
+
+def test_a_stream_that_was_not_made_from_events_says_it_from_its_state(place: Any) -> None:
+    with Stream.create(place.state, "visits", Binary(9), ZCDP("0.5")) as stream:
+        stream.release_many([3, 0, 5])
+    check_short_methods(released_in(place.state))
+    said = place("methods", str(place.state)).out
+    assert said.startswith("The total 'visits' so far was published 3 times. ")
+    assert "zero-concentrated differential privacy with a parameter of 0.5" in said
+    out = place.folder / "t.csv"
+    assert place("export", str(place.state), "--out", str(out)).code == 0
+    done = place("methods", str(out))
+    assert done.code == 2
+    assert "says what 'visits' promises" in done.err
+    assert "give its state instead" in " ".join(done.err.split())
 
 
 def test_paragraphs_are_short_and_in_order(place: Any) -> None:

@@ -374,12 +374,16 @@ def _open_file(path: Path, like: _File | None = None) -> _File:
         if like is not None:
             carried = {"description": like.described, "notes": [*like.notes]}
             return _file(str(path), rows, carried)._replace(like=like.label)
+        if facts is not None:
+            raise InvalidInput(
+                f"{str(path)!r} says what {quote(facts.get('name'))} promises, but not what answers "
+                f"need, as of a stream that was not made from events: give its state instead"
+            )
         where = f"{path.name}.json beside it"
         where = {"parquet": "its metadata", "xlsx": "its hidden sheet"}.get(kind, where)
         raise InvalidInput(
             f"{str(path)!r} carries no description of its stream in {where}: name the table "
-            f"that it was cut out of, {field('like')}, or write it again with this version, by "
-            f"export"
+            f"that it was cut out of, {field('like')}, or export it again from its state"
         )
     return _file(str(path), rows, facts)
 
