@@ -376,8 +376,9 @@ def _open_file(path: Path, like: _File | None = None) -> _File:
             return _file(str(path), rows, carried)._replace(like=like.label)
         if facts is not None:
             raise InvalidInput(
-                f"{str(path)!r} says what {quote(facts.get('name'))} promises, but not what answers "
-                f"need, as of a stream that was not made from events: give its state instead"
+                f"{str(path)!r} says what {quote(facts.get('name'))} promises, but not what "
+                f"answers need, as of a stream that was not made from events: give its state "
+                f"instead"
             )
         where = f"{path.name}.json beside it"
         where = {"parquet": "its metadata", "xlsx": "its hidden sheet"}.get(kind, where)
