@@ -117,8 +117,10 @@ ONCE = ("quantiles", "quantiles haar", "hierarchy", "ranges", "contingency")
 #: Statistics of which each kind of people is tried, and each guarantee; others have one of each.
 MOST_TRIED = ("count", "groups", "average by group", "both", "quantiles")
 STRATEGIES = (
-    "solved", "look-ahead", "kary", "smooth", "honaker", "binary", "sqrt", "normalised-sqrt",
+    "solved", "look-ahead", "octave", "kary", "smooth", "honaker", "binary", "sqrt",
+    "normalised-sqrt",
 )  # fmt: skip
+GAUSSIAN = ("octave", "sqrt", "normalised-sqrt")
 LINES = ("identity", "haar", "hierarchy", "optimal")
 
 
@@ -170,8 +172,9 @@ def cases() -> Iterator[tuple[str, Night]]:
         own = {**STATISTICS["ranges"], "line": line, "rho": "0.5"}
         yield f"ranges by {line}, once", Night(own, nights=1)
     for strategy in STRATEGIES:
-        law = {"rho": "0.5"} if "sqrt" in strategy else {"epsilon": 1}
-        yield f"groups by {strategy}", Night(OVER_TIME | BY | law | {"strategy": strategy})
+        law = {"rho": "0.5"} if strategy in GAUSSIAN else {"epsilon": 1}
+        steps = {"steps": 600} if strategy == "octave" else {}  # for few it is not weighed
+        yield f"groups by {strategy}", Night(OVER_TIME | steps | BY | law | {"strategy": strategy})
     endless = {name: value for name, value in OVER_TIME.items() if name != "steps"}
     yield "without an end", Night({**endless, "around": 9, "epsilon": 1})
     yield "expiring", Night({**endless, "expire": True, "epsilon": 1})

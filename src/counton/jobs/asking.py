@@ -17,6 +17,7 @@ from counton.jobs import guards, statements
 from counton.jobs.definition import Definition
 from counton.jobs.job import EXPIRING, NEWEST, NOW, Job, check_types, guarantee_from, metric_from
 from counton.jobs.own_strategies import is_file_of
+from counton.jobs.parts import STRATEGIES
 from counton.jobs.refusals import check_within, refuse_of_tables
 from counton.options import MissingOptions, OwnColumns
 from counton.privacy import ExpiringDP, ExpiringZCDP, Guarantee
@@ -26,18 +27,6 @@ from counton.windows import Windows, parse_time
 
 if TYPE_CHECKING:
     from counton.strategies import Expiring
-
-#: Names of strategies, and the strategies they stand for.
-STRATEGIES = {
-    "binary": "Binary",
-    "honaker": "HonakerOnline",
-    "kary": "KAry",
-    "smooth": "SmoothBinary",
-    "sqrt": "SqrtToeplitz",
-    "normalised-sqrt": "NormalisedSqrt",
-    "look-ahead": "LookAhead",
-    "solved": "Solved",
-}
 
 
 class RequestValues(NamedTuple):

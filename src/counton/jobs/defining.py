@@ -12,10 +12,11 @@ from counton.events.row_reading import Columns
 from counton.exact import check_integer
 from counton.groups import GroupNames
 from counton.jobs import statements
-from counton.jobs.asking import STRATEGIES, RequestValues, needs_one_loss
+from counton.jobs.asking import RequestValues, needs_one_loss
 from counton.jobs.definition import Definition
 from counton.jobs.job import EXPIRING, Job, require_guarantee
 from counton.jobs.own_strategies import OWN, own_strategy
+from counton.jobs.parts import STRATEGIES
 from counton.jobs.refusals import refuse_of_ordered
 from counton.mechanisms.discovery import Discovery
 from counton.options import OwnColumns

@@ -29,6 +29,18 @@ if TYPE_CHECKING:
 
 #: What is published of each window: the total so far, the window's own count, or both.
 RELEASES = ("totals", "windows", "both")
+#: Names of strategies that may be asked for, and their classes in ``counton.strategies``.
+STRATEGIES = {
+    "solved": "Solved",
+    "look-ahead": "LookAhead",
+    "octave": "Octave",
+    "kary": "KAry",
+    "smooth": "SmoothBinary",
+    "honaker": "HonakerOnline",
+    "binary": "Binary",
+    "sqrt": "SqrtToeplitz",
+    "normalised-sqrt": "NormalisedSqrt",
+}
 #: Of a field the words that it may be.
 Choices: TypeAlias = Mapping[str, tuple[str, ...]]
 
@@ -389,8 +401,7 @@ class Arrangement(JobPart):
     )
     strategy: str | StreamStrategy | None = option(
         None,
-        "auto, solved, look-ahead, kary, smooth, honaker, binary, sqrt or normalised-sqrt; or a "
-        "file with one of your own, mine.json",
+        f"auto, {', '.join(STRATEGIES)}; or a file with one of your own, mine.json",
         group="Noise",
     )
     metric: str | None = option(None, "the error to minimise: mean or max", group="Noise")

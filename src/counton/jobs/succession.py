@@ -26,9 +26,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, RequestMismatch, field
-from counton.jobs.asking import STRATEGIES
 from counton.jobs.definition import Continuation, Definition
 from counton.jobs.job import EXPIRING, Job
+from counton.jobs.parts import STRATEGIES
 from counton.laws import Law
 from counton.privacy import Spend
 from counton.privacy.ledger import why_not_following
