@@ -224,7 +224,13 @@ test: lint pytest ## every check: style, types, layers, tests, examples, documen
 # Test processes share the cores: threads of linear algebra and data frames would only wait for each
 # other.
 ALONE := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 POLARS_MAX_THREADS=1
-PYTEST := $(ALONE) $(BIN)/python -m pytest -n $(JOBS) -q
+# What tests write lies in memory where 4 GB of it are free: a state is synced dozens of times in
+# a run, and waiting for a disk is most of what a night takes. Compiled modules are kept, also
+# where the environment says otherwise: else each process compiles all tests, or all of counton.
+MEMORY := $(shell test -w /dev/shm && df -kP /dev/shm | awk 'END { if ($$4 > 4000000) \
+	print "PYTEST_DEBUG_TEMPROOT=/dev/shm" }')
+QUICKLY := $(ALONE) $(MEMORY) PYTHONDONTWRITEBYTECODE=
+PYTEST := $(QUICKLY) $(BIN)/python -m pytest -n $(JOBS) -o tmp_path_retention_count=1 -q
 
 .PHONY: pytest
 pytest: $(READY)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import hashlib
 import itertools
 import os
 from collections.abc import Iterator
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -86,6 +88,22 @@ def statements_are_compiled_once() -> Iterator[None]:
         patched.setattr(
             SQLiteDialect_pysqlite, "__eq__", lambda self, other: type(self) is type(other)
         )
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def commands_are_built_once() -> Iterator[None]:
+    """And not for each call of the command line, as in a program that ends with it."""
+    if find_spec("typer") is None:  # where training or Spark is tested
+        yield
+        return
+    import typer.main
+    import typer.testing
+
+    built = functools.cache(typer.main.get_command)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(typer.main, "get_command", built)
+        patched.setattr(typer.testing, "_get_command", built)
         yield
 
 
