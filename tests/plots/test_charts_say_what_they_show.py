@@ -250,3 +250,28 @@ def test_a_report_names_what_it_shows_and_says_what_it_leaves_out(tmp_path: Path
     headings = [axes.get_title("left").replace("\n", "   ") for axes in figure.axes]
     shown = [heading.split("   ")[0] for heading in headings if heading]
     assert shown == [*(f"visits: {name}" for name in names[2:]), "age: mean of age"]
+
+
+@pytest.mark.parametrize(
+    ("unit", "several"),
+    [
+        ("aircraft", "aircraft"),
+        ("people", "people"),
+        ("tweets", "tweets"),
+        ("person", "people"),
+        ("Box", "Boxes"),
+        ("epoch", "epochs"),
+        ("human", "humans"),
+    ],
+)
+def test_a_noun_is_made_plural_where_it_can_be(tmp_path: Path, unit: str, several: str) -> None:
+    """In the titles and on the axes of totals, answers and tables that are released once."""
+    found = counted(tmp_path, date(2024, 3, 8), unit=unit)
+    drawn = words(found.figures()["totals"]).split(" | ")
+    assert {f"Running number of {several}", f"number of {several}", several} <= {*drawn}
+    table = release(
+        "contingency", pl.DataFrame({"sex": ["f", "m"]}), columns=["sex"], unit=unit,
+        state=tmp_path / "t.db", domain={"sex": ["f", "m"]}, epsilon=1,
+    )  # fmt: skip
+    axes = table.figures()["table"].axes
+    assert f"number of {several}" in [one.get_xlabel() for one in axes]

@@ -77,8 +77,10 @@ def plot_table(
         width: in inches.
     """
     head = what[:1].upper() + what[1:]
-    form = _FORMS[reading.statistic.drawing.once]
-    return form(
+    kind = reading.statistic.drawing.once
+    if kind == "margins" and axis is None:
+        axis = f"number of {what}"
+    return _FORMS[kind](
         reading,
         head,
         subtitle,

@@ -258,18 +258,40 @@ def people_in_words(guarantee: Guarantee, unit: str) -> str:
     return f"people are not protected: a person with 100 {plural(unit)} loses {loss}"
 
 
+#: Ends of words that are plurals, or have none of their own: an aircraft, many aircraft.
+_ONE_FORM = (
+    *("people", "children", "women", "aircraft", "spacecraft", "watercraft", "police", "staff"),
+    *("fish", "sheep", "deer", "cattle", "data", "media", "personnel", "traffic", "freight"),
+    *("information", "equipment", "software", "money", "energy"),
+)
+_PLURALS = {"person": "people", "child": "children", "woman": "women", "man": "men"}
+#: Words that end in "man" and are no men.
+_HUMAN = ("human", "german", "roman", "ottoman", "talisman", "shaman")
+
+
 def plural(unit: str) -> str:
-    """A unit's plural, for regular English words.
+    """A unit's plural, in English; of a word that is one already, or has none, the word.
 
     >>> plural("departure"), plural("query"), plural("visits"), plural("sighting of an edge")
     ('departures', 'queries', 'visits', 'sightings of an edge')
+    >>> plural("aircraft"), plural("address"), plural("salesperson"), plural("person's day")
+    ('aircraft', 'addresses', 'salespeople', "person's days")
     """
     unit, of, whole = unit.partition(" of ")
     if of:
         return f"{plural(unit)} of {whole}"
-    if unit.endswith("y") and unit[-2:-1] not in "aeiou":
+    word = unit.lower()
+    if word.endswith(_ONE_FORM) or word == "men":
+        return unit
+    if not word.endswith(_HUMAN):
+        for one, several in _PLURALS.items():
+            if word.endswith(one):
+                return unit[: -len(one)] + several
+    if word.endswith("y") and word[-2:-1] not in "aeiou":
         return f"{unit[:-1]}ies"
-    return unit if unit.endswith("s") else f"{unit}s"
+    if word.endswith(("ss", "x", "ch", "sh")) and not word.endswith("och"):
+        return f"{unit}es"
+    return unit if word.endswith("s") else f"{unit}s"
 
 
 def when_replaced(guarantee: PureDP | ApproxDP | ZCDP) -> PureDP | ApproxDP | ZCDP:

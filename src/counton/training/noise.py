@@ -32,6 +32,7 @@ from counton.noise.key import check_key
 from counton.noise.normals import BLOCK, NormalField, Singles
 from counton.noise.witness import drawn_identity, identity_of
 from counton.privacy import Guarantee
+from counton.privacy.guarantees import plural
 from counton.strategies.training.base import TrainingStrategy
 from counton.training import trees
 from counton.training.fitting import check_fit, multiplier
@@ -152,8 +153,8 @@ class TrainingNoise:
         """
         times, apart, fixed = self.strategy.schedule
         of_what = Sampler if self.sampler is None else self.sampler
-        units = "people" if of_what.unit == "person" else f"{of_what.unit}s"
-        unit = f"one {of_what.unit}" if self.group == 1 else f"any {self.group} {units}"
+        several = f"any {self.group} {plural(of_what.unit)}"
+        unit = f"one {of_what.unit}" if self.group == 1 else several
         change = of_what.neighbours
         if self.group > 1:
             change = change.replace("its place", "their places")
