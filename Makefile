@@ -46,6 +46,7 @@ $(READY): $(DEMO)
 .PHONY: demo
 demo: $(DEMO) ## count a year of departures from New York privately: a table, a chart, a Parquet file
 	$(BIN)/counton demo
+	@echo "the commands of README.md run now, with .venv/bin on the PATH; those of pytest need 'make setup', a service 'make demo-live'"
 
 .PHONY: demo-expire
 demo-expire: $(DEMO) ## the same without an end date: protection fades with the age of an event

