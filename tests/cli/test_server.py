@@ -94,3 +94,37 @@ def test_a_machine_that_was_away_is_told_what_to_say(on_server: Any) -> None:
     assert taken.code == 0, taken.out + taken.err
     assert "takes your word that 'events' is the newest" in " ".join(taken.err.split())
     assert on_server.count(rows, "--key", str(copy)).code == 0
+
+
+def test_a_plan_makes_nothing_on_a_server_and_counts_what_is_there(on_server: Any) -> None:
+    place = on_server
+    job = f"""
+[defaults]
+state = "{place.state}"
+key = "the.key"
+events = "e.csv"
+time = "time"
+every = "1h"
+start = "2013-01-01T00:00"
+steps = 6
+until = "2013-01-01T01:00"
+epsilon = 1
+[limit]
+epsilon = 3
+[jobs.visits]
+[jobs.more]
+"""
+    file = place.folder / "nightly.toml"
+    file.write_text(job)
+    place.write("e.csv", ROWS)
+    before = json.loads(place.plain("plan", str(file), "--json").out)
+    assert place.plain("show", str(place.state)).code != 0  # there is no table yet
+    assert place.plain("run", str(file)).code == 0
+    after = json.loads(place.plain("plan", str(file), "--json").out)
+    assert after == before
+    (ledger,) = after["ledgers"].values()
+    assert ledger["units"]["event"]["left"]["epsilon"] == "1"
+    file.write_text(f"{job}[jobs.last]\nepsilon = 2\n")
+    planned, done = place.plain("plan", str(file)), place.plain("run", str(file))
+    assert (planned.code, done.err.endswith(planned.err)) == (done.code, True)
+    assert "epsilon = 1 is left" in planned.err
