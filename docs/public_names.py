@@ -7,7 +7,7 @@ from typing import Any
 
 from griffe import Extension, Module
 
-from counton.lazy import attached
+from counton.lazy import homes_of
 
 
 class PublicNames(Extension):
@@ -15,7 +15,7 @@ class PublicNames(Extension):
 
     def on_module_members(self, *, node: Any, mod: Module, **_: Any) -> None:
         """Say which they are: names that are attached, and those that are added to them."""
-        if mod.is_init_module and isinstance(node, ast.Module) and (found := [*attached(node)]):
+        if mod.is_init_module and isinstance(node, ast.Module) and (found := [*homes_of(node)]):
             own = [
                 one.value
                 for one in node.body

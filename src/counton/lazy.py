@@ -33,7 +33,7 @@ def attach(
     ...
     AttributeError: module 'counton.plans' has no attribute 'plane'
     """
-    home = attached(ast.parse(Path(file).read_text("utf-8")))
+    home = homes_of(ast.parse(Path(file).read_text("utf-8")))
 
     def load(name: str) -> Any:
         if name not in home:
@@ -48,10 +48,10 @@ def attach(
     return load, names, [*home]
 
 
-def attached(module: ast.Module) -> dict[str, str]:
+def homes_of(module: ast.Module) -> dict[str, str]:
     """For each name that a package imports for type checkers, as itself, where it lives.
 
-    >>> attached(ast.parse("if TYPE_CHECKING:\\n    from counton.noise import Key as Key"))
+    >>> homes_of(ast.parse("if TYPE_CHECKING:\\n    from counton.noise import Key as Key"))
     {'Key': 'counton.noise'}
     """
     return {

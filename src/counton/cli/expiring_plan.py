@@ -14,8 +14,6 @@ from counton.cli.printing import check_chart, print_files, print_json, print_lin
 from counton.errors import InvalidInput
 from counton.exact import figures
 from counton.plans import ExpirationPlan, plan
-from counton.plots import plot_loss
-from counton.plots.style import check_width, save_figure
 from counton.store.whole_file import replace_file
 
 
@@ -62,6 +60,9 @@ def print_expiring_plan(options: PlanOptions) -> None:
         largest_growth=2 if options.largest_growth is None else options.largest_growth,
     )
     if options.plot is not None:
+        from counton.plots import plot_loss
+        from counton.plots.style import check_width, save_figure
+
         named = named_ages(every)  # targets have marks of their own
         furthest = max(named.values(), default=0)
         drawn = named | {name: age for name, age in ages.items() if age > 4 * furthest}

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from counton.errors import InvalidInput
 from counton.exact import check_integer
 from counton.expiry import checked_age, checked_ages
-from counton.strategies import Binary
 
 #: Shares of the budget that are tried for the past, relative to the current round's.
 _SHARES = np.geomspace(1e-3, 3, 120)
@@ -132,6 +131,8 @@ def variance_parts(window: int, steps: int, gaussian: bool = False) -> tuple[flo
 
     One number has variance 2 scale^2 = 2 (height / current)^2, or height / (2 current).
     """
+    from counton.strategies import Binary
+
     steps = check_integer("steps", steps, 1)
     whole, rest = divmod(steps, window)
     nodes = whole * window * Binary(window).overall_variance("mean")

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
+from counton import strategies as known
 from counton.arrays import Integers
 from counton.errors import CountonError, InvalidInput
 from counton.laws import Shift
@@ -19,7 +20,7 @@ from counton.mechanisms.calibration import law_for, shift_of
 from counton.mechanisms.terms import std_at
 from counton.noise import Key
 from counton.privacy import ZCDP, Contribution, PureDP
-from counton.strategies import Binary, Independent, StreamStrategy
+from counton.strategies import Independent, StreamStrategy
 from counton.testing.rows import LawBroken, require
 
 #: What is proven for the largest of all errors is far below this many of the largest deviations.
@@ -425,7 +426,7 @@ def _check_neighbours(
     falls = first.signed or bool((whole >= 0).all())
     require(falls, statistic, "counts fall, and its contribution says that they do not")
     claims: list[tuple[StreamStrategy, Integers, dict[str, tuple[float, float]]]] = []
-    strategies: tuple[StreamStrategy, ...] = Binary(steps), Independent(steps)
+    strategies: tuple[StreamStrategy, ...] = known.Binary(steps), Independent(steps)
     for strategy in strategies:
         shifts = {name: shift_of(strategy, one, statistic.cells) for name, one in said.items()}
         shifts[f"shift(batched={batched})"] = statistic.shift(strategy, batched=batched)
@@ -554,7 +555,7 @@ def check_statistic_reading(statistic: AnyStatistic, batches: Batches) -> None:
         return
     _changes(this, batches)
     counter = Counter(
-        Binary(len(batches)),
+        known.Binary(len(batches)),
         PureDP(1),
         key=Key.generate(),
         name="a law",
@@ -627,7 +628,7 @@ def check_statistic_running(statistic: AnyStatistic, batches: Batches) -> None:
     >>> check_statistic_running(Count(), [["home"], [], ["home", "shop"]])
     """
     promise, steps, key = PureDP(1), len(batches), Key.generate()
-    this, strategy = statistic.settle(promise, steps), Binary(steps)
+    this, strategy = statistic.settle(promise, steps), known.Binary(steps)
     events: Any = [event for batch in batches for event in batch]
     stops = np.cumsum([len(batch) for batch in batches], dtype=np.int64)
     changes = _changes(this, batches)

@@ -1,0 +1,123 @@
+"""What stands on top of the core can be taken away: the rest imports, counts and reads back."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+SRC = Path(__file__).parents[2] / "src"
+GRAPHS = ("edges", "triangles", "stars", "degrees", "cuts", "forest")
+LETTERS = ("substrings", "episodes", "words")
+#: By what it is for, modules with all below them.
+ON_TOP: dict[str, tuple[str, ...]] = {
+    "service": ("counton.serve",),
+    "Spark": ("counton.spark",),
+    "training": (
+        "counton.training", "counton.strategies.training", "counton.testing.training_laws",
+        "counton.torch", "counton.optax",
+    ),
+    "charts": ("counton.plots",),
+    "laws": ("counton.testing",),
+    "published strategies": ("counton.strategies.published",),
+    "graphs": tuple(f"counton.statistics.{name}" for name in GRAPHS),
+    "letters": tuple(f"counton.statistics.{name}" for name in LETTERS),
+}  # fmt: skip
+PROGRAM = """
+import json, sys
+from importlib.abc import MetaPathFinder
+
+gone, folder = json.loads(sys.argv[1])
+
+class Gone(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if any(name == one or name.startswith(one + ".") for one in gone):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Gone())
+import counton
+from counton.cli.__main__ import main
+sys.argv = [
+    "counton", "count", f"{folder}/e.csv", "--time", "time", "--every", "1h", "--by", "group",
+    "--domain", "a,b", "--steps", "6", "--start", "2013-01-01", "--epsilon", "1", "--until",
+    "newest", "--state", f"{folder}/s.db", "--out", f"{folder}/out.parquet",
+]
+try:
+    main()
+except SystemExit as end:
+    assert not end.code, end.code
+assert counton.read(f"{folder}/out.parquet").table().height == 4
+"""
+
+
+def below(name: str, modules: tuple[str, ...]) -> bool:
+    return any(name == one or name.startswith(f"{one}.") for one in modules)
+
+
+@cache
+def imported() -> dict[str, frozenset[str]]:
+    """Of every module what is imported with it, other modules or names in them."""
+    return {
+        ".".join(file.relative_to(SRC).with_suffix("").parts).removesuffix(".__init__"): frozenset(
+            _at_once(ast.parse(file.read_text("utf-8")))
+        )
+        for file in SRC.rglob("*.py")
+    }
+
+
+def _at_once(node: ast.AST) -> Iterator[str]:
+    """What is imported when a module is: not within functions, nor for type checkers alone."""
+    for inner in ast.iter_child_nodes(node):
+        if isinstance(inner, ast.Import):
+            yield from (alias.name for alias in inner.names)
+        elif isinstance(inner, ast.ImportFrom):
+            yield from (f"{inner.module}.{alias.name}" for alias in inner.names)
+            yield str(inner.module)
+        elif isinstance(inner, ast.If) and ast.unparse(inner.test) == "TYPE_CHECKING":
+            continue
+        elif not isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            yield from _at_once(inner)
+
+
+@pytest.mark.parametrize("what", ON_TOP)
+def test_nothing_else_is_imported_with_it(what: str) -> None:
+    for module, names in imported().items():
+        if not below(module, ON_TOP[what]):
+            assert not [name for name in names if below(name, ON_TOP[what])], module
+
+
+def test_a_module_that_needs_what_is_on_top_is_found() -> None:
+    found = {*_at_once(ast.parse("class A:\n    from counton.plots import plot_loss"))}
+    assert any(below(name, ON_TOP["charts"]) for name in found)
+
+
+def test_contributors_read_how_many_lines_the_core_has() -> None:
+    lines = dict.fromkeys([*ON_TOP, "core"], 0)
+    for file in SRC.rglob("*.py"):
+        module = ".".join(file.relative_to(SRC).with_suffix("").parts).removesuffix(".__init__")
+        of = next((what for what, modules in ON_TOP.items() if below(module, modules)), "core")
+        lines[of] += len(file.read_text("utf-8").splitlines())
+    page = " ".join((SRC.parent / "CONTRIBUTING.md").read_text("utf-8").split())
+    told = re.findall(r"([\w ]+?) \(([\d,]+)(?: lines)?\)|the core, ([\d,]+) lines", page)
+    said = sorted(int((one or core).replace(",", "")) for _, one, core in told)
+    assert len(said) == len(lines)
+    for claimed, true in zip(said, sorted(lines.values()), strict=True):
+        assert abs(claimed - true) <= max(60, 0.05 * true), lines
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ON_TOP)
+def test_the_rest_counts_and_reads_back(what: str, tmp_path: Path) -> None:
+    (tmp_path / "e.csv").write_text("time,group\n2013-01-01T00:10,a\n2013-01-01T02:10,b\n")
+    given = json.dumps([ON_TOP[what], str(tmp_path)])
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, given], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
