@@ -126,7 +126,8 @@ class ReleasedSteps(Release):
         far = far_in_words(self.reach())
         return [
             self.releases._error(),
-            f"At the last step {100 * self.level:g}% intervals reach at most {far} to either side.",
+            f"At step {self.steps[-1]:,}, the last one, {100 * self.level:g}% intervals reach at "
+            f"most {far} to either side.",
         ]
 
     def _account(self) -> str:
