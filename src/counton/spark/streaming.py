@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from traceback import format_exception
@@ -30,7 +29,7 @@ from counton.errors import (
 from counton.events.sources import join_columns
 from counton.jobs.job import NEWEST, Job
 from counton.jobs.recalling import look, recall
-from counton.jobs.runs import run
+from counton.jobs.runs import prepare, run
 from counton.jobs.writing import Outputs
 from counton.spark.source import MicroBatch, SparkSource, is_remote
 from counton.store.keyfile import state_files
@@ -70,28 +69,18 @@ def start(
     return (writer.trigger(**trigger) if trigger else writer).start()
 
 
-class _DefinitionChecked(Exception):
-    """What is asked has been checked."""
-
-
 def _define(batches: Batches, frame: DataFrame) -> None:
     """Find what is wrong with a job before the query starts; nothing is read or kept.
 
     Raises:
         InvalidInput, StateError: as in `counton.jobs.run`.
     """
-
     source: Any = SparkSource(frame)
-    outputs = Outputs.of(batches.job)
-
-    def stop(definition: Definition) -> None:
-        batches.check(definition)
-        outputs.approve(definition)
-        join_columns(source, definition.columns.group).parts[0].scan(definition.columns.names)
-        raise _DefinitionChecked
-
-    with suppress(_DefinitionChecked):
-        run(replace(batches.job, events=source, append=False), approve=stop)
+    with prepare(replace(batches.job, events=source, append=False)) as settled:
+        batches.check(settled.definition)
+        Outputs.of(batches.job).approve(settled.definition)
+        columns = settled.definition.columns
+        join_columns(source, columns.group).parts[0].scan(columns.names)
 
 
 @dataclass
