@@ -15,14 +15,10 @@ import polars as pl
 import pytest
 
 from counton.errors import InvalidInput, ReplayMismatch
-from counton.events.files import EventFile
-from counton.events.linesums import LineSums
 from counton.events.opening import open_source
 from counton.events.row_reading import Columns, RowReading
-from counton.events.sources import Rows
 from counton.events.tally import tally
 from counton.jobs import Job, run
-from counton.jobs.definition import Definition
 from counton.private import open_private
 from counton.statistics import Average
 from counton.windows import Windows
@@ -38,6 +34,10 @@ WHATS: dict[str, dict[str, Any]] = {
     "distinct": {"user": "user"},
     "edges": {"edge": "user,page"},
 }
+
+
+#: Those to which new events can be added.
+ADDED_UP = [what for what in WHATS if what != "edges"]
 
 
 def csv_of(rows: list[str]) -> bytes:
@@ -69,12 +69,6 @@ def asked(events: object, folder: Path, what: str = "count", **more: Any) -> Job
     return Job(word, events, folder / "s.db", **{**given, **more})  # type: ignore[arg-type]
 
 
-def old_marks_of(part: Rows, definition: Definition, *, lines: bool) -> tuple[str, ...]:
-    """As they were before tables were known without lines."""
-    columns = definition.columns.names
-    return f"sha256:{part.digest(columns)}", f"rows:{part.row_digest(columns)}"
-
-
 def released(job: Job) -> tuple[list[Any], Any]:
     with run(job) as outcome:
         return np.asarray(outcome.stream.releases().values, float).tolist(), outcome
@@ -96,17 +90,40 @@ def test_a_copy_among_the_files_of_a_run_is_refused_by_name(
     run(asked(folder, tmp_path, what)).close()
 
 
-@pytest.mark.parametrize("kind", COPIES)
+@pytest.mark.parametrize("kind", [kind for kind in COPIES if kind not in ("csv", "csv.gz")])
 @pytest.mark.parametrize("what", ["count", "sum", "count users"])
 def test_a_copy_of_a_counted_file_is_refused_by_name(what: str, kind: str, tmp_path: Path) -> None:
     first, again = tmp_path / "a.csv.gz", tmp_path / f"b.{kind}"
     first.write_bytes(gzip.compress(csv_of(ROWS), mtime=1))
     before, _ = released(asked(first, tmp_path, what))
     again.write_bytes(COPIES[kind](ROWS))
-    for counted in ("refuse", "keep", "new"):
+    for counted in ("refuse", "new"):
         with pytest.raises(ReplayMismatch, match=rf"b\.{kind} holds the same rows as events"):
             run(asked(again, tmp_path, what, append=True, counted=counted))
-    assert released(asked(first, tmp_path, what, append=True))[0] == before
+    kept, outcome = released(asked(again, tmp_path, what, append=True, counted="keep"))
+    assert outcome.again
+    assert kept == released(asked(first, tmp_path, what, append=True))[0] == before
+
+
+@pytest.mark.parametrize("kind", ["csv", "csv.gz", "csv.zst"])
+@pytest.mark.parametrize("first", ["csv", "csv.gz", "csv.zst"])
+def test_a_file_is_the_same_by_any_name_and_compression(
+    first: str, kind: str, tmp_path: Path
+) -> None:
+    def write(name: str, ending: str) -> Path:
+        file = tmp_path / f"{name}.{ending}"
+        if ending == "csv.zst":
+            pl.read_csv(csv_of(ROWS), infer_schema=False).write_csv(file, compression="zstd")
+        else:
+            file.write_bytes(gzip.compress(csv_of(ROWS)) if ending == "csv.gz" else csv_of(ROWS))
+        return file
+
+    before, _ = released(asked(write("a", first), tmp_path))
+    for counted in ("refuse", "keep", "new"):
+        job = asked(write("b", kind), tmp_path, append=True, counted=counted)
+        after, outcome = released(job)
+        assert outcome.again
+        assert after == before
 
 
 def test_the_same_file_again_does_nothing_and_releases_nothing(tmp_path: Path) -> None:
@@ -140,31 +157,50 @@ def test_a_frame_in_another_order_is_known(tmp_path: Path) -> None:
         run(asked(shuffled, tmp_path, append=True))
 
 
-@pytest.mark.parametrize("what", ["count", "sum", "count users"])
-@pytest.mark.parametrize("old", [False, True], ids=["new", "old"])
-def test_a_copy_of_a_counted_table_is_refused_by_name(
-    old: bool, what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also where an older state knows rows by the lines alone that CSV would have."""
+@pytest.mark.parametrize("what", ADDED_UP)
+def test_a_copy_of_a_counted_table_is_refused_by_name(what: str, tmp_path: Path) -> None:
     first, again = tmp_path / "a.parquet", tmp_path / "b.parquet"
     frame = pl.read_csv(csv_of(ROWS), try_parse_dates=True)
     frame.write_parquet(first)
     frame.reverse().write_parquet(again, compression="gzip", row_group_size=7)
-    with monkeypatch.context() as before:
-        if old:
-            before.setattr("counton.jobs.again.marks_of", old_marks_of)
-        else:
-            before.setattr(EventFile, "row_digest", None)  # lines are not looked at
-        run(asked(first, tmp_path, what)).close()
-    for counted in ("refuse", "keep", "new"):
+    run(asked(first, tmp_path, what)).close()
+    for counted in ("refuse", "new"):
         with pytest.raises(ReplayMismatch, match=r"b\.parquet holds the same rows as events"):
             run(asked(again, tmp_path, what, append=True, counted=counted))
     folder = tmp_path / "events"
     folder.mkdir()
     frame.reverse().write_parquet(folder / "1.parquet")
     pl.read_csv(csv_of(LATER), try_parse_dates=True).write_parquet(folder / "2.parquet")
-    job = asked(folder, tmp_path, what, append=True, until="2024-03-01T08:00")
-    assert released(job)[1].for_operator().rows == len(LATER)
+    until = {"append": True, "until": "2024-03-01T08:00"}
+    with pytest.raises(ReplayMismatch, match=r"1\.parquet holds the same rows as events"):
+        run(asked(folder, tmp_path, what, **until))
+    _, outcome = released(asked(folder, tmp_path, what, counted="keep", **until))
+    assert (outcome.for_operator().rows, outcome.for_operator().kept) == (len(LATER), len(ROWS))
+    assert released(asked(folder, tmp_path, what, append=True))[1].again  # known by its bytes
+
+
+#: How the rows of one night are given, and given again: parts that hold them all.
+SPLITS = {"whole": [ROWS], "halves": [ROWS[:20], ROWS[20:]], "turns": [ROWS[::2], ROWS[1::2]]}
+
+
+@pytest.mark.parametrize("second", SPLITS)
+@pytest.mark.parametrize("first", SPLITS)
+@pytest.mark.parametrize("what", ["count", "count users"])
+def test_the_same_rows_in_other_files_are_refused(
+    what: str, first: str, second: str, tmp_path: Path
+) -> None:
+    def files(name: str, parts: list[list[str]]) -> list[Path]:
+        there = [tmp_path / f"{name}{number}.jsonl" for number in range(len(parts))]
+        for file, rows in zip(there, parts, strict=True):
+            file.write_bytes(json_lines_of(reordered(rows)) if name == "b" else json_lines_of(rows))
+        return there
+
+    run(asked(files("a", SPLITS[first]), tmp_path, what)).close()
+    again = files("b", SPLITS[second])
+    for counted in ("refuse", "new"):
+        with pytest.raises(ReplayMismatch, match=r"b0\.jsonl.* holds the same rows as events"):
+            run(asked(again, tmp_path, what, append=True, counted=counted))
+    assert released(asked(again, tmp_path, what, append=True, counted="keep"))[1].again
 
 
 @pytest.mark.parametrize("what", ["count", "count users"])
@@ -231,32 +267,6 @@ def test_copies_in_other_formats_are_known(ending: str, tmp_path: Path) -> None:
         run(asked(f"{tmp_path}/?.{ending}", tmp_path))
 
 
-def test_sums_of_lines_hang_on_each_line_and_on_no_order() -> None:
-    rng = random.Random(1)
-    lines = [
-        rng.randbytes(rng.choice([1, 7, 8, 9, 40, 600])).replace(b"\n", b" ") for _ in range(300)
-    ]
-    lines = [line.replace(b"\r", b" ") for line in lines]
-
-    def come_to(given: list[bytes], end: bytes = b"\n", size: int = 2**30) -> str:
-        text, sums = end.join(given), LineSums()
-        for begin in range(0, len(text), size):
-            sums.write(text[begin : begin + size])
-        return sums.digest()
-
-    known = come_to(lines)
-    assert known == come_to(rng.sample(lines, len(lines)))
-    assert known == come_to([b"", *lines, b"", b""], b"\r\n", size=1000)
-    others = [lines[1:], [*lines, lines[0]], [*lines, lines[0], lines[0]], [*lines, b" "]]
-    for place in range(0, 300, 17):
-        changed = bytes([lines[place][0] ^ 64]) + lines[place][1:]
-        others.append([*lines[:place], changed, *lines[place + 1 :]])
-        others.append([*lines[:place], lines[place] + b"\0", *lines[place + 1 :]])
-    moved = [lines[0] + lines[1][:1], lines[1][1:], *lines[2:]]
-    found = [come_to(one) for one in (*others, moved)]
-    assert len({known, *found}) == len(found) + 1
-
-
 def parquet_of(rows: list[str]) -> bytes:
     """The same rows with types of their own, and other digits."""
     file = io.BytesIO()
@@ -303,22 +313,97 @@ def test_the_same_rows_in_another_format_are_refused_in_one_run(
 
 @pytest.mark.parametrize(
     ("what", "kind"),
-    [("sum", "parquet"), ("count users", "jsonl"), *(("count", kind) for kind in FORMATS)],
+    [*((what, "parquet") for what in ADDED_UP), *(("count users", kind) for kind in FORMATS)],
 )
-def test_the_same_rows_in_another_format_ask_first_on_a_later_night(
+def test_the_same_rows_in_another_format_are_refused_on_a_later_night(
     what: str, kind: str, tmp_path: Path
 ) -> None:
     first, again = [tmp_path / "a.csv", tmp_path / "c.csv"], tmp_path / f"b.{kind}"
     for file, rows in zip(first, (ROWS[:20], ROWS[20:]), strict=True):
         file.write_bytes(csv_of(rows))  # of one window each has a part
     waiting = {"until": "2024-03-01T01:00"}
-    run(asked(first, tmp_path, what, **waiting)).close()
+    before, _ = released(asked(first, tmp_path, what, **waiting))
     again.write_bytes(FORMATS[kind](ROWS[:20]))
-    job = asked(again, tmp_path, what, append=True, **waiting)
-    with pytest.raises(ReplayMismatch, match=r"20 of the 20 rows of .* say what rows said"):
-        run(job)
-    run(asked(again, tmp_path, what, append=True, counted="new", **waiting)).close()
-    assert released(job)[1].again  # now it is known by its bytes
+    for counted in ("refuse", "new"):
+        job = asked(again, tmp_path, what, append=True, counted=counted, **waiting)
+        with pytest.raises(ReplayMismatch, match=rf"b\.{kind} holds the same rows as events"):
+            run(job)
+    kept, outcome = released(asked(again, tmp_path, what, append=True, counted="keep", **waiting))
+    assert outcome.again
+    assert kept == before
+
+
+#: Of a table, the same with one column that says other things of the same windows and groups.
+OTHERS: dict[str, tuple[str, Callable[[pl.DataFrame], pl.DataFrame]]] = {
+    "times": ("count", lambda rows: with_values(rows, "time", ["03-01T00:01", "03-01T00:09"])),
+    "times of values": ("sum", lambda rows: with_values(rows, "paid", [rows["paid"][10], "0"])),
+    "times of users": ("count users", lambda rows: with_values(rows, "user", ["u3", "u0"])),
+    "users": ("count users", lambda rows: with_values(rows, "user", ["u5", "u5"])),
+}
+
+
+def with_values(rows: pl.DataFrame, column: str, values: list[str]) -> pl.DataFrame:
+    """Other values in rows 0 and 10, which are of one window and group."""
+    if column == "time":
+        values = [f"2024-{value}" for value in values]
+    return rows.with_columns(rows[column].scatter([0, 10], values))
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_a_file_that_says_another_thing_of_what_is_read_is_new(other: str, tmp_path: Path) -> None:
+    what, change = OTHERS[other]
+    frame = pl.read_csv(csv_of(ROWS), infer_schema=False)
+    frame = frame.with_columns(paid=pl.int_range(pl.len()).floordiv(5).cast(pl.String))
+    changed = change(frame)
+    assert not changed.equals(frame)
+    assert changed["time"].sort().str.head(13).equals(frame["time"].sort().str.head(13))
+    frame.write_csv(tmp_path / "a.csv")
+    changed.write_csv(tmp_path / "b.csv")
+    frame.reverse().write_csv(tmp_path / "c.csv")
+    run(asked(tmp_path / "a.csv", tmp_path, what)).close()
+    new: dict[str, Any] = {"append": True, "counted": "new"}
+    _, outcome = released(asked(tmp_path / "b.csv", tmp_path, what, **new))
+    assert outcome.for_operator().late == len(ROWS)
+    with pytest.raises(ReplayMismatch, match=r"c\.csv holds the same rows as events"):
+        run(asked(tmp_path / "c.csv", tmp_path, what, **new))
+
+
+def test_a_file_that_differs_in_what_is_not_read_is_refused_with_the_way_out(
+    tmp_path: Path,
+) -> None:
+    frame = pl.read_csv(csv_of(ROWS), infer_schema=False).with_columns(row=pl.lit("1"))
+    frame.write_csv(tmp_path / "a.csv")
+    frame.with_columns(row=pl.lit("2")).write_csv(tmp_path / "b.csv")
+    before, _ = released(asked(tmp_path / "a.csv", tmp_path))
+    with pytest.raises(ReplayMismatch, match=r"b\.csv holds the same rows as .* \(id\)"):
+        run(asked(tmp_path / "b.csv", tmp_path, append=True))
+    assert released(asked(tmp_path / "a.csv", tmp_path, append=True))[0] == before
+    pl.concat([pl.read_csv(tmp_path / "b.csv", infer_schema=False), frame[:1]]).write_csv(
+        tmp_path / "more.csv"
+    )
+    new: dict[str, Any] = {"append": True, "counted": "new"}
+    assert released(asked(tmp_path / "more.csv", tmp_path, **new))[1].for_operator().rows == 41
+    both = [tmp_path / "a.csv", tmp_path / "b.csv"]
+    (tmp_path / "ids").mkdir()
+    for number, file in enumerate(both):
+        rows = pl.read_csv(file, infer_schema=False).with_row_index("place")
+        rows.with_columns(id=pl.format("{} {}", "place", "row")).write_csv(file)
+        released(asked(file, tmp_path / "ids", id="id", append=number > 0))
+    with run(asked(both[1], tmp_path / "ids", append=True)) as outcome:
+        assert outcome.for_operator().known == len(ROWS)
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_no_two_of_three_files_of_a_run_hold_the_same_rows(kind: str, tmp_path: Path) -> None:
+    """Also where the first comes to the same and holds other rows."""
+    frame = pl.read_csv(csv_of(ROWS), infer_schema=False)
+    frame.with_columns(user=pl.lit("other")).write_csv(tmp_path / "a.csv")
+    frame.write_csv(tmp_path / "b.csv")
+    (tmp_path / f"c.{kind}").write_bytes({"csv": csv_of, **FORMATS}[kind](reordered(ROWS)))
+    files = [tmp_path / "a.csv", tmp_path / "b.csv", tmp_path / f"c.{kind}"]
+    for what in ("count", "edges"):
+        with pytest.raises(InvalidInput, match=rf"c\.{kind} holds the same rows as .*b\.csv"):
+            run(asked(files, tmp_path, what))
 
 
 @pytest.mark.parametrize("other", ["time", "page", "user", "paid"])

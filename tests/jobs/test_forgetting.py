@@ -302,14 +302,14 @@ def delivered_again(
     return counted(state, rows(folder / "two.csv", *second), "2024-03-04", **more)
 
 
-#: What comes then: a file that comes twice, rows of others on that day, and all rows anew.
+#: What comes then: rows that come twice, rows of others on that day, and all rows anew.
 AGAIN: dict[str, tuple[list[tuple[str, int]], bool]] = {
-    "the same file": ([(ANN, 1), ("bob", 1), ("bob", 2)], True),
+    "their rows and one more": ([(ANN, 1), ("bob", 1), ("bob", 2), (ANN, 1)], True),
     "their rows and new ones": ([(ANN, 1), ("dan", 1), ("dan", 2)], True),
     "all rows": ([(ANN, 1), ("bob", 1), ("bob", 2), ("dan", 3)], False),
     "all rows but the forgotten": ([("bob", 2), ("dan", 3)], False),
 }
-COUNTED = {"the same file": [2, 3, 3], "their rows and new ones": [2, 3, 4]}
+COUNTED = {"their rows and one more": [2, 3, 3], "their rows and new ones": [2, 3, 4]}
 
 
 @pytest.mark.parametrize("retain", [None, "1d"])

@@ -387,8 +387,11 @@ def test_new_events_that_were_counted_are_refused(tmp_path: Path) -> None:
 def test_events_that_were_counted_are_refused_without_users_too(tmp_path: Path) -> None:
     rows = [at(f"01T{hour:02}:00", "ab"[hour % 2], "") for hour in range(15)]
     options = {**DAYS, "append": True, "counted": "refuse", "user": None}
-    for again in (list(reversed(rows)), [*rows, at("02T01:00", "a", "")]):
-        with pytest.raises(ReplayMismatch, match=r"15 of the 1[56] rows of .* say what rows said"):
+    for again, why in (
+        (list(reversed(rows)), "holds the same rows as events"),
+        ([*rows, at("02T01:00", "a", "")], "15 of the 16 rows of .* say what rows said"),
+    ):
+        with pytest.raises(ReplayMismatch, match=why):
             totals(tmp_path, options, ("03-02", rows), ("03-03", again))
         for part in ("", ".key", ".key.witness"):
             (tmp_path / f"s.db{part}").unlink()

@@ -19,6 +19,10 @@ from counton.windows import NO_MOMENT
 ROWS_AT_A_TIME = 2**18
 
 
+#: An odd number without a pattern, by which values are told from times: digits of pi.
+_PI = 0x243F6A8885A308D3
+
+
 #: Of more groups rows are added up by label first; so many names are joined with labels at a time.
 MANY_GROUPS, JOINED_AT_A_TIME = 2**22, 2**23
 
@@ -260,8 +264,8 @@ def _add(
     if newest:
         sums.append(pl.col("us").max())
     if moments:  # modulo 2^64
-        us = pl.col("us")
-        sums += [us.sum().alias("moment 1"), (us * us).sum().alias("moment 2")]
+        word = _word(rows.collect_schema(), adds)
+        sums += [word.sum().alias("moment 1"), (word * word).sum().alias("moment 2")]
     if adds is not None:
         entries = adds.entries(pl.col("total"))
         if by_row(adds):
@@ -282,6 +286,20 @@ def _add(
                 sums.append(added.alias(f"total {place}"))
                 sums.append(size.alias(f"magnitude {place}"))
     return rows.group_by(cell.alias("cell"), *by).agg(sums)
+
+
+def _word(types: pl.Schema, adds: Adds | None) -> pl.Expr:
+    """What is read of a row besides its group, as a word: its time, its values, and its user.
+
+    In the sum of squares each of these is multiplied by the others too, so that the sums tell which
+    stood in one row.
+    """
+    word = pl.col("us")
+    if adds is not None:
+        word = word + pl.col("total") * _PI
+    if types.get("user") == pl.UInt64:  # a digest under the stream's secret
+        word = word + pl.col("user").reinterpret(signed=True)
+    return word
 
 
 def _by_place(found: pl.DataFrame, adds: Adds | None) -> pl.DataFrame:

@@ -6,24 +6,28 @@ Text says of itself no type. So what a column of text is compared with says how 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import IO, cast
+from collections.abc import Callable, Mapping, Sequence
 
 import polars as pl
 
-from counton.events.linesums import LineSums
 from counton.events.sources import UNREADABLE, Rows
 from counton.events.windows import as_text
 
 #: Makes moments of a column of times of some type: see `counton.events.windows.moments`.
 Moments = Callable[[str, pl.DataType], pl.Expr]
+#: Columns by name, with their types.
+_Types = Mapping[str, pl.DataType]
 
 
-def same_rows(one: Rows, other: Rows, time: str | None, moments: Moments) -> bool:
-    """Whether two files have the same columns, and the same rows in any order.
+def find_copy(
+    parts: Sequence[Rows], time: str | None, moments: Moments
+) -> tuple[Rows, Rows] | None:
+    """A file, and a later one of the same columns with the same rows in any order, if any.
+
+    Each is read as often as there are kinds of columns among them.
 
     Args:
-        one, other: files.
+        parts: files.
         time: the column of times, if there is one.
         moments: how it is read.
 
@@ -31,46 +35,45 @@ def same_rows(one: Rows, other: Rows, time: str | None, moments: Moments) -> boo
     >>> text = pl.DataFrame({"n": ["1", "2"], "paid": ["0.10", "3"]})
     >>> typed = pl.DataFrame({"paid": [3.0, 0.1], "n": [2, 1]})
     >>> files = [open_source(rows).parts[0] for rows in (text, typed, typed.with_columns(n=1))]
-    >>> same_rows(files[0], files[1], None, None), same_rows(files[0], files[2], None, None)
-    (True, False)
+    >>> find_copy(files, None, None) == (files[0], files[1]), find_copy(files[1:], None, None)
+    (True, None)
     """
-    names = sorted(one.columns())
-    unread = [sorted(rows.unread.values()) for rows in (one, other)]  # of which nothing is known
-    if names != sorted(other.columns()) or unread[0] != unread[1]:
-        return False
-    frames = one.frame(names), other.frame(names)
     try:
-        types = [dict(frame.collect_schema()) for frame in frames]
-        flat = [name for name in names if all(_is_flat(each[name]) for each in types)]
-        sums = []
-        for frame, own, others in zip(frames, types, reversed(types), strict=True):
-            read = [
-                moments(name, own[name]).alias(name)
-                if name == time
-                else _read_as(name, own[name], others[name], moments)
-                for name in flat
-            ]
-            lines = LineSums()
-            frame.select(read).sink_csv(cast(IO[bytes], lines), include_header=False)
-            sums.append(lines.digest())
+        types = [_types_of(part) for part in parts]
     except UNREADABLE:
-        return False  # which is said where rows are counted
-    return sums[0] == sums[1]
+        return None  # which is said where rows are counted
+    kinds = [each for k, each in enumerate(types) if each not in types[:k]]
+    known: dict[object, Rows] = {}
+    for part, own in zip(parts, types, strict=True):
+        for kind, others in enumerate(kinds):
+            if own.keys() != others.keys():
+                continue
+            read = _all_read_as(own, others, time, moments)
+            try:
+                hashes = part.frame(list(own)).select(hash=pl.struct(read).hash())
+                found = hashes.select(pl.len(), pl.col("hash").sum()).collect().row(0)
+            except UNREADABLE:
+                continue
+            unread = tuple(sorted(part.unread.values()))  # of which nothing is known
+            pair = frozenset((kind, kinds.index(own)))
+            first = known.setdefault((pair, unread, found), part)
+            if first is not part:
+                return first, part
+    return None
 
 
-def alike(looks: Sequence[str]) -> list[tuple[int, int]]:
-    """Pairs of places that look alike: each with the first that does.
+def _types_of(part: Rows) -> _Types:
+    return dict(sorted(part.frame(part.columns()).collect_schema().items()))
 
-    >>> alike(["a", "b", "", "a", "a", ""])
-    [(0, 3), (0, 4)]
-    """
-    first: dict[str, int] = {}
-    found = []
-    for place, look in enumerate(looks):
-        before = first.setdefault(look, place)
-        if look and before != place:
-            found.append((before, place))
-    return found
+
+def _all_read_as(own: _Types, others: _Types, time: str | None, moments: Moments) -> list[pl.Expr]:
+    return [
+        moments(name, own[name]).alias(name)
+        if name == time
+        else _read_as(name, own[name], others[name], moments)
+        for name in own
+        if _is_flat(own[name]) and _is_flat(others[name])
+    ]
 
 
 def _is_flat(dtype: pl.DataType) -> bool:

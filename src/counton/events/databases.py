@@ -487,11 +487,6 @@ class UnorderedRows(EventFrame):
         f"everything since the first window"
     )
 
-    def digest(self, columns: Sequence[str] = ()) -> str:
-        """SHA-256 of what the rows come to in any order."""
-        found = super().row_digest(columns)
-        return hashlib.sha256(f"counton/question {found}".encode()).hexdigest()
-
 
 class QuestionRows(UnorderedRows):
     """The rows of a question: only the columns that are read, when they are read.
@@ -540,11 +535,6 @@ class QuestionRows(UnorderedRows):
     def digest(self, columns: Sequence[str] = ()) -> str:
         """SHA-256 of what the rows come to in any order, here or where they were added up."""
         return self.alike_digest.get(tuple(columns)) or super().digest(columns)
-
-    @override
-    def row_digest(self, columns: Sequence[str] = ()) -> str | None:
-        """None of rows that stayed where they are."""
-        return None if tuple(columns) in self.alike_digest else super().row_digest(columns)
 
 
 class Question(Source):

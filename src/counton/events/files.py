@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import filecmp
 import gzip
 import hashlib
 import io
@@ -22,8 +23,6 @@ from typing_extensions import override
 
 from counton.errors import InvalidInput, field, is_text
 from counton.events.formats import CsvForm, Format, format_of
-from counton.events.frames import write_lines
-from counton.events.linesums import LineSums
 from counton.events.sifting import (
     FileRows,
     csv_rows,
@@ -51,11 +50,6 @@ _JSON_ROWS = 10_000
 def _beginning(path: str) -> bytes:
     with open(path, "rb") as file:
         return file.read(_LOOKED_AT)
-
-
-def _digest(path: str | os.PathLike[str]) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def refuse_sqlite(path: str) -> None:
@@ -111,7 +105,7 @@ class EventFile(Rows):
                     f"{path!r} is not a file; check the path, or use - to pipe events"
                 )
             refuse_sqlite(path)
-        self.path, self.has_types = path, self.kind == "parquet"
+        self.path = path
         self._stamp = self._present()
         size = len(self._bytes) if self._bytes is not None else Path(path).stat().st_size
         if not size and self.kind != "jsonl":  # JSON lines without events are no bytes
@@ -127,52 +121,20 @@ class EventFile(Rows):
 
     @cached_property
     def _digest(self) -> str:
-        if self._bytes is not None:
-            return hashlib.sha256(self._bytes).hexdigest()
-        return _digest(self.path)
-
-    @override
-    def row_digest(self, columns: Sequence[str] = ()) -> str | None:
-        """See `Rows.row_digest`: of the lines, whatever their compression."""
-        return self._row_digest
-
-    @cached_property
-    def _row_digest(self) -> str | None:
-        sums = LineSums()
         try:
-            if self.kind == "parquet":
-                write_lines(self.frame(), sums)
-            else:
-                with self._lines() as stream:
-                    while block := stream.read(_BLOCK):
-                        sums.write(block)
-        except (*UNREADABLE, EOFError, zlib.error):
-            return None  # which is said where the rows are read
-        return sums.digest() if sums.lines > (self.kind != "jsonl") else None
-
-    @override
-    def table_digest(self) -> str | None:
-        return self._table_digest
-
-    @cached_property
-    def _table_digest(self) -> str | None:
-        if not self.has_types:
-            return None
-        from counton.events.tablesums import table_digest
-
-        try:
-            return table_digest(self.frame())
-        except UNREADABLE:
-            return None  # which is said where the rows are read
+            with self._lines() as stream:
+                hashed = hashlib.sha256()
+                while block := stream.read(_BLOCK):
+                    hashed.update(block)
+        except (*UNREADABLE, EOFError, zlib.error) as error:
+            raise self.unreadable(error) from error
+        return hashed.hexdigest()
 
     @override
     def has_bytes_of(self, other: str | os.PathLike[str]) -> bool:
-        size = Path(other).stat().st_size
         if self._bytes is not None:
-            return len(self._bytes) == size and _digest(other) == self.digest()
-        if Path(self.path).samefile(other):
-            return True
-        return Path(self.path).stat().st_size == size and _digest(other) == self.digest()
+            return Path(other).read_bytes() == self._bytes
+        return Path(self.path).samefile(other) or filecmp.cmp(self.path, other, shallow=False)
 
     def has_changed(self) -> bool:
         """Whether the file was written, or replaced, since it was opened."""
@@ -312,7 +274,8 @@ class EventFile(Rows):
         held = self._bytes
         if self._start().startswith(_COMPRESSED[1]):
             packed = Path(self.path) if held is None else io.BytesIO(held)
-            return io.BytesIO("\n".join(pl.scan_lines(packed).collect().to_series()).encode())
+            lines = pl.scan_lines(packed).collect().to_series()
+            return io.BytesIO("".join(f"{line}\n" for line in lines).encode())
         if self._start().startswith(_COMPRESSED[0]):
             return cast(IO[bytes], gzip.open(self.path if held is None else io.BytesIO(held)))
         return open(self.path, "rb") if held is None else io.BytesIO(held)
@@ -360,10 +323,6 @@ class SiftedFile(Rows):
     @override
     def digest(self, columns: Sequence[str] = ()) -> str:
         return self.file.digest(columns)
-
-    @override
-    def row_digest(self, columns: Sequence[str] = ()) -> str | None:
-        return self.file.row_digest(columns)
 
     @override
     def has_bytes_of(self, other: str | os.PathLike[str]) -> bool:

@@ -10,7 +10,6 @@ import polars as pl
 from typing_extensions import override
 
 from counton.errors import InvalidInput, field
-from counton.events.linesums import LineSums
 from counton.events.sources import Rows
 from counton.events.windows import as_text
 
@@ -37,7 +36,7 @@ class EventFrame(Rows):
 
     def __init__(self, frame: object) -> None:
         self._frame = _in_polars(frame)
-        self._hashed: dict[tuple[str, ...], tuple[str, str | None]] = {}
+        self._hashed: dict[tuple[str, ...], str] = {}
 
     @override
     def frame(self, columns: Sequence[str] | None = None) -> pl.LazyFrame:
@@ -60,25 +59,16 @@ class EventFrame(Rows):
         return found
 
     def digest(self, columns: Sequence[str] = ()) -> str:
-        """SHA-256 of the named columns as CSV."""
-        return self._digests(tuple(columns))[0]
-
-    @override
-    def row_digest(self, columns: Sequence[str] = ()) -> str | None:
-        return self._digests(tuple(columns))[1]
-
-    def _digests(self, columns: tuple[str, ...]) -> tuple[str, str | None]:
-        if columns not in self._hashed:
-            hashed = _Digests()
-            frame = self.frame(self.of_file(columns))
-            made = self._combined_columns(columns, frame.collect_schema())
-            write_lines(frame.with_columns(made).select(columns), hashed)
-            lines = hashed.sums
-            self._hashed[columns] = (
-                hashed.sha256.hexdigest(),
-                lines.digest() if lines.lines > 1 else None,
-            )
-        return self._hashed[columns]
+        """SHA-256 of the named columns as CSV; in any order, where the rows have none."""
+        names = tuple(columns)
+        if names not in self._hashed:
+            given = self.frame(self.of_file(names))
+            made = self._combined_columns(names, given.collect_schema())
+            frame = given.with_columns(made).select(names)
+            hashed = _HashFile()
+            write_lines(frame if self.numbered else frame.sort(names), hashed)
+            self._hashed[names] = hashed.sha256.hexdigest()
+        return self._hashed[names]
 
     @override
     def unreadable(self, error: BaseException) -> InvalidInput:
@@ -86,22 +76,21 @@ class EventFrame(Rows):
         return InvalidInput(f"{self.name} cannot be read ({reason}); repair it")
 
 
-class _Digests:
-    """A file of which only digests are kept: of all of it, and of its lines in any order."""
+class _HashFile:
+    """A file of which only a digest is kept."""
 
     def __init__(self) -> None:
-        self.sha256, self.sums = hashlib.sha256(), LineSums()
+        self.sha256 = hashlib.sha256()
 
     def write(self, data: bytes) -> int:
         self.sha256.update(data)
-        self.sums.write(data)
         return len(data)
 
     def flush(self) -> None:
         pass
 
 
-def write_lines(frame: pl.LazyFrame, file: _Digests | LineSums) -> None:
+def write_lines(frame: pl.LazyFrame, file: _HashFile) -> None:
     """Write rows as CSV, in parts, since they may be larger than memory; of flat columns."""
     types = frame.collect_schema()
     flat = [name for name, dtype in types.items() if not dtype.is_nested() and dtype != pl.Object]

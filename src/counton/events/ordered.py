@@ -43,6 +43,8 @@ class OrderedEvents(NamedTuple):
         beyond: rows after the last window.
         left_out: rows with values that are none of those known.
         skipped, quarantined: rows that lack something, and rows that cannot be read.
+        sums: of each of several parts what its rows come to in any order, in this process; empty
+            for a part without rows.
     """
 
     events: list[Any] | NDArray[Any]
@@ -53,6 +55,7 @@ class OrderedEvents(NamedTuple):
     left_out: int = 0
     skipped: int = 0
     quarantined: int = 0
+    sums: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return "OrderedEvents(secret)"
@@ -103,7 +106,7 @@ def ordered_rows(
     (['a', 'b'], [1, 1, 2, 2])
     """
     timed = time is not None and windows is not None
-    parts, skipped, aside = [], 0, list[tuple[object, ...]]()
+    parts, sums, skipped, aside = [], list[str](), 0, list[tuple[object, ...]]()
     policies = Policies() if policies is None else policies
     for part in source.parts:
         told = [name for name in columns if name not in numbers]
@@ -120,6 +123,8 @@ def ordered_rows(
                 frame, us = unread_marked(frame, us, part)
             taken["us"] = us
         rows = collect(Source((part,), part.name), frame.select(**taken))
+        if len(source.parts) > 1:
+            sums.append(f"{rows.height} {rows.hash_rows().sum()}" if rows.height else "")
         if policies == Policies():
             _check(rows, part, columns, numbers, time, windows)
         else:
@@ -141,7 +146,8 @@ def ordered_rows(
         left_out, rows = left_out + rows.height - kept.height, kept
     if not timed:
         stops = np.arange(1, rows.height + 1)
-        return Private(OrderedEvents(_events(rows, columns), stops, left_out=left_out))
+        events = _events(rows, columns)
+        return Private(OrderedEvents(events, stops, left_out=left_out, sums=tuple(sums)))
     assert windows is not None
     parted = [f"part {place}" for place in range(len(columns))] if ties else []
     rows = rows.sort("us", *parted, maintain_order=True)
@@ -158,6 +164,7 @@ def ordered_rows(
             left_out,
             skipped,
             len(aside),
+            tuple(sums),
         )
     )
 

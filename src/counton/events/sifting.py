@@ -17,8 +17,6 @@ from typing import IO, Final, NamedTuple
 import numpy as np
 import polars as pl
 
-from counton.events.linesums import BLOCK
-
 #: Lines on which a cell in quotation marks may go on.
 _MOST_LINES: Final = 1000
 _REPLACED: Final = "\ufffd"
@@ -27,6 +25,9 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s"{}\[\],:]+')
 _QUOTE, _NEWLINE, _RETURN = b'"\n\r'
 #: Texts of records that can be read, and of one that cannot.
 Piece = tuple[pl.DataFrame | None, bytes]
+
+#: So many bytes are read at a time.
+BLOCK = 2**20
 
 
 def select_keys(line: str, keys: Sequence[str]) -> str | None:

@@ -32,7 +32,6 @@ class Rows(ABC):
     Attributes:
         name: what messages call it.
         kind: as what it is read, in messages.
-        has_types: its columns have types of their own, and rows are no lines of text.
         numbered: its rows have an order, so that one is found again by its number.
         together: columns that are made of others, see `join_columns`.
         settled: its columns were there when its stream was made: where a format names them in each
@@ -44,7 +43,6 @@ class Rows(ABC):
 
     name: str
     kind: str
-    has_types: bool = False
     numbered: bool = True
     together: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     settled: bool = False
@@ -73,26 +71,11 @@ class Rows(ABC):
 
     @abstractmethod
     def digest(self, columns: Sequence[str] = ()) -> str:
-        """SHA-256 of a file's bytes, or of a frame's ``columns``, in hexadecimal."""
+        """SHA-256 of a file's bytes, unpacked, or of a frame's ``columns``, in hexadecimal.
 
-    def row_digest(self, columns: Sequence[str] = ()) -> str | None:
-        """What the rows come to in any order, of a file with all it says of them.
-
-        Args:
-            columns: of a frame those that are read.
-
-        Returns:
-            Hexadecimal; None where there is no row, or nothing that could come twice.
+        Raises:
+            InvalidInput: the file cannot be unpacked.
         """
-        return None
-
-    def table_digest(self) -> str | None:
-        """A digest of the rows of a file with types, in any order, with all it says of them.
-
-        Returns:
-            Hexadecimal; None of text, which has lines, and where there is no row.
-        """
-        return None
 
     def has_bytes_of(self, other: str | os.PathLike[str]) -> bool:
         """Whether a file is this one, by whatever path, or holds the same bytes."""

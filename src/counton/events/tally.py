@@ -91,8 +91,10 @@ class Tally:
         skipped: rows that lack something, counted nowhere.
         quarantined: rows that cannot be read, set aside.
         sums: of each part what its rows come to, as they are read, in any order and format: a
-            digest of the sums of their times, and of the squares of these, by window and place.
-            Empty for a part without rows; none where the rows lie elsewhere.
+            digest of how many there are in each window, group and place, of what they add, and of
+            two sums over all that is read of them (times, values, users). Empty for a part without
+            rows; none where the rows lie elsewhere.
+        whole: the same of all parts together, where there are several.
         looks: of each part, where this was asked for.
     """
 
@@ -105,6 +107,7 @@ class Tally:
     skipped: int = 0
     quarantined: int = 0
     sums: tuple[str, ...] = ()
+    whole: str = ""
     looks: tuple[FileLook, ...] = ()
 
     def __repr__(self) -> str:
@@ -139,7 +142,10 @@ def tally(
     width = 1 if domain is None else len(domain) + 1
     across = cells_across(reading.adds)
     samplers = [FactSampler(reading.windows.steps) for _ in source.parts if looks]
-    each, sums = _by_cell(source, reading, domain, bound, watch, samplers)
+    each = _by_cell(source, reading, domain, bound, watch, samplers)
+    sums, whole = tuple[str, ...](), ""
+    if reading.columns.id is None and not isinstance(source, Spread):
+        sums, whole = _sums_of_parts(each, len(source.parts), domain, across)
     found = _together(each).sort("cell")
     rows_read, skipped, quarantined = int(found["rows"].sum()), 0, 0
     if found.height and found["cell"][0] < 0:
@@ -174,6 +180,7 @@ def tally(
             skipped=skipped,
             quarantined=quarantined,
             sums=sums,
+            whole=whole,
             looks=_looks(each, samplers, width, across, reading.windows.steps),
         )
     )
@@ -186,26 +193,23 @@ def _by_cell(
     bound: RowHolder | None,
     watch: Callable[[int], None] | None,
     samplers: Sequence[FactSampler],
-) -> tuple[pl.DataFrame, tuple[str, ...]]:
-    """Sums of rows by cell and part, of a source here or elsewhere; and see `Tally.sums`."""
+) -> pl.DataFrame:
+    """Sums of rows by cell and part, of a source here or elsewhere."""
     if isinstance(source, Spread):
         if bound is not None:
             for some in open_private(source.mark_rows(reading, domain)):
                 bound.take(bound.select(some.lazy()).collect())
-        return open_private(source.cells(reading, domain)), ()
+        return open_private(source.cells(reading, domain))
     rows = mark_rows(source, reading, watch, numbered=True, samplers=samplers)
     by = [PART] if len(source.parts) > 1 else []
     adding = partial(
         sums_by_cell, domain=domain, adds=reading.adds, newest=True, by=by, moments=True
     )
     if bound is None and domain is not None and len(domain) > MANY_GROUPS:
-        each = sums_of_many(rows, domain, reading.adds, partial(collect, source), by=by)
-    elif bound is None:
-        each = collect(source, adding(rows))
-    else:
-        each = _hold(source, bound.select(rows), bound, adding, ["cell", *by])
-    sums = _sums_of_parts(each, len(source.parts), domain, cells_across(reading.adds))
-    return each, sums
+        return sums_of_many(rows, domain, reading.adds, partial(collect, source), by=by)
+    if bound is None:
+        return collect(source, adding(rows))
+    return _hold(source, bound.select(rows), bound, adding, ["cell", *by])
 
 
 def _looks(
@@ -252,8 +256,8 @@ def _hold(
 
 def _sums_of_parts(
     each: pl.DataFrame, parts: int, domain: Sequence[str] | None, across: int
-) -> tuple[str, ...]:
-    """What the rows of each part come to: see `Tally.sums`."""
+) -> tuple[tuple[str, ...], str]:
+    """What the rows of each part come to, and those of all: see `Tally.sums`."""
     width = 1 if domain is None else len(domain) + 1
     window, group = pl.col("cell") // across // width, pl.col("cell") // across % width
     cells = each.with_columns(window=window, place=pl.col("cell") % across)
@@ -262,19 +266,22 @@ def _sums_of_parts(
         cells = cells.with_columns(name=pl.lit(names).gather(group))
     by = [name for name in ("window", "name", "place") if name in cells.columns]
     numbers = [name for name in each.columns if name.startswith(("rows", "total", "moment"))]
-    if PART not in cells.columns:
-        cells = cells.with_columns(pl.lit(0, pl.UInt32).alias(PART))
-    found = [""] * parts
-    for (part,), rows in cells.sort(PART, *by).partition_by(PART, as_dict=True).items():
-        hashed = hashlib.sha256(b"counton/sums 1")
+
+    def digest(rows: pl.DataFrame) -> str:
+        hashed, rows = hashlib.sha256(b"counton/sums"), rows.sort(by)
         for name in [*by, *numbers]:
             hashed.update(f"/{name} {rows.height}/".encode())
             if name == "name":
                 hashed.update("\n".join(rows[name]).encode())
             else:
                 hashed.update(rows[name].to_numpy().astype("<i8").tobytes())
-        found[part] = hashed.hexdigest()
-    return tuple(found)
+        return hashed.hexdigest() if rows.height else ""
+
+    if PART not in cells.columns:
+        return (digest(cells),), ""
+    by_part = cells.partition_by(PART, as_dict=True)
+    of_parts = tuple(digest(by_part.get((part,), cells.head(0))) for part in range(parts))
+    return of_parts, digest(cells.group_by(by).agg(pl.col(numbers).sum()))
 
 
 def _together(each: pl.DataFrame) -> pl.DataFrame:

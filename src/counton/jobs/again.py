@@ -1,10 +1,12 @@
 """Events that come again: files of the same rows, in one run or after another.
 
 Rows without ids are counted as often as they come. So a file that was counted is known by its
-bytes, and by what its rows come to in any order and compression; one that holds some of its rows
-is told by its looks (`counton.jobs.looks`). With ids rows are told one by one, and nothing is
-refused by its looks. Rows that lie in the state itself are removed where they are counted, and
-cannot come again.
+bytes, whatever its name and compression. One that is written anew is known by what its rows come to
+in any order and format: what they add to each window and group, and sums over all that is read of
+them. Then files of one run are compared row by row, and a later one is refused. A file that holds
+some of the rows is told by its looks (`counton.jobs.looks`). With ids rows are told one by one, and
+nothing is refused by its looks. Rows that lie in the state itself are removed where they are
+counted, and cannot come again.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from functools import partial
 from typing import cast
 
 from counton.errors import InvalidInput, ReplayMismatch, field
-from counton.events.copies import alike, same_rows
+from counton.events.copies import find_copy
 from counton.events.sources import Rows, Source
 from counton.events.spread import Spread
 from counton.events.tally import FileLook, Tally
@@ -24,12 +26,8 @@ from counton.jobs.definition import Definition
 from counton.jobs.job import Job
 from counton.private import Private, open_private
 
-#: How marks begin that are of all rows: of a table with types, and of lines of text.
-TABLE, LINES = "table:", "rows:"
-#: By what a part is known again: its bytes, and its rows where they have no ids.
+#: By what a part is known again: its bytes, then what its rows come to where they have no ids.
 Marks = tuple[str, ...]
-#: Of each part what its rows come to, as they are read: see `counton.events.tally.Tally`.
-Sums = Sequence[str]
 #: Whether a stream has counted what a mark stands for.
 Counted = Callable[[str], bool]
 
@@ -42,11 +40,13 @@ class KnownBy:
         source: the events.
         marks: of each of its parts.
         looks: of each part, where they are looked at.
+        whole: what the rows of all parts come to, where there are several: ``()``, or one mark.
     """
 
     source: Source
     marks: Sequence[Marks]
     looks: Sequence[FileLook]
+    whole: Marks = ()
 
     def __repr__(self) -> str:
         return "KnownBy(secret)"
@@ -73,93 +73,77 @@ NO_FILES = Private(FilesLeftOut())
 
 
 def known_by(
-    source: Source, job: Job, definition: Definition, found: Private[Tally], *, lines: bool
+    source: Source, job: Job, definition: Definition, found: Private[Tally]
 ) -> Private[KnownBy]:
-    """How the files of a run are known again: see `marks_of_all`.
+    """How the files of a run are known again.
 
     Args:
         source: the events.
         job: how times are read.
         definition: of the stream.
         found: what they hold.
-        lines: see `marks_of`.
+
+    Raises:
+        InvalidInput: two files hold the same rows, to be counted twice.
     """
     rows = open_private(found)
-    marks = marks_of_all(source, job, definition, rows.sums, lines=lines)
-    return Private(KnownBy(source, marks, rows.looks))
+    if source.comes_once:
+        return Private(KnownBy(source, [()] * len(source.parts), rows.looks))
+    refuse_copies(source, job, definition, rows.sums)
+    sums = rows.sums or ("",) * len(source.parts)
+    marks = [
+        (_bytes_of(part, definition), *_mark_of(what))
+        for part, what in zip(source.parts, sums, strict=True)
+    ]
+    return Private(KnownBy(source, marks, rows.looks, _mark_of(rows.whole)))
 
 
-def marks_of(part: Rows, definition: Definition, *, lines: bool = False) -> Marks:
-    """By what a part is known again: its bytes; and its rows, of a file with types as they are.
-
-    Args:
-        part: some events.
-        definition: of the stream.
-        lines: rows of a file with types are known by the lines too that CSV would have, as older
-            states know them.
-    """
-    columns = definition.columns.names
-    marks = [f"sha256:{part.digest(columns)}"]
-    if definition.columns.id is not None:
-        return tuple(marks)
-    if (table := part.table_digest()) is not None:
-        marks.append(f"{TABLE}{table}")
-    if (lines or not part.has_types) and (rows := part.row_digest(columns)) is not None:
-        marks.append(f"{LINES}{rows}")
-    return tuple(marks)
+def _bytes_of(part: Rows, definition: Definition) -> str:
+    return f"sha256:{part.digest(definition.columns.names)}"
 
 
-def marks_of_all(
-    source: Source, job: Job, definition: Definition, sums: Sums, *, lines: bool = False
-) -> list[Marks]:
-    """Marks of all parts, none of which holds the rows of another, to be counted twice.
+def _mark_of(sums: str) -> Marks:
+    """Of what rows come to; nothing where there are none."""
+    return (f"sums:{sums}",) if sums else ()
 
-    Files of which the lines, or bytes, are not the same are compared row by row where what their
-    rows come to is.
+
+def refuse_copies(source: Source, job: Job, definition: Definition, sums: Sequence[str]) -> None:
+    """Refuse files of which one holds the rows of another, to be counted twice.
+
+    They are compared row by row where what their rows come to is the same.
 
     Args:
         source: the events.
         job: how times are read.
         definition: of the stream.
         sums: of each part what its rows come to; empty where it has none.
-        lines: see `marks_of`.
 
     Raises:
         InvalidInput: two do, naming both.
     """
-    if source.comes_once:
-        return [()] * len(source.parts)
-    found = [marks_of(part, definition, lines=lines) for part in source.parts]
-    if definition.columns.id is not None:
-        return found
-    pairs = []
-    for kind in (TABLE, LINES):
-        of_kind = ([mark for mark in marks if mark.startswith(kind)] for marks in found)
-        pairs += alike(["".join(mark) for mark in of_kind])
+    alike: dict[str, list[Rows]] = {}
+    for part, what in zip(source.parts, sums, strict=False):
+        alike.setdefault(what, []).append(part)
     times = partial(
         moments,
         timezone=definition.windows.timezone,
         clock_change=cast("ClockChange", job.clock_change),
         time_format=job.time_format,
     )
-    for one, other in alike(sums):
-        parts = source.parts[one], source.parts[other]
-        if same_rows(*parts, definition.columns.time or None, times):
-            pairs.append((one, other))
-    for one, other in pairs:
-        raise InvalidInput(
-            f"{source.parts[other].name} holds the same rows as {source.parts[one].name}, in "
-            f"whatever order, format and compression, so that they would be counted twice; leave "
-            f"one of them out, or, if these are different events indeed, put them into one file, "
-            f"or give each an id ({field('id')})"
-        )
-    return found
+    for what, parts in alike.items():
+        if not what or len(parts) == 1:
+            continue
+        if (pair := find_copy(parts, definition.columns.time or None, times)) is not None:
+            raise InvalidInput(
+                f"{pair[1].name} holds the same rows as {pair[0].name}, in whatever order, format "
+                f"and compression, so that they would be counted twice; leave one of them out, or, "
+                f"if these are different events indeed, put them into one file, or give each an id "
+                f"({field('id')})"
+            )
 
 
-def without_counted(
-    source: Source, definition: Definition, counted: Counted, *, lines: bool = False
-) -> Source:
-    """Of several files those that were not counted before; all of them if there is no other.
+def without_counted(source: Source, definition: Definition, counted: Counted) -> Source:
+    """Of several files those whose bytes were not counted before; all of them if there is no other.
 
     So a folder to which a file is added every night is read from the new one on. Rows with ids are
     told one by one.
@@ -167,8 +151,7 @@ def without_counted(
     known_whole = len(source.parts) == 1 or isinstance(source, Spread)
     if known_whole or source.comes_once or definition.columns.id is not None:
         return source
-    marks = partial(marks_of, definition=definition, lines=lines)
-    known = [part for part in source.parts if any(map(counted, marks(part)))]
+    known = [part for part in source.parts if counted(_bytes_of(part, definition))]
     return source if len(known) == len(source.parts) else source.without(known)
 
 
@@ -185,20 +168,39 @@ def is_counted(files: Private[KnownBy], counted: Counted, released: int, ended: 
         ended: steps that have ended.
 
     Raises:
-        ReplayMismatch: one other file of the same rows; or they would release windows as if nothing
-            more had happened in them.
+        ReplayMismatch: they would release windows as if nothing more had happened in them.
     """
     known = open_private(files)
-    source, marks = known.source, known.marks
-    if not all(any(map(counted, of_part)) for of_part in marks):
+    if not all(marks and counted(marks[0]) for marks in known.marks):
         return False
-    if len(marks) == 1 and not counted(marks[0][0]):
-        raise ReplayMismatch(
-            f"{source.name} holds the same rows as events that have been counted already, in "
-            f"whatever order and compression; {source.parts[0].again}"
-        )
-    refuse_nothing_new(source, released, ended)
+    refuse_nothing_new(known.source, released, ended)
     return True
+
+
+def counted_copies(known: KnownBy, counted: Counted) -> Sequence[Rows]:
+    """The files whose rows come to what counted ones came to; all of them if those of all do."""
+    if any(map(counted, known.whole)):
+        return known.source.parts
+    parts = zip(known.source.parts, known.marks, strict=True)
+    return [part for part, marks in parts if any(map(counted, marks[1:]))]
+
+
+def refuse_copy(source: Source, copies: Sequence[Rows]) -> None:
+    """Refuse files whose rows come to what counted ones came to, if there are any.
+
+    Raises:
+        ReplayMismatch: naming the first; or the source, if it is all of several.
+    """
+    if not copies:
+        return
+    name = copies[0].name if len(copies) == 1 else source.name
+    raise ReplayMismatch(
+        f"{name} holds the same rows as events that have been counted already, as far as they are "
+        f"read: as many in each window and group, with the same sums of times, values and users, "
+        f"in whatever order, format and compression; {copies[0].again}, or let it add nothing "
+        f"({field('counted', 'keep')}). If these are other events indeed, put them into one file "
+        f"with others that are new; a stream whose rows have ids tells them apart ({field('id')})"
+    )
 
 
 def refuse_nothing_new(source: Source, released: int, ended: int) -> None:
@@ -233,12 +235,15 @@ def new_marks(
     Raises:
         ReplayMismatch: new events that were counted before.
     """
-    given, new = open_private(files), list(open_private(kept).marks)
+    given, new = open_private(files), [*open_private(kept).marks]
     for part, of_part in zip(given.source.parts, given.marks, strict=True):
-        known = [mark for mark in of_part if counted(mark)]
-        if known and once:
+        if once and of_part and counted(of_part[0]):
             raise ReplayMismatch(
-                f"{part.name} has been counted already ({known[0][:18]}...); {part.again}"
+                f"{part.name} has been counted already ({of_part[0][:18]}...); {part.again}"
             )
-        new += [mark for mark in of_part if mark not in known]
-    return Private(tuple(dict.fromkeys(new)))  # the same file of all events again adds nothing
+        new += of_part
+    if once:
+        refuse_copy(given.source, counted_copies(given, counted))
+    marks = dict.fromkeys((*new, *given.whole))
+    # The same file of all events again adds nothing.
+    return Private(tuple(mark for mark in marks if not counted(mark)))

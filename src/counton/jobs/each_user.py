@@ -144,10 +144,6 @@ class EachUser(EventFrame):
     def has_changed(self) -> bool:
         return self._source.changed_part() is not None
 
-    def _digests(self, columns: tuple[str, ...]) -> tuple[str, str | None]:
-        self._frame = self.frame()
-        return super()._digests(columns)
-
     @cached_property
     def _made_rows(self) -> pl.DataFrame:
         asked, held = self._asked_for, _MarkedRowHolder()

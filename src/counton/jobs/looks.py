@@ -22,7 +22,14 @@ from counton.errors import ReplayMismatch, field
 from counton.events.samples import Rarity, Sample
 from counton.events.sources import Rows, Source
 from counton.events.tally import FileLook, Tally
-from counton.jobs.again import FilesLeftOut, KnownBy, refuse_nothing_new
+from counton.jobs.again import (
+    Counted,
+    FilesLeftOut,
+    KnownBy,
+    counted_copies,
+    refuse_copy,
+    refuse_nothing_new,
+)
 from counton.jobs.definition import Definition
 from counton.jobs.intake import KNOWN_ROWS, KNOWN_SHARE, known_windows, seen_before
 from counton.private import Private, open_private
@@ -105,10 +112,13 @@ class FileMemory:
     def __repr__(self) -> str:
         return "FileMemory(secret)"
 
-    def look_over(self, *, ended: int, keep: bool) -> tuple[Source, Private[FilesLeftOut]] | None:
+    def look_over(
+        self, counted: Counted, *, ended: int, keep: bool
+    ) -> tuple[Source, Private[FilesLeftOut]] | None:
         """The new files without those that look counted; None where none does.
 
         Args:
+            counted: what the stream has counted.
             ended: windows that have.
             keep: files that look counted are left out, and not refused.
 
@@ -117,10 +127,14 @@ class FileMemory:
                 would be released as if nothing more had happened in them.
         """
         known, left_out, those = self._files, list[Rows](), FilesLeftOut()
+        copies = counted_copies(known, counted)
+        if not keep:
+            refuse_copy(known.source, copies)
         for part, look, of_part in zip(known.source.parts, known.looks, known.marks, strict=True):
-            judged = self._judge(look, part.name)
+            judged = None if part in copies else self._judge(look, part.name)
             if judged is not None:
                 refuse(judged, keep=keep)
+            if judged is not None or part in copies:
                 left_out.append(part)
                 those = FilesLeftOut(those.rows + look.rows, (*those.marks, *of_part))
         if len(left_out) == len(known.source.parts):

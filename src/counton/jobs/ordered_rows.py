@@ -19,13 +19,12 @@ from numpy.typing import NDArray
 
 from counton.errors import HorizonExceeded, InvalidInput, ReplayMismatch, field
 from counton.events.bad_rows import change_error
-from counton.events.marking import collect
 from counton.events.ordered import OrderedEvents, letters_of, ordered_rows
 from counton.events.policies import Policies
 from counton.events.sources import Source, UnreadableRow
 from counton.events.tally import Tally
 from counton.events.windows import ClockChange
-from counton.jobs.again import marks_of_all
+from counton.jobs.again import refuse_copies
 from counton.jobs.changes import Counts, counts_of, ended_windows
 from counton.jobs.definition import Definition
 from counton.jobs.job import Job
@@ -101,13 +100,6 @@ def columns_of(definition: Definition) -> list[str]:
     parts = [definition.current_name(name) or name for name in definition.parts.names]
     time = definition.columns.time
     return list(dict.fromkeys([*([time] if time else []), *parts]))
-
-
-def numbers_of_rows(source: Source, definition: Definition) -> list[str]:
-    """How many rows each part has, as text; nothing for a part without rows."""
-    columns = columns_of(definition)[:1]
-    frames = [part.scan(columns).select(pl.len()) for part in source.parts]
-    return [str(collect(source, frame).item() or "") for frame in frames]
 
 
 def in_any_order(definition: Definition) -> bool:
@@ -287,8 +279,8 @@ def rows_in_order(settled: SettledJob, now: datetime | None) -> OrderedRows:
             rows = read_rows(job, definition, source, settled.policies)
         if (part := source.changed_part()) is not None:
             raise change_error(part)
-        if len(source.parts) > 1:
-            marks_of_all(source, job, definition, numbers_of_rows(source, definition))
+        if definition.columns.id is None:
+            refuse_copies(source, job, definition, open_private(rows).sums)
     fitted = fitting(rows, definition, settled.steps_released)
     until, ended = None, fitted.steps
     if source is not None and definition.cut is not None:

@@ -41,7 +41,6 @@ from counton.errors import ReplayMismatch, StreamConflict, field
 from counton.events.cells import added_up
 from counton.events.marking import PART
 from counton.events.row_reading import by_row
-from counton.events.tablesums import INLINE, text_views
 from counton.jobs.definition import Definition
 from counton.jobs.first_rows import HeldRows, Places, Pool, StepRoom, by_key, first_rows, runs
 from counton.jobs.guards import LATE_DAYS
@@ -54,7 +53,6 @@ from counton.store import Stream, marks
 _DAY_US = 86_400_000_000
 _EARLIEST = -(2**62)  # no period or day is before it
 _LENGTHS = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000}
-_HALF = np.uint64(32)
 #: Names that are looked at together, so that what is computed of them stays in the cache.
 _TOGETHER = 2**14
 _CELL = ("step", "group", "total")
@@ -152,27 +150,13 @@ def bucket_of(digests: Any) -> Any:
 
 
 def _digests(secret: marks.Secret, purpose: int, texts: pl.Series) -> pl.Series:
-    """Digests of names, of short ones from the words in which Arrow holds them."""
+    """Digests of names."""
     found = np.empty(len(texts), np.uint64)
-    begin = 0
-    parts = (
-        lent[at : at + _TOGETHER]
-        for lent in text_views(texts)
-        for at in range(0, len(lent), _TOGETHER)
-    )
-    for views in parts:
-        lengths = views.view(np.uint32)[:, 0]
-        blocks = np.empty(views.shape, "<u8")
-        np.bitwise_or(views[:, 0] >> _HALF, views[:, 1] << _HALF, out=blocks[:, 0])
-        np.right_shift(views[:, 1], _HALF, out=blocks[:, 1])
-        digests = found[begin : begin + len(views)]
-        digests[:] = secret.digests_of_blocks(blocks, np.minimum(lengths, INLINE), purpose)
-        long = np.flatnonzero(lengths > INLINE)
-        if len(long):
-            text = texts.slice(begin, len(views)).gather(long).str.join("").item()
-            sizes = lengths[long].astype(np.int64)
-            digests[long] = secret.digests(text.encode(), sizes, purpose)
-        begin += len(views)
+    for begin in range(0, len(texts), _TOGETHER):
+        some = texts.slice(begin, _TOGETHER)
+        lengths = some.str.len_bytes().to_numpy().astype(np.int64)
+        text = some.str.join("").item().encode()
+        found[begin : begin + len(some)] = secret.digests(text, lengths, purpose)
     return pl.Series(found, dtype=pl.UInt64)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from dataclasses import field as attribute
 from datetime import datetime
-from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,6 @@ from counton.events.sources import Source, UnreadableRow
 from counton.events.spread import Spread
 from counton.events.tally import tally
 from counton.jobs.again import (
-    LINES,
     NO_FILES,
     FilesLeftOut,
     KnownBy,
@@ -97,7 +95,7 @@ class TalliedRows:
         memory, keep = self._memory(stream), job.counted == "keep"
         asks = once and not again and job.counted != "new"
         if memory is not None and stream is not None and asks:
-            others = memory.look_over(ended=self.ended, keep=keep)
+            others = memory.look_over(has, ended=self.ended, keep=keep)
             if others is not None and others[0].parts:
                 return self._of(*others).beside(stream)
             again = others is not None
@@ -193,23 +191,21 @@ def tallied_rows(settled: SettledJob, progress: Progress, now: datetime | None) 
     job, definition = settled.job, settled.definition
     assert settled.source is not None
     source = open_private(settled.source)
-    lines = False
-    if settled.store_entry is not None and job.append:
+    if settled.store_entry is not None and job.append and not source.comes_once:
         store, _ = settled.store_entry
-        lines = store.has_source_like(job.name, LINES)
-        counted = partial(store.has_source, job.name)
-        source = without_counted(source, definition, counted, lines=lines)
+        counted = store.counted_sources(job.name, job.key)
+        source = without_counted(source, definition, counted)
     # What later files are compared with: a file of all events is looked at on the first night.
     looks = (job.append or settled.saved is None) and not (
         definition.once or definition.columns.id is not None or source.comes_once
     )
-    rows, files, bounding, source = _count(settled, source, progress, looks=looks, lines=lines)
+    rows, files, bounding, source = _count(settled, source, progress, looks=looks)
     until, ended = ended_windows(job, definition, source, rows.found, settled.steps_released, now)
     return TalliedRows(settled, rows, bounding, files, until, ended, looks)
 
 
 def _count(
-    settled: SettledJob, source: Source, progress: Progress, *, looks: bool, lines: bool = False
+    settled: SettledJob, source: Source, progress: Progress, *, looks: bool
 ) -> tuple[CountedRows, Private[KnownBy], Bounding | None, Source]:
     """Sums of the rows of a source, how its files are known again, and the choice of rows."""
     try:
@@ -217,7 +213,7 @@ def _count(
     except UnreadableRow:
         source = source.sift(settled.definition.columns.names, settled.policies.unread)
         rows, bounding = _read(settled, source, progress, looks=looks)
-    files = known_by(source, settled.job, settled.definition, rows.found, lines=lines)
+    files = known_by(source, settled.job, settled.definition, rows.found)
     if (part := source.changed_part()) is not None:
         raise change_error(part)
     return rows, files, bounding, source

@@ -215,8 +215,11 @@ class Batches:
         if store is not None:
             with store:
                 there = saved is not None
-                for one in range(number, max(-1, number - _EMPTY), -1):
-                    if store.has_source(name, f"sha256:{MicroBatch(query, one).digest()}"):
+                if there:
+                    counted = store.counted_sources(name, self.job.key)
+                    last = range(number, max(-1, number - _EMPTY), -1)
+                    batches = (MicroBatch(query, one).digest() for one in last)
+                    if any(counted(f"sha256:{digest}") for digest in batches):
                         return
         if number <= self.empty and there:
             raise RequestMismatch(

@@ -24,6 +24,7 @@ from counton.arrays import pack, unpack
 from counton.errors import InvalidInput, ReplayMismatch, StateError
 from counton.exact import text, without_mask
 from counton.mechanisms import Releases
+from counton.noise import Key
 from counton.privacy.value_grid import to_data
 from counton.store import schema
 from counton.store.database import reading
@@ -399,33 +400,33 @@ def _holding(steps: NDArray[np.int64]) -> sa.ColumnElement[bool]:
     return sa.or_(sa.false(), *around)
 
 
+def source_key(key: Key, name: str) -> bytes:
+    """The subkey of the digests by which a state knows a stream's sources again."""
+    return key.derive(b"sources", name.encode())
+
+
 def write_sources(
-    connection: Connection, stream_id: int, digests: Iterable[str], step: int
+    connection: Connection, stream_id: int, digests: Iterable[str], step: int, subkey: bytes
 ) -> None:
     """Note files as counted; a file that was counted before is refused."""
     for digest in digests:
-        if source_step(connection, stream_id, digest) is not None:
+        if has_source(connection, stream_id, digest, subkey):
             raise ReplayMismatch(
                 f"source {digest} has been counted already: counting it twice would give wrong "
                 f"totals; leave it out"
             )
-        connection.execute(
-            schema.sources.insert().values(stream_id=stream_id, digest=digest, step=step)
-        )
+        row = {"stream_id": stream_id, "digest": _keyed_digest(digest, subkey), "step": step}
+        connection.execute(schema.sources.insert().values(**row))
 
 
-def any_source(connection: Connection, stream_id: int, beginning: str) -> bool:
-    """Whether a source was counted whose digest begins so."""
-    digest = schema.sources.c.digest
-    some = sa.select(digest).where(
-        schema.sources.c.stream_id == stream_id, digest.startswith(beginning, autoescape=True)
+def has_source(connection: Connection, stream_id: int, digest: str, subkey: bytes) -> bool:
+    """Whether a source was counted."""
+    table = schema.sources.c
+    there = sa.select(table.step).where(
+        table.stream_id == stream_id, table.digest == _keyed_digest(digest, subkey)
     )
-    return connection.execute(some.limit(1)).scalar_one_or_none() is not None
+    return connection.execute(there).scalar_one_or_none() is not None
 
 
-def source_step(connection: Connection, stream_id: int, digest: str) -> int | None:
-    """The step the stream was at when a source was counted, or None."""
-    table = schema.sources
-    return connection.execute(
-        sa.select(table.c.step).where(table.c.stream_id == stream_id, table.c.digest == digest)
-    ).scalar_one_or_none()
+def _keyed_digest(digest: str, subkey: bytes) -> str:
+    return hmac.digest(subkey, digest.encode(), "sha256").hex()

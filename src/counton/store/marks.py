@@ -171,21 +171,6 @@ class Secret:
             digests[row] = int.from_bytes(hashed, "little")
         return digests
 
-    def digests_of_blocks(
-        self, blocks: NDArray[np.uint64], lengths: NDArray[np.integer[Any]], purpose: int
-    ) -> Digests:
-        """As `digests`, of texts of at most 16 bytes: two words for each, 0 after its end.
-
-        >>> secret = Secret.fresh()
-        >>> blocks = np.array([[int.from_bytes(b"ann", "little"), 0]], np.uint64)
-        >>> length = np.array([3])
-        >>> secret.digests_of_blocks(blocks, length, 1) == secret.digests(b"ann", length, 1)
-        array([ True])
-        """
-        heads = np.full((17, 2), purpose, "<u8")
-        heads[:, 0] = np.arange(17)
-        return self._encrypt(blocks ^ self._encrypt(heads)[lengths])[:, 0].astype(np.uint64)
-
     def _encrypt(self, blocks: NDArray[np.uint64]) -> NDArray[np.uint64]:
         if not len(blocks):
             return blocks

@@ -112,7 +112,7 @@ observed = Table(
     Column("totals", LargeBinary, nullable=False),
 )
 
-#: Digests of source files that have been ingested.
+#: Keyed digests of source files that have been ingested: see `journal.source_key`.
 sources = Table(
     "counton_sources",
     metadata,

@@ -27,6 +27,7 @@ from counton.store.ledger import ForeignEntry
 from counton.store.units import SpentUnit, known_in
 
 if TYPE_CHECKING:
+    from counton.noise import Key
     from counton.statistics.base import Statistic
     from counton.statistics.readings import Readings
     from counton.store.marks import Secret
@@ -383,10 +384,17 @@ class Store(Closing):
         from counton.store import marks
 
         with self._database.transaction(write=False) as connection:
-            row = records.find(connection, name)
-            held = keyfile.key_for(self._database, row.key_fingerprint, row.key_salt, key)
-            records.check_key_of(row, held)
+            row, held = self._held_key(connection, name, key)
             return marks.read_secret(connection, row.id, marks.subkey(held, name))
+
+    def _held_key(
+        self, connection: Connection, name: str, key: keyfile.Kept
+    ) -> tuple[sa.Row[Any], Key]:
+        """A stream's row, and its key."""
+        row = records.find(connection, name)
+        held = keyfile.key_for(self._database, row.key_fingerprint, row.key_salt, key)
+        records.check_key_of(row, held)
+        return row, held
 
     def labels(self, name: str) -> Private[tuple[str, ...]]:
         """See `Stream.labels`; none where there is no such stream."""
@@ -396,19 +404,26 @@ class Store(Closing):
             number = _number_of(connection, name)
             return Private(() if number is None else labels.read(connection, number))
 
-    def has_source(self, name: str, digest: str) -> bool:
-        """Whether a stream has counted a source of this digest."""
-        with self._database.transaction(write=False) as connection:
-            number = _number_of(connection, name)
-            if number is None:
-                return False
-            return journal.source_step(connection, number, digest) is not None
+    def counted_sources(self, name: str, key: keyfile.Kept) -> Callable[[str], bool]:
+        """What says of a digest whether a stream has counted a source of it.
 
-    def has_source_like(self, name: str, beginning: str) -> bool:
-        """Whether a stream has counted a source whose digest begins so."""
+        Args:
+            name: of the stream.
+            key: as of `Stream.open`.
+
+        Raises:
+            WrongKey: the key is not the stream's.
+            StateError: no such stream.
+        """
         with self._database.transaction(write=False) as connection:
-            number = _number_of(connection, name)
-            return number is not None and journal.any_source(connection, number, beginning)
+            row, held = self._held_key(connection, name, key)
+        subkey = journal.source_key(held, name)
+
+        def has(digest: str) -> bool:
+            with self._database.transaction(write=False) as connection:
+                return journal.has_source(connection, row.id, digest, subkey)
+
+        return has
 
     @property
     def streams(self) -> tuple[str, ...]:

@@ -598,7 +598,7 @@ class Stream(Closing):
         """Whether a source of this digest has been counted."""
         writer = self._writer()
         with writer.database.transaction(write=False) as connection:
-            return journal.source_step(connection, writer.stream_id, digest) is not None
+            return journal.has_source(connection, writer.stream_id, digest, writer.source_key)
 
     def releases(self, start: int = 1, stop: int | None = None) -> Releases:
         """What was released at steps ``start..stop-1``, from the journal, to the bit.

@@ -80,6 +80,7 @@ class Writer:
         # What the seal is of; how much is remembered is counted when it is first asked for.
         self._details, self._remembered = str(row.details), ""
         self._digest = journal.Digester(key.derive(b"journal digest", row.name.encode()))
+        self.source_key = journal.source_key(key, row.name)
         self._counter: Counter | None = (
             records.revive(row, key, strategy) if counter is None else counter
         )
@@ -344,7 +345,9 @@ class Writer:
                 self._check_copy(connection, counter.step)
                 statements.JOURNAL.run(connection, *rows)
             journal.write_observed(connection, observed, counter.step)
-            journal.write_sources(connection, self.stream_id, sources, counter.step)
+            journal.write_sources(
+                connection, self.stream_id, sources, counter.step, self.source_key
+            )
             if also is not None:
                 also(connection)
             if labels is not None:
