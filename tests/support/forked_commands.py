@@ -19,9 +19,11 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Iterator
-from functools import cache
+from contextlib import suppress
+from functools import cache, lru_cache
 from importlib import import_module
 from pathlib import Path
+from pkgutil import walk_packages
 
 import pytest
 
@@ -65,13 +67,22 @@ def forked_commands() -> Iterator[Path]:
         server.stdout.close()
 
 
-#: What commands import on their way.
+#: What commands import on their way, beside all that is counton's.
 _HEAVY = (
     *("matplotlib.backends.backend_agg", "matplotlib.figure", "psycopg", "rich.table"),
-    *("scipy.optimize", "scipy.special", "scipy.stats", "dp_accounting"),
-    *(f"counton.cli.{name}" for name in ("export", "inspection", "jobs", "people", "statistic")),
-    *("counton.cli.app", "counton.cli.tables", "counton.plots", "counton.statistics"),
+    *("scipy.optimize", "scipy.special", "scipy.stats", "dp_accounting", "threadpoolctl"),
+    *("rich._emoji_codes", "typer._adapters", "typer._click.decorators", "encodings.ascii"),
 )
+
+
+def _modules() -> Iterator[str]:
+    """All of counton, and what it imports late."""
+    import counton
+
+    yield from _HEAVY
+    for module in walk_packages(counton.__path__, "counton."):
+        if not module.name.endswith("__main__"):
+            yield module.name
 
 
 def _serve(address: str) -> None:
@@ -137,16 +148,18 @@ def _run(client: socket.socket) -> None:
 
 
 if __name__ == "__main__":
-    for module in _HEAVY:
-        import_module(module)
+    for module in _modules():
+        with suppress(ImportError):  # of an extra that is not installed
+            import_module(module)
     import typer.main
 
     from counton.cli import app, statistic
+    from counton.noise import samplers
 
-    # Commands are built once, and not by each child.
+    # Commands are built once, and not by each child; powers of a law once, and not for each cell.
     setattr(typer.main, "get_command", cache(typer.main.get_command))  # noqa: B010
+    setattr(samplers, "exp_bracket", lru_cache(50_000)(samplers.exp_bracket))  # noqa: B010
     for group in (app.app, statistic.commands()):
         typer.main.get_command(group)
-    gc.freeze()  # else each child's first collection copies all that the parent holds
     gc.freeze()  # else each child's first collection copies all that the parent holds
     _serve(sys.argv[1])
