@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,12 +32,7 @@ class HashedNoise:
         """Values of consecutive nodes: int64, shape ``(len(nodes), *shape)``."""
         if nodes.step != 1 or nodes.start < 0 or not 0 <= level < 256:
             raise ValueError(f"level {level}, nodes {nodes}: not a run of node addresses")
-        index = np.arange(len(nodes), dtype=np.uint64) + np.uint64(nodes.start)
-        hashed = _mix(index + _mix(np.array([256 * self.seed + level], np.uint64)))
-        coordinates = np.arange(math.prod(self.shape), dtype=np.uint64)
-        hashed = _mix(hashed[:, None] + _mix(coordinates)[None, :])
-        values = (hashed % np.uint64(2 * self.spread + 1)).astype(np.int64) - self.spread
-        return values.reshape(len(nodes), *self.shape)
+        return _hashed(self.shape, self.spread, self.seed, level, nodes).copy()
 
     def at(self, level: int, node: int) -> NDArray[np.int64]:
         """Value of one node, shape ``shape``."""
@@ -81,6 +77,19 @@ class ShiftedNoise:
                 for place, shift in of_level[node].items():
                     flat[node - nodes.start, place] += shift
         return values
+
+
+@lru_cache(maxsize=1024)
+def _hashed(
+    shape: tuple[int, ...], spread: int, seed: int, level: int, nodes: range
+) -> NDArray[np.int64]:
+    """Values of a run; laws ask for the same ones again and again."""
+    index = np.arange(len(nodes), dtype=np.uint64) + np.uint64(nodes.start)
+    hashed = _mix(index + _mix(np.array([256 * seed + level], np.uint64)))
+    coordinates = np.arange(math.prod(shape), dtype=np.uint64)
+    hashed = _mix(hashed[:, None] + _mix(coordinates)[None, :])
+    values = (hashed % np.uint64(2 * spread + 1)).astype(np.int64) - spread
+    return values.reshape(len(nodes), *shape)
 
 
 def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
