@@ -32,7 +32,7 @@ class HashedNoise:
         """Values of consecutive nodes: int64, shape ``(len(nodes), *shape)``."""
         if nodes.step != 1 or nodes.start < 0 or not 0 <= level < 256:
             raise ValueError(f"level {level}, nodes {nodes}: not a run of node addresses")
-        return _hashed(self.shape, self.spread, self.seed, level, nodes).copy()
+        return _values(self.shape, self.spread, self.seed, level, nodes).copy()
 
     def at(self, level: int, node: int) -> NDArray[np.int64]:
         """Value of one node, shape ``shape``."""
@@ -80,7 +80,7 @@ class ShiftedNoise:
 
 
 @lru_cache(maxsize=1024)
-def _hashed(
+def _values(
     shape: tuple[int, ...], spread: int, seed: int, level: int, nodes: range
 ) -> NDArray[np.int64]:
     """Values of a run; laws ask for the same ones again and again."""
