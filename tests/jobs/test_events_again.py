@@ -126,6 +126,22 @@ def test_a_file_is_the_same_by_any_name_and_compression(
         assert after == before
 
 
+def test_a_copy_in_a_folder_is_no_news_on_any_night(tmp_path: Path) -> None:
+    """With a new file beside it, and where nothing is new."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "a.csv").write_bytes(csv_of(ROWS[:20]))
+    run(asked(folder, tmp_path)).close()
+    (folder / "b.csv").write_bytes(csv_of(ROWS[20:]))
+    (folder / "copy.csv").write_bytes(csv_of(ROWS[:20]))
+    later = asked(folder, tmp_path, append=True, counted="new")
+    counts, outcome = released(later)
+    assert not outcome.again
+    again, outcome = released(later)
+    assert outcome.again
+    assert again == counts
+
+
 def test_the_same_file_again_does_nothing_and_releases_nothing(tmp_path: Path) -> None:
     files = [tmp_path / name for name in ("a.csv", "b.csv")]
     for file, rows in zip(files, (ROWS[:20], ROWS[20:]), strict=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -26,6 +27,9 @@ from counton.private import open_private
 from counton.windows import NO_MOMENT
 
 _SHOWN = 5
+
+#: A number as half of Europe writes it.
+_DECIMAL_COMMA = re.compile(r"\s*[+-]?\d[\d.]*,\d+\s*")
 
 
 #: Problems of rows that lack something.
@@ -175,6 +179,8 @@ def _explain(source: Source, reading: RowReading, rows_of_all: int | None = None
     remedy = problem.remedy(reading.windows.timezone)
     if problem == Problem.UNREADABLE_TIME and (form := format_like(str(text))) is not None:
         remedy = remedy.replace(field("time_format"), field("time_format", f"'{form}'"))
+    if problem == Problem.NOT_FINITE and _DECIMAL_COMMA.fullmatch(str(text)):
+        remedy = f"if its comma is a decimal one, say so ({field('decimal', ',')}); else {remedy}"
     return InvalidInput(
         f"{part.place_of(row)} has {problem.words} in column {name!r}{given}{others}; {remedy}"
     )

@@ -143,7 +143,7 @@ def refuse_copies(source: Source, job: Job, definition: Definition, sums: Sequen
 
 
 def without_counted(source: Source, definition: Definition, counted: Counted) -> Source:
-    """Of several files those whose bytes were not counted before; all of them if there is no other.
+    """Of several files those whose bytes were not counted before; if there is no other, each once.
 
     So a folder to which a file is added every night is read from the new one on. Rows with ids are
     told one by one.
@@ -151,8 +151,11 @@ def without_counted(source: Source, definition: Definition, counted: Counted) ->
     known_whole = len(source.parts) == 1 or isinstance(source, Spread)
     if known_whole or source.comes_once or definition.columns.id is not None:
         return source
-    known = [part for part in source.parts if counted(_bytes_of(part, definition))]
-    return source if len(known) == len(source.parts) else source.without(known)
+    marks = [_bytes_of(part, definition) for part in source.parts]
+    known = [part for part, mark in zip(source.parts, marks, strict=True) if counted(mark)]
+    if len(known) == len(source.parts):  # one of each, since copies are no news either
+        known = [part for k, part in enumerate(source.parts) if marks[k] in marks[:k]]
+    return source.without(known) if known else source
 
 
 def is_counted(files: Private[KnownBy], counted: Counted, released: int, ended: int) -> bool:

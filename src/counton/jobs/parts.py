@@ -528,7 +528,9 @@ class RowPolicies(JobPart):
         "rows of released windows, where rows count in order: refuse, or drop them",
         group="Rows",
     )
-    append: bool = option(False, "the file holds new events only, not all since from", group="Rows")
+    append: bool = option(
+        False, "the file holds new events only, not all since start", group="Rows"
+    )
     counted: str = option(
         "refuse",
         "files whose counted rows were erased or changed: refuse; keep what was counted as it was; "
