@@ -116,8 +116,10 @@ def test_lines_are_short_by_their_own_separator(tmp_path: Path) -> None:
 def test_a_decimal_comma_is_named_where_a_number_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "e.csv"
     file.write_text("time;paid\n2024-03-01T09:00;12,50\n")
-    told = {"time": "time", "every": "1d", "start": "2024-03-01", "steps": 9, "epsilon": 1}
-    bounds = {"value": "paid", "lower": 0, "upper": 100, "resolution": "0.01"}
-    job = Job("sum", file, tmp_path / "s.db", separator=";", until="newest", **told, **bounds)
+    told: dict[str, Any] = {"time": "time", "every": "1d", "start": "2024-03-01", "steps": 9}
+    bounds: dict[str, Any] = {"value": "paid", "lower": 0, "upper": 100, "resolution": "0.01"}
+    job = Job(
+        "sum", file, tmp_path / "s.db", separator=";", epsilon=1, until="newest", **told, **bounds
+    )
     with pytest.raises(InvalidInput, match=r"comma is a decimal one, say so \(decimal=,\)"):
         run(job)

@@ -70,7 +70,7 @@ def test_it_is_a_command_whose_file_answers(above: Path, tmp_path: Path) -> None
     command(above, "export", str(tmp_path / "s.db"), f"--out={tmp_path / 'again.csv'}")
     assert counton.read(tmp_path / "again.csv").table().equals(read.table())
     assert read.methods(full=True).startswith("The running statistic Above")
-    assert "The statistic Above, so far" in command(above, "methods", str(tmp_path / "s.db"))
+    assert "The statistic Above by shop" in command(above, "methods", str(tmp_path / "s.db"))
     assert "4 values computed again" in command(above, "verify", str(tmp_path / "s.db"))
 
 
