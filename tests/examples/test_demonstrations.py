@@ -92,7 +92,7 @@ def test_statistics_of_departures_are_commands_that_run(
     shown = capsys.readouterr().out
     assert ran == ["top-k", "quantiles", "episodes", "triangles", "degrees"]
     assert shown.count("$ counton statistic ") == 5
-    assert "Released 365 new windows (steps 1 to 365 of 365)." in shown
+    assert "Released 365 new windows (1 to 365 of 365)." in shown
     assert "--shares 0.5,0.9" in shown
     assert (tmp_path / "triangles.png").stat().st_size > 20_000
     letters = pl.read_parquet(tmp_path / "letters.parquet")
