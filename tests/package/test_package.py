@@ -111,7 +111,7 @@ def test_pipx_installs_the_wheel_and_the_demonstration_runs_in_an_empty_home(
     counton = home / "bin" / "counton"
     first = call(counton, "demo", home=home)
     assert "$ counton count demo/departures.parquet" in first
-    assert "Released 8,760 new windows (steps 1 to 8,760 of 8,760)." in first
+    assert "Released 8,760 new windows (1 to 8,760 of 8,760)." in first
     assert "Nothing new to release" in call(counton, "demo", home=home)
     table = pl.read_parquet(home / "demo" / "releases.parquet")
     truth = pl.read_parquet(home / "demo" / "departures.parquet")["carrier"].value_counts()
