@@ -127,11 +127,11 @@ def promise(definition: Definition) -> str:
     """What a release promises, in one sentence; `protection` says the rest."""
     from counton.results.wording import meaning_in_words
 
-    guarantee, cut, loss = definition.guarantee, definition.cut, None
-    if definition.choice == EXPIRING and cut is not None:
+    guarantee, loss = definition.guarantee, None
+    if definition.choice == EXPIRING and definition.cut is not None:
         from counton.cli.ages import loss_in_words
 
-        loss = loss_in_words(guarantee, definition.strategy, cut.every)
+        loss = loss_in_words(guarantee, definition.strategy, definition.cut.every)
     loss = str(guarantee).partition(" with ")[2] if loss is None else loss
     people = definition.people_note
     return f"{meaning_in_words(definition)} ({loss}){'' if people is None else f'; {people}'}"

@@ -124,15 +124,15 @@ def refuse_copies(source: Source, job: Job, definition: Definition, sums: Sequen
     alike: dict[str, list[Rows]] = {}
     for part, what in zip(source.parts, sums, strict=False):
         alike.setdefault(what, []).append(part)
-    times = partial(
-        moments,
-        timezone=definition.windows.timezone,
-        clock_change=cast("ClockChange", job.clock_change),
-        time_format=job.time_format,
-    )
     for what, parts in alike.items():
         if not what or len(parts) == 1:
             continue
+        times = partial(
+            moments,
+            timezone="UTC" if definition.cut is None else definition.cut.timezone,
+            clock_change=cast("ClockChange", job.clock_change),
+            time_format=job.time_format,
+        )
         if (pair := find_copy(parts, definition.columns.time or None, times)) is not None:
             raise InvalidInput(
                 f"{pair[1].name} holds the same rows as {pair[0].name}, in whatever order, format "

@@ -234,8 +234,17 @@ class Description:
         That single events are protected, and not they; or that a bound on them bends the numbers.
         """
         if self.of_people:
-            return self.late_note
+            return self.late_note or self._bound_note
         return people_in_words(self.guarantee, self.unit)
+
+    @property
+    def _bound_note(self) -> str | None:
+        """That rows beyond a bound do not count, which no noise says."""
+        people = self.people
+        if people is None or people.first or people.distinct or not self.statistic.tallied:
+            return None
+        beyond = f"rows beyond {people.most:,} of each {self.unit} do not count"
+        return f"{beyond}, and no interval includes them"
 
     @property
     def late_note(self) -> str | None:
