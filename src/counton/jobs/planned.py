@@ -38,7 +38,7 @@ from counton.mechanisms.intervals import check_level
 from counton.privacy import ZCDP, ApproxDP, Guarantee, Ledger, PureDP
 from counton.privacy.contribution import Relation, known_unit
 from counton.privacy.ledger import Spend, totals
-from counton.statistics import Grouped, Quantiles, TallyStatistic
+from counton.statistics import Grouped, TallyStatistic
 from counton.statistics.report_budget import budget_shares
 from counton.store.shared import SharedBook
 from counton.store.units import SpentUnit, of_limit
@@ -461,7 +461,7 @@ def _with_percent(
         groups *= len(member.groups) if isinstance(member, Grouped) else 1
         inner, what = member.inner, member.inner.keyword
     rows = isinstance(inner, TallyStatistic) and (inner.counts_rows or inner.once_each)
-    if size is not None and isinstance(inner, Quantiles):
+    if size is not None and inner.in_rank:
         return one._replace(percent=100 * ranks[one.part][-1] * groups / size, in_rank=True)
     counts = what == "count" or one.what.endswith("count") or inner.is_table
     counts |= bool(one.part) and rows and inner.known_beforehand is None

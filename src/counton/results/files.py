@@ -374,7 +374,7 @@ def _open_file(path: Path, like: _File | None = None) -> _File:
         if like is not None:
             carried = {"description": like.described, "notes": [*like.notes]}
             return _file(str(path), rows, carried)._replace(like=like.label)
-        if facts is not None:
+        if facts:
             raise InvalidInput(
                 f"{str(path)!r} says what {quote(facts.get('name'))} promises, but not what "
                 f"answers need, as of a stream that was not made from events: give its state "

@@ -172,6 +172,7 @@ class Statistic(ABC):
         in_terms: the terms of a stream name it; of counts and sums the contribution says all.
         finds: its groups may be such as nobody declared, each shown once it is large enough.
         ranks: its groups are shown by their size.
+        in_rank: before any data its error is known as part of the rows, and not in its values.
         known_beforehand: names of what is read whose half-widths depend on no rows; None: all.
     """
 
@@ -190,6 +191,7 @@ class Statistic(ABC):
     in_terms: ClassVar[bool] = True
     finds: ClassVar[bool] = False
     ranks: ClassVar[bool] = False
+    in_rank: ClassVar[bool] = False
     on_demand: ClassVar[bool] = False
     known_beforehand: tuple[str, ...] | None = None
     tallied: bool = False

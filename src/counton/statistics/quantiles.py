@@ -157,6 +157,7 @@ class Quantiles(TableStatistic):
         "Running quantiles", "value", of_values=True, from_zero=False, once="quantiles"
     )
     also_called = ("median", "quantile", "percentile", "percentiles")
+    in_rank = True
     known_beforehand = ()
     options = (
         VALUE,
