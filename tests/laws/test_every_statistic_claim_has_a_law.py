@@ -202,7 +202,7 @@ NO_LAW: dict[str, str] = {
         "whose own laws hold",
     ),
     **dict.fromkeys(
-        ("halfwidths", "known_beforehand", "typical_cells"),
+        ("halfwidths", "in_rank", "known_beforehand", "typical_cells"),
         "what a plan tells of errors: a release tells its own, whatever was planned",
     ),
     **dict.fromkeys(
