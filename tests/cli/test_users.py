@@ -140,6 +140,23 @@ def test_every_door_says_that_late_windows_sink_under_a_bound_for_longer(
         assert words in found if words else "too low" not in found, text
 
 
+def test_every_door_says_that_rows_beyond_a_bound_of_one_window_are_left_out(
+    place: Any, events: str
+) -> None:
+    """Which no interval includes: also where late windows are as good as early ones."""
+    out, bound = str(place.folder / "out.csv"), ("--most", "2", "--per", "1h")
+    done = place("count", events, "--user", "who", *bound, *LINE, "--epsilon", "1", "--state",
+                 str(place.state), "--out", out)  # fmt: skip
+    assert done.code == 0, done.err
+    released = export(str(place.state))
+    carried = json.loads(place.folder.joinpath("out.csv.json").read_text())["people"]
+    for text in (done.out, place("show", out).out, released.describe(), carried):
+        assert "rows beyond 2 of each visit's hour do not count" in " ".join(text.split()), text
+    assert "rows beyond 2 of each visit's hour" in " ".join(
+        foot_of(released.definition, None).split()
+    )
+
+
 def test_what_is_protected_is_said_in_words_and_what_is_dropped_to_the_operator(
     place: Any, events: str
 ) -> None:

@@ -142,19 +142,28 @@ def refuse_copies(source: Source, job: Job, definition: Definition, sums: Sequen
             )
 
 
-def without_counted(source: Source, definition: Definition, counted: Counted) -> Source:
+def without_counted(
+    source: Source, definition: Definition, known_sources: Callable[[], Counted]
+) -> Source:
     """Of several files those whose bytes were not counted before; if there is no other, each once.
 
     So a folder to which a file is added every night is read from the new one on. Rows with ids are
     told one by one.
+
+    Args:
+        source: the events.
+        definition: of the stream.
+        known_sources: what the stream has counted; asked where there are several files, since its
+            key may have to be fetched.
     """
     known_whole = len(source.parts) == 1 or isinstance(source, Spread)
     if known_whole or source.comes_once or definition.columns.id is not None:
         return source
-    marks = [_bytes_of(part, definition) for part in source.parts]
+    counted, marks = known_sources(), [_bytes_of(part, definition) for part in source.parts]
     known = [part for part, mark in zip(source.parts, marks, strict=True) if counted(mark)]
     if len(known) == len(source.parts):  # one of each, since copies are no news either
-        known = [part for k, part in enumerate(source.parts) if marks[k] in marks[:k]]
+        one_of = dict(zip(marks, source.parts, strict=True))
+        known = [part for part, mark in zip(known, marks, strict=True) if one_of[mark] is not part]
     return source.without(known) if known else source
 
 

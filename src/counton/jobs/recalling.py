@@ -32,6 +32,18 @@ OUTPUTS = (
 _PATHS = ("out", "plot", "bad_rows")
 
 
+def find_stream(request: Job) -> StoredStream | None:
+    """What a job's state says of its stream; None where there is none.
+
+    Raises:
+        StateError: the state cannot be read.
+    """
+    store, saved = look(request)
+    if store is not None:
+        store.close()
+    return saved
+
+
 def look(request: Job) -> tuple[Store | None, StoredStream | None]:
     """A job's state, if there is one yet, and what it says of the stream; not yet as its writer.
 

@@ -19,7 +19,7 @@ from counton.jobs.changes import Counts, for_operator
 from counton.jobs.definition import Definition
 from counton.jobs.job import Job, check_types
 from counton.jobs.progress import Progress, silent
-from counton.jobs.recalling import look
+from counton.jobs.recalling import find_stream
 from counton.jobs.released import read_released
 from counton.jobs.settling import SettledJob, settle
 from counton.jobs.tallied_rows import tallied_rows
@@ -330,10 +330,7 @@ def is_known(request: Job) -> bool:
     >>> is_known(Job("count", "visits.csv", "a-state-that-is-new.db"))
     False
     """
-    store, saved = look(request)
-    if store is not None:
-        store.close()
-    return saved is not None
+    return find_stream(request) is not None
 
 
 def ended_at(request: Job) -> int | None:
@@ -344,9 +341,7 @@ def ended_at(request: Job) -> int | None:
 
     >>> ended_at(Job("count", "visits.csv", "a-state-that-is-new.db"))
     """
-    store, saved = look(request)
-    if store is not None:
-        store.close()
+    saved = find_stream(request)
     return None if saved is None else saved.details.get("ended")
 
 

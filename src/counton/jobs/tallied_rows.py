@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from dataclasses import field as attribute
 from datetime import datetime
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -193,8 +194,8 @@ def tallied_rows(settled: SettledJob, progress: Progress, now: datetime | None) 
     source = open_private(settled.source)
     if settled.store_entry is not None and job.append and not source.comes_once:
         store, _ = settled.store_entry
-        counted = store.counted_sources(job.name, job.key)
-        source = without_counted(source, definition, counted)
+        known_sources = partial(store.counted_sources, job.name, job.key)
+        source = without_counted(source, definition, known_sources)
     # What later files are compared with: a file of all events is looked at on the first night.
     looks = (job.append or settled.saved is None) and not (
         definition.once or definition.columns.id is not None or source.comes_once

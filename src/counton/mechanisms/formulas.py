@@ -376,7 +376,7 @@ class OfTwo(ReleasedNumber):
     @property
     @override
     def std(self) -> float:
-        """None."""
+        """There is none."""
         return math.nan
 
     @override

@@ -754,12 +754,8 @@ class ReleasedCells(Release):
                 f"each by itself holds the true number with probability {100 * self.level:g}%",
             ),
         ]
-        people = self.definition.people
-        if people is not None:
-            beyond = f"rows beyond {people.most:,} of each {self.definition.unit}"
-            if people.most_a_window is not None:
-                beyond += f", or {people.most_a_window:,} of it in one window,"
-            noise.append(("", f"{beyond} do not count, and no interval includes them"))
+        if self.definition.bound_note is not None:
+            noise.append(("", self.definition.bound_note))
         if not self.groups:
             return Screen(noise, heading, notes=["no group is large enough to be shown yet"])
         smaller = len(self.groups) - MOST

@@ -234,17 +234,20 @@ class Description:
         That single events are protected, and not they; or that a bound on them bends the numbers.
         """
         if self.of_people:
-            return self.late_note or self._bound_note
+            whoever_came = self.people is not None and self.people.first  # is what is counted
+            return None if whoever_came else self.late_note or self.bound_note
         return people_in_words(self.guarantee, self.unit)
 
     @property
-    def _bound_note(self) -> str | None:
-        """That rows beyond a bound do not count, which no noise says."""
+    def bound_note(self) -> str | None:
+        """That rows beyond a bound on people do not count, which no noise says."""
         people = self.people
-        if people is None or people.first or people.distinct or not self.statistic.tallied:
+        if people is None:
             return None
-        beyond = f"rows beyond {people.most:,} of each {self.unit} do not count"
-        return f"{beyond}, and no interval includes them"
+        beyond = f"rows beyond {people.most:,} of each {self.unit}"
+        if people.most_a_window is not None:
+            beyond += f", or {people.most_a_window:,} of it in one window,"
+        return f"{beyond} do not count, and no interval includes them"
 
     @property
     def late_note(self) -> str | None:

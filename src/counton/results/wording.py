@@ -358,10 +358,11 @@ def foot_of(definition: Description, source: str | None) -> str:
     zone = "" if cut is None else f"; times: {cut.timezone}"
     if definition.simulated:
         return f"{whence}SIMULATED: no data stand behind these numbers{zone}"
-    late = "" if definition.late_note is None else f"; {definition.late_note}"
+    bent = definition.people_note if definition.of_people else None
+    beyond = "" if bent is None else f"; {bent}"
     return (
         f"{whence}Noise protects each single {definition.unit} ({definition.guarantee}; "
-        f"{definition.contribution.neighbours}){zone}{late}"
+        f"{definition.contribution.neighbours}){zone}{beyond}"
     )
 
 

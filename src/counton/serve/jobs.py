@@ -23,7 +23,7 @@ from counton.jobs.changes import SumBounds
 from counton.jobs.definition import Definition
 from counton.jobs.job import NEWEST, Job
 from counton.jobs.jobfile import for_all, load_each, select_jobs
-from counton.jobs.recalling import look, recall
+from counton.jobs.recalling import find_stream, recall
 from counton.jobs.runs import prepare as before_rows
 from counton.jobs.sharing import keep_within, refuse_shared
 from counton.jobs.statements import words_of_files
@@ -62,7 +62,7 @@ class AcceptedRows(Source):
     @property
     @override
     def comes_once(self) -> bool:
-        """, and `counton.store.inbox.Inbox.take`."""
+        """It does: see `counton.store.inbox.Inbox.take`."""
         return True
 
 
@@ -205,9 +205,7 @@ def serve_job(job: Job) -> ServedJob:
     columns = tuple(name for name in named if name is not None)
     source: Any = Source((no_rows(columns or ("time",)),), "the inbox")
     job = replace(job, events=source, append=True, confirmed=True, counted="new")
-    store, known = look(job)
-    if store is not None:
-        store.close()
+    known = find_stream(job)
     if known is not None and known.details.get("once"):
         raise InvalidInput(
             f"{job.name!r} is a table that was released once, and a service releases at the ends "

@@ -28,7 +28,7 @@ from counton.errors import (
 )
 from counton.events.policies import add_aside
 from counton.jobs.clock import length_of
-from counton.jobs.recalling import look
+from counton.jobs.recalling import find_stream
 from counton.jobs.runs import Outcome, run
 from counton.mechanisms.counter import NoiseAhead
 from counton.private import Private, open_private
@@ -48,9 +48,7 @@ def clock() -> datetime:
 
 def steps_released(served: ServedJob) -> int | None:
     """How many steps of a job are released; None where there is no stream yet."""
-    store, found = look(served.job)
-    if store is not None:
-        store.close()
+    found = find_stream(served.job)
     return None if found is None else found.step
 
 

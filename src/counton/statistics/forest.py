@@ -142,7 +142,7 @@ class Forest(Statistic):
 
     @override
     def contribution(self, *, batched: bool = False) -> Contribution:
-        """, in units of the resolution; the same for batches."""
+        """In units of the resolution; the same for batches."""
         size = self.units * (REPLACED if self.neighbours == "replace" else 1)
         words = (
             f"which changes the weight of the forest by up to {text(self.largest)} up, and as much "

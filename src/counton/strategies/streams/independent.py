@@ -66,7 +66,7 @@ class Independent(StreamStrategy):
         return (Node(0, self.check_step(step), 1),)
 
     def l1_sensitivity(self) -> Fraction:
-        """1."""
+        """It is 1 at each step."""
         return Fraction(1)
 
     def squared_sensitivity(self) -> Fraction:
