@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 
 from counton import ZCDP, Counter, PureDP
-from counton.mechanisms import StreamTerms
+from counton.mechanisms import Design
 from counton.mechanisms.bands import narrower
 from counton.mechanisms.formulas import CellSum, Formula, Term
 from counton.mechanisms.intervals import halfwidths
@@ -27,13 +27,13 @@ CASES: dict[str, tuple[StreamStrategy, Guarantee]] = {
 }
 
 
-def terms_of(strategy: StreamStrategy, guarantee: Guarantee) -> StreamTerms:
+def terms_of(strategy: StreamStrategy, guarantee: Guarantee) -> Design:
     """A year of weekly counts."""
     return Counter(strategy, guarantee, key=Key.generate(), name="joint").terms
 
 
 def differences(
-    terms: StreamTerms, pairs: list[tuple[tuple[int, int, int], tuple[int, int, int]]]
+    terms: Design, pairs: list[tuple[tuple[int, int, int], tuple[int, int, int]]]
 ) -> list[Formula]:
     """One group's number less another's; each a cell, the step before and the last step."""
     return [
@@ -44,7 +44,7 @@ def differences(
     ]
 
 
-def questions(terms: StreamTerms) -> dict[str, list[Formula]]:
+def questions(terms: Design) -> dict[str, list[Formula]]:
     """What is asked, by what it is called."""
     year = [(cell, 0, STEPS) for cell in range(10)]
     weeks = [(0, week, week + 1) for week in range(STEPS)]

@@ -93,7 +93,7 @@ DOOR = (
         ("tests/noise/test_samplers.py", "tests/noise/test_field.py"),
     ),
     Room(
-        ("mechanisms/terms.py", "mechanisms/calibration.py", "mechanisms/counter.py",
+        ("mechanisms/design.py", "mechanisms/calibration.py", "mechanisms/counter.py",
          "mechanisms/state.py", "mechanisms/discovery.py"),
         "one address has one data set and one law; sums that are not exact are refused",
         ("tests/mechanisms/test_counter.py", "tests/jobs/test_discovery.py"),
@@ -196,7 +196,7 @@ PROMISES = (
     ),
     Promise(
         "one address of noise has one data set and one law",
-        "mechanisms/terms.py: StreamTerms.noise_field",
+        "mechanisms/design.py: Design.noise_field",
         "noise/field.py: NoiseField.run",
     ),
     Promise(
@@ -237,7 +237,7 @@ CORE = (
     "privacy/filter.py",
     "privacy/ledger.py",
     "mechanisms/calibration.py",
-    "mechanisms/terms.py",
+    "mechanisms/design.py",
     "mechanisms/counter.py",
     "noise/key.py",
     "noise/blocks.py",

@@ -39,8 +39,8 @@ from numpy.typing import NDArray
 from counton.errors import InvalidInput, SumOverflow, field
 from counton.exact import check_integer, exact, float_below
 from counton.laws import DiscreteGaussian, Shift, law_to_dict
+from counton.mechanisms.design import check_name
 from counton.mechanisms.intervals import check_level
-from counton.mechanisms.terms import check_name
 from counton.noise import Key, NoiseField
 from counton.noise.key import check_key
 from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP

@@ -63,6 +63,7 @@ from counton.laws import DiscreteLaplace
 from counton.mechanisms import Counter
 from counton.mechanisms.calibration import law_for
 from counton.mechanisms.counter import OneAtATime
+from counton.mechanisms.design import check_name, understanding
 from counton.mechanisms.intervals import SMALLEST_TAIL, widest_halfwidth
 from counton.mechanisms.state import (
     StreamProgress,
@@ -71,7 +72,6 @@ from counton.mechanisms.state import (
     read_checkpoint,
     write_checkpoint,
 )
-from counton.mechanisms.terms import check_name, understanding
 from counton.noise import Key, NoiseField
 from counton.noise.key import check_key
 from counton.plans import Choice, plan

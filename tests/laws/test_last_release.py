@@ -18,8 +18,8 @@ from counton import Contribution, Counter, PureDP
 from counton.errors import InvalidInput, SumOverflow
 from counton.laws import DiscreteGaussian, DiscreteLaplace, Law
 from counton.mechanisms.calibration import law_for
+from counton.mechanisms.design import Design
 from counton.mechanisms.state import StreamProgress
-from counton.mechanisms.terms import StreamTerms
 from counton.noise import NoiseField
 from counton.plans.planner import MOST_DRAWN, MOST_HELD, candidates
 from counton.privacy import ZCDP, ApproxDP, Guarantee
@@ -110,7 +110,7 @@ def check_last_release(strategy: StreamStrategy, horizon: int) -> None:
             std = math.sqrt(float(strategy.noise_variance(law, [last])[0]))
             # Where sums leave int64 they come out anywhere.
             assert np.abs(noise).max() <= _AWAY**2 * std * 2.0**strategy.fraction_bits + 1
-            terms = StreamTerms(
+            terms = Design(
                 name="last", strategy=strategy, guarantee=PureDP(1), shape=(), law=law,
                 contribution=Contribution.add_remove(),
             )  # fmt: skip
@@ -189,7 +189,7 @@ def test_a_solved_strategy_refuses_what_it_could_not_add_up(
         Solved.from_dict(strategy.to_dict()).check_law(wide)
 
 
-def at_the_end(terms: StreamTerms, counter: Counter) -> float:
+def at_the_end(terms: Design, counter: Counter) -> float:
     """What the last step gives where sums are as large as they may be, less these."""
     sums = np.full(terms.shape, terms.largest_sum, np.int64)
     _, before, waiting = counter._progress()

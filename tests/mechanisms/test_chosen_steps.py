@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from counton import ZCDP, ApproxDP, Contribution, Counter, PureDP
 from counton.errors import StateError
 from counton.laws import DiscreteGaussian, DiscreteLaplace, Law
-from counton.mechanisms import StreamTerms
+from counton.mechanisms import Design
 from counton.mechanisms.calibration import law_for
 from counton.plans import plan
 from counton.privacy import Guarantee, Shift, calibrate
@@ -180,7 +180,7 @@ def test_streams_of_less_noise_are_refused_in_words() -> None:
     assert terms(Binary(30), ApproxDP(1, "1e-2"))["format"] == 1
     saved = terms(KAry(30, 3), ApproxDP(1, "1e-2"))
     assert saved["format"] == 2
-    assert StreamTerms.from_dict(saved).to_dict() == saved
+    assert Design.from_dict(saved).to_dict() == saved
     for strategy in (None, KAry(30, 3)):
         with pytest.raises(StateError, match=r"'visits' has format 1, .* fixed beforehand"):
-            StreamTerms.from_dict({**saved, "format": 1}, strategy)
+            Design.from_dict({**saved, "format": 1}, strategy)

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from counton import ZCDP, Contribution, Counter, PureDP
 from counton.errors import InvalidInput
 from counton.mechanisms.contrasts import Answer, answer
+from counton.mechanisms.design import Design
 from counton.mechanisms.formulas import CellSum, Formula, Term, quotient
 from counton.mechanisms.joint import joint_factor, jointly
-from counton.mechanisms.terms import StreamTerms
 from counton.privacy import Guarantee
 from counton.strategies import Binary, Independent, SqrtToeplitz, StreamStrategy
 
@@ -32,7 +32,7 @@ DIFFERENCES = [((0, 0, 12), (1, 0, 12)), ((0, 0, 12), (2, 0, 12)), ((1, 0, 12), 
 WEEKS = [((0, 4, 8), (0, 0, 4)), ((0, 8, 12), (0, 4, 8)), ((0, 8, 12), (0, 0, 4))]
 
 
-def noise_of(strategy: StreamStrategy, guarantee: Guarantee) -> tuple[StreamTerms, NDArray[Any]]:
+def noise_of(strategy: StreamStrategy, guarantee: Guarantee) -> tuple[Design, NDArray[Any]]:
     """Noise of totals by step, group and draw, after a step 0 without."""
     counter = Counter(
         strategy, guarantee, key=chosen_key(), name="t", shape=(GROUPS * DRAWS,),
@@ -45,7 +45,7 @@ def noise_of(strategy: StreamStrategy, guarantee: Guarantee) -> tuple[StreamTerm
     return counter.terms, np.concatenate([np.zeros((1, GROUPS, DRAWS)), noise])
 
 
-def formula(terms: StreamTerms, pair: Any, value: float = 0.0) -> Formula:
+def formula(terms: Design, pair: Any, value: float = 0.0) -> Formula:
     parts = [
         Term(weight, start, stop, cell)
         for weight, (cell, start, stop) in zip((1.0, -1.0), pair, strict=True)

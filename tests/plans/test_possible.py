@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from counton import ZCDP, ApproxDP, Counter, Key, PureDP, plan
-from counton.mechanisms import StreamTerms
+from counton.mechanisms import Design
 from counton.plans import factors_of_terms, far_from_possible
 from counton.privacy import Contribution, ExpiringDP, Guarantee
 from counton.strategies import (
@@ -21,7 +21,7 @@ from counton.strategies.base import Metric
 
 def terms_of(
     strategy: StreamStrategy, guarantee: Guarantee, contribution: Contribution | None = None
-) -> StreamTerms:
+) -> Design:
     counter = Counter(
         strategy, guarantee, key=Key.generate(), name="visits", contribution=contribution
     )

@@ -34,8 +34,8 @@ from counton.jobs.defining import define
 from counton.jobs.definition import Definition
 from counton.mechanisms import jointly
 from counton.mechanisms.contrasts import Answer, answer
+from counton.mechanisms.design import Design
 from counton.mechanisms.formulas import Formula, Ratio
-from counton.mechanisms.terms import StreamTerms
 from counton.privacy import Guarantee
 from counton.results.cells import ReleasedCells
 from counton.results.readings import FromCells, ReleasedReadings, labels_of
@@ -93,7 +93,7 @@ STRATEGIES: dict[str, tuple[StreamStrategy, Guarantee]] = {
 class FromAllCells:
     """Cells that are read on demand, of which all are there."""
 
-    def __init__(self, terms: StreamTerms, statistic: Any, values: Floats) -> None:
+    def __init__(self, terms: Design, statistic: Any, values: Floats) -> None:
         self.terms, self.step, self.listed = terms, len(values), None
         self.statistic, self._values = statistic, values.reshape(len(values), -1)
 
@@ -113,7 +113,7 @@ class Stream(NamedTuple):
     """A stream, and what it would release without noise: ``(steps, cells)``, in data units."""
 
     definition: Definition
-    terms: StreamTerms
+    terms: Design
     exact: Floats
     unit: float  # of its exact sums, in data units
     parts: Mapping[str, slice]  # cells of each part of a report; "" of all
@@ -440,8 +440,8 @@ def test_errors_are_those_of_the_noise(kind: str) -> None:
 def test_a_wrong_unit_is_seen_by_every_question(
     wrong: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    right, kind = StreamTerms.in_data_units, "fractions, gaussian"
-    monkeypatch.setattr(StreamTerms, "in_data_units", lambda self, x: wrong * right(self, x))
+    right, kind = Design.in_data_units, "fractions, gaussian"
+    monkeypatch.setattr(Design, "in_data_units", lambda self, x: wrong * right(self, x))
     for name, part in [("sum", ""), ("quantiles", "")]:
         for question, found in check(stream_of(name, kind), kind, part):
             assert not is_right(name, question, kind, found), question

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from counton.mechanisms.calibration import law_for
+from counton.mechanisms.design import Design
 from counton.mechanisms.discovery import counters_of
-from counton.mechanisms.terms import StreamTerms
 from counton.results.description import Description
 from counton.statistics.planned import planned_halfwidths
 
@@ -20,9 +20,7 @@ def last_step(definition: Description, around: int | None = None) -> int | None:
     return 1 if definition.once else definition.strategy.horizon or around
 
 
-def planned_terms(
-    definition: Description, shape: tuple[int, ...], name: str = "planned"
-) -> StreamTerms:
+def planned_terms(definition: Description, shape: tuple[int, ...], name: str = "planned") -> Design:
     """The terms that a stream will have.
 
     Args:
@@ -32,7 +30,7 @@ def planned_terms(
     """
     guarantee = definition.guarantee
     promised = guarantee if definition.discovery is None else counters_of(guarantee)
-    return StreamTerms(
+    return Design(
         name=name,
         guarantee=guarantee,
         contribution=definition.contribution,
@@ -84,7 +82,7 @@ def halfwidths_at(
 
 
 def _of_cells(
-    release: str, terms: StreamTerms, steps: Sequence[int], level: float
+    release: str, terms: Design, steps: Sequence[int], level: float
 ) -> dict[str, tuple[float, ...]]:
     """Of counts and sums: so far, in each window, or both."""
 

@@ -26,7 +26,7 @@ from counton.jobs.clock import ClockFacts
 from counton.jobs.definition import Definition
 from counton.jobs.intake import Intake, Observed, compare, other_rows, place_sums
 from counton.jobs.job import Job
-from counton.mechanisms.terms import largest_sum
+from counton.mechanisms.design import largest_sum
 from counton.private import Private, open_private
 from counton.statistics import TallyStatistic
 from counton.store import Stream

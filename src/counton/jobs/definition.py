@@ -12,7 +12,7 @@ from counton.arrays import Integers
 from counton.errors import RequestMismatch, field
 from counton.events.row_reading import Columns
 from counton.groups import GroupNames
-from counton.mechanisms import StreamTerms
+from counton.mechanisms import Design
 from counton.mechanisms.discovery import Discovery
 from counton.options import OwnColumns
 from counton.results.description import (
@@ -194,7 +194,7 @@ class Definition(Description):
 
     @classmethod
     def reopen(
-        cls, saved: StreamTerms, details: Mapping[str, Any], *, discovering: bool = True
+        cls, saved: Design, details: Mapping[str, Any], *, discovering: bool = True
     ) -> Definition:
         """The definition of a stream that exists.
 

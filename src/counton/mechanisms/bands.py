@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.mechanisms.counter import Counter
-from counton.mechanisms.terms import StreamTerms
+from counton.mechanisms.design import Design
 from counton.noise import InsecureKeyWarning, InsecureSeededKey, Key
 from counton.privacy import Contribution
 
@@ -29,14 +29,14 @@ _FEWEST = 1_000
 _UNLUCKY = 1e-6
 
 
-def fresh_noise(terms: StreamTerms, cells: int, steps: int) -> NDArray[np.float64]:
+def fresh_noise(terms: Design, cells: int, steps: int) -> NDArray[np.float64]:
     """As `noise_alone`, of all steps, under a key that nobody else has or will have."""
     (found,) = noise_alone(terms, Key.generate(), cells, steps, steps)
     return found
 
 
 def noise_alone(
-    terms: StreamTerms, key: Key, cells: int, steps: int, at_a_time: int
+    terms: Design, key: Key, cells: int, steps: int, at_a_time: int
 ) -> Iterator[NDArray[np.float64]]:
     """What a stream of these terms releases of cells that count nothing.
 
@@ -52,7 +52,7 @@ def noise_alone(
     """
     counts = Contribution.add_remove()
     # Of a stream of counts, whatever these terms are of: what it releases is in units of its sums.
-    bare = StreamTerms(
+    bare = Design(
         name=terms.name,
         guarantee=terms.guarantee,
         contribution=counts,
@@ -68,7 +68,7 @@ def noise_alone(
 
 
 def narrower(
-    terms: StreamTerms, widths: NDArray[np.float64], first: int, level: float, *, windows: bool
+    terms: Design, widths: NDArray[np.float64], first: int, level: float, *, windows: bool
 ) -> float:
     """The factor, at most 1, by which half-widths may shrink that hold at all steps together.
 

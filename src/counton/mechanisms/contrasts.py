@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from counton.errors import InvalidInput
 from counton.exact import check_integer, quantity
+from counton.mechanisms.design import Design
 from counton.mechanisms.formulas import CellSum, Formula, ReleasedNumber, Term, ratio_of
 from counton.mechanisms.intervals import check_level
-from counton.mechanisms.terms import StreamTerms
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def answer(
 
 
 def weighted_sum(
-    terms: StreamTerms,
+    terms: Design,
     parts: Sequence[Term],
     total: Callable[[int, int], float],
     level: float = 0.95,
@@ -150,7 +150,7 @@ def weighted_sum(
 
 
 def ratio(
-    terms: StreamTerms,
+    terms: Design,
     above: Sequence[Term],
     below: Sequence[Term],
     total: Callable[[int, int], float],
@@ -168,7 +168,7 @@ def ratio(
 
 
 def sum_formula(
-    terms: StreamTerms, parts: Sequence[Term], total: Callable[[int, int], float]
+    terms: Design, parts: Sequence[Term], total: Callable[[int, int], float]
 ) -> Formula:
     """A sum of parts with weights, as a formula.
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from counton.errors import InvalidInput, StreamConflict, WrongKey
 from counton.exact import figures
 from counton.mechanisms.calibration import check_addresses, law_for, promise_of
+from counton.mechanisms.design import Design, check_shape
 from counton.mechanisms.releases import Releases, StepRelease
 from counton.mechanisms.state import (
     StreamProgress,
@@ -25,7 +26,6 @@ from counton.mechanisms.state import (
     read_checkpoint,
     write_checkpoint,
 )
-from counton.mechanisms.terms import StreamTerms, check_shape
 from counton.noise import Key, NoiseField
 from counton.noise.key import check_key
 from counton.privacy import Contribution, Guarantee
@@ -237,7 +237,7 @@ class Counter:
             )
         law = law_for(strategy, counters or guarantee, contribution, shape).law
         check_addresses(strategy, shape)
-        terms = StreamTerms(
+        terms = Design(
             name=name,
             strategy=strategy,
             guarantee=guarantee,
@@ -250,13 +250,13 @@ class Counter:
         self._begin(terms, key, StreamProgress.start(terms))
 
     @classmethod
-    def of(cls, terms: StreamTerms, key: Key) -> Counter:
+    def of(cls, terms: Design, key: Key) -> Counter:
         """The counter of a new stream whose law is known, such as one that is simulated."""
         counter = cls.__new__(cls)
         counter._begin(terms, key, StreamProgress.start(terms))
         return counter
 
-    def _begin(self, terms: StreamTerms, key: Key, done: StreamProgress) -> None:
+    def _begin(self, terms: Design, key: Key, done: StreamProgress) -> None:
         check_key(key)
         self.key_fingerprint = key.fingerprint
         self.terms = terms.under(self.key_fingerprint)
@@ -498,7 +498,7 @@ class Counter:
             WrongKey: the key is not the one the stream was started with.
         """
         state = read_checkpoint(saved)
-        terms = StreamTerms.from_dict(state.terms, strategy)
+        terms = Design.from_dict(state.terms, strategy)
         counter = cls.__new__(cls)
         counter._begin(terms, key, state.progress(terms))
         if counter.key_fingerprint != state.key_fingerprint:

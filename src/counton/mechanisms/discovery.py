@@ -22,7 +22,7 @@ from counton.privacy import ApproxDP, Contribution, PureDP
 from counton.strategies import StreamStrategy
 
 if TYPE_CHECKING:
-    from counton.mechanisms.terms import StreamTerms
+    from counton.mechanisms.design import Design
 
 #: Cells that a stream can ever have.
 ROOM = 2**31
@@ -89,7 +89,7 @@ class Discovery(NamedTuple):
             low, high = (low, middle) if enough else (middle, high)
         return cls(str(delta), str(high * _GRAIN), groups, change)
 
-    def thresholds(self, terms: StreamTerms, steps: range) -> NDArray[np.int64]:
+    def thresholds(self, terms: Design, steps: range) -> NDArray[np.int64]:
         """From what estimate on a group is shown at each of some steps, shape ``(len(steps),)``."""
         assert isinstance(terms.law, DiscreteLaplace)
         variance = terms.strategy.noise_variance(terms.law, steps)

@@ -31,8 +31,8 @@ from typing_extensions import override
 
 from counton.arrays import Floats
 from counton.errors import InvalidInput
+from counton.mechanisms.design import Design
 from counton.mechanisms.intervals import check_level, interval_halfwidth
-from counton.mechanisms.terms import StreamTerms
 
 #: Ends of windows whose joint noise is computed pair by pair.
 _FEW_ENDS = 32
@@ -94,7 +94,7 @@ class CellSum:
     """
 
     value: float
-    terms: StreamTerms
+    terms: Design
     parts: tuple[Term, ...]
     grain: float = 0.0
 
@@ -417,7 +417,7 @@ class _Law:
     """The joint noise of formulas: of all cells at all steps of all their streams."""
 
     def __init__(self, formulas: Sequence[Formula]) -> None:
-        streams: list[tuple[StreamTerms, dict[tuple[int, int, int], int]]] = []
+        streams: list[tuple[Design, dict[tuple[int, int, int], int]]] = []
         for one in _sums(formulas):
             place = _place(streams, one.terms)
             if place == len(streams):
@@ -551,7 +551,7 @@ class _Read:
     reach: float = 0.0
 
 
-def _place(streams: Sequence[tuple[StreamTerms, object]], terms: StreamTerms) -> int:
+def _place(streams: Sequence[tuple[Design, object]], terms: Design) -> int:
     """Which of some streams has the noise of these terms; how many they are, if none has.
 
     Of one stream are the parts of a report, whose cells are in other units. Where nobody knows
@@ -583,7 +583,7 @@ class _Noise:
     Var(N_t - N_s).
     """
 
-    def __init__(self, terms: StreamTerms, keys: Sequence[tuple[int, int, int]]) -> None:
+    def __init__(self, terms: Design, keys: Sequence[tuple[int, int, int]]) -> None:
         self._terms = terms
         strategy = terms.strategy
         ends = sorted({end for start, stop, _ in keys for end in (start, stop)} - {0})
@@ -680,7 +680,7 @@ class StreamParts(NamedTuple):
         weights: of these totals, shape ``(formulas, cells, ends)``.
     """
 
-    terms: StreamTerms
+    terms: Design
     cells: NDArray[np.int64]
     ends: NDArray[np.int64]
     weights: NDArray[np.float64]
@@ -694,7 +694,7 @@ def parts_of(formulas: Sequence[Formula]) -> tuple[list[StreamParts], NDArray[np
     """
     if not all(one.linear for one in formulas):
         raise InvalidInput("a formula is no sum of cells: give sums and differences alone")
-    streams: list[tuple[StreamTerms, list[tuple[int, int, int, float]]]] = []
+    streams: list[tuple[Design, list[tuple[int, int, int, float]]]] = []
     grain = np.zeros(len(formulas))
     for number, formula in enumerate(formulas):
         for one, weight in formula.sums:

@@ -8,13 +8,13 @@ from importlib.metadata import version
 from counton.exact import figures, text
 from counton.laws import DiscreteLaplace
 from counton.literature import REFERENCES
-from counton.mechanisms.terms import StreamTerms
+from counton.mechanisms.design import Design
 from counton.privacy import ZCDP, ExpiringDP, ExpiringZCDP
 from counton.privacy.guarantees import difference
 
 
 def methods(
-    terms: StreamTerms,
+    terms: Design,
     *,
     released: str | None = None,
     unit: str | None = None,
@@ -70,12 +70,12 @@ def methods(
     return "\n\n".join([*(" ".join(part) for part in paragraphs if part), "\n".join(rows)])
 
 
-def is_once(terms: StreamTerms) -> bool:
+def is_once(terms: Design) -> bool:
     """Whether there is one step, so that nothing was released before it, and nothing after."""
     return terms.strategy.horizon == 1
 
 
-def _what_is_released(terms: StreamTerms) -> str:
+def _what_is_released(terms: Design) -> str:
     windows = terms.strategy.workload == "windows"
     what = "the number of each step by itself" if windows else "the running total"
     last = terms.strategy.horizon
@@ -84,7 +84,7 @@ def _what_is_released(terms: StreamTerms) -> str:
     return f"{terms.name!r} is {what}{cells}, released after every step {until}."
 
 
-def _unit_in_words(terms: StreamTerms, unit: str | None) -> str:
+def _unit_in_words(terms: Design, unit: str | None) -> str:
     contribution = terms.contribution
     return (
         f"The protected unit is one {unit or contribution.unit}, {contribution.change_in_words()}; "
@@ -92,14 +92,14 @@ def _unit_in_words(terms: StreamTerms, unit: str | None) -> str:
     )
 
 
-def _guarantee_in_words(terms: StreamTerms, unit: str | None) -> str:
+def _guarantee_in_words(terms: Design, unit: str | None) -> str:
     guarantee, contribution = terms.guarantee, terms.contribution
     meaning = guarantee.meaning_for(unit or contribution.unit, contribution.relation)
     scope = "" if is_once(terms) else f", {guarantee.scope}"
     return f"The guarantee is {guarantee}{scope}: {meaning}."
 
 
-def _attacker(terms: StreamTerms) -> str:
+def _attacker(terms: Design) -> str:
     guarantee = terms.guarantee
     chooses = (
         "and every other row, and who chooses rows, and the step and cells that distinguish "
@@ -117,14 +117,14 @@ def _attacker(terms: StreamTerms) -> str:
     )
 
 
-def _mechanism(terms: StreamTerms) -> str:
+def _mechanism(terms: Design) -> str:
     return (
         f"Noise is correlated over time by a factorisation of running sums, the strategy "
         f"{type(terms.strategy).__name__}."
     )
 
 
-def _noise(terms: StreamTerms) -> str:
+def _noise(terms: Design) -> str:
     law, of = terms.law, ", in units of what is measured" if is_once(terms) else ""
     unit = float(terms.law_unit)
     if isinstance(law, DiscreteLaplace):
@@ -138,7 +138,7 @@ def _number(value: float) -> str:
     return figures(value)
 
 
-def _clipping_in_words(terms: StreamTerms) -> list[str]:
+def _clipping_in_words(terms: Design) -> list[str]:
     of = terms.contribution
     if of.lower is None or of.upper is None or of.resolution is None:
         return []
@@ -148,7 +148,7 @@ def _clipping_in_words(terms: StreamTerms) -> list[str]:
     ]
 
 
-def _limits_in_words(terms: StreamTerms, unit: str | None, more: Sequence[str]) -> str:
+def _limits_in_words(terms: Design, unit: str | None, more: Sequence[str]) -> str:
     called = unit or terms.contribution.unit
     parts = [
         "the parameters named here and all that was declared, which must not be chosen by the data",
@@ -160,5 +160,5 @@ def _limits_in_words(terms: StreamTerms, unit: str | None, more: Sequence[str]) 
     return f"Not protected are: {'; '.join(parts)}."
 
 
-def _about(terms: StreamTerms, unit: str) -> str:
+def _about(terms: Design, unit: str) -> str:
     return difference(unit, terms.contribution.relation)

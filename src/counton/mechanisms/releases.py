@@ -15,7 +15,7 @@ from typing_extensions import override
 from counton.arrays import read_only
 from counton.errors import InvalidInput
 from counton.exact import check_integer, quantity, quote
-from counton.mechanisms.terms import StreamTerms
+from counton.mechanisms.design import Design
 from counton.privacy import Contribution, Guarantee
 
 
@@ -23,7 +23,7 @@ class _Terms:
     """What every release says besides its numbers: how it protects whom."""
 
     __slots__ = ()
-    _terms: StreamTerms
+    _terms: Design
 
     @property
     def guarantee(self) -> Guarantee:
@@ -123,7 +123,7 @@ class StepRelease(_Terms):
     value: Any
     std: float
     # What was promised, never the counter: published numbers must not lead to exact sums.
-    _terms: StreamTerms = field(repr=False)
+    _terms: Design = field(repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "value", read_only(self.value))
@@ -168,7 +168,7 @@ class Releases(_Terms):
 
     steps: range
     values: NDArray[Any]
-    _terms: StreamTerms = field(repr=False)
+    _terms: Design = field(repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "values", read_only(self.values))
@@ -299,7 +299,7 @@ class Window(_Terms):
     lower: Any
     upper: Any
     level: float
-    _terms: StreamTerms = field(repr=False)
+    _terms: Design = field(repr=False)
 
     def table_columns(self, level: float | None = None) -> dict[str, NDArray[Any]]:
         """One row a cell as arrays: start, stop, cell, estimate, std, lower, upper.
@@ -341,7 +341,7 @@ class Window(_Terms):
 
 
 def window_of(
-    terms: StreamTerms,
+    terms: Design,
     read: Callable[[int, int], NDArray[Any]],
     start: int,
     stop: int,
@@ -379,7 +379,7 @@ def window_of(
 
 
 def _weighted_window(
-    terms: StreamTerms,
+    terms: Design,
     value: NDArray[Any],
     start: int,
     stop: int,
@@ -418,7 +418,7 @@ def _weighted_window(
     return Window(start, stop, exact, found.std, low.item(), high.item(), float(level), terms)
 
 
-def _cell_numbers(terms: StreamTerms, cells: Any) -> NDArray[np.int64]:
+def _cell_numbers(terms: Design, cells: Any) -> NDArray[np.int64]:
     """Numbers of the cells that an index picks; none twice, since their noise is added up."""
     try:
         places = np.arange(max(terms.cells, 1)).reshape(terms.shape)[cells]

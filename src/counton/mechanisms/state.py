@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from counton.arrays import pack, unpack
 from counton.errors import HorizonExceeded, InvalidInput, StateError, SumOverflow
-from counton.mechanisms.terms import StreamTerms
+from counton.mechanisms.design import Design
 from counton.privacy.value_grid import Numbers, extremes, totals_and_extremes
 
 #: What a checkpoint of a counter begins with.
@@ -97,7 +97,7 @@ class StreamProgress(NamedTuple):
         return self.sums + self.waiting.sum if len(self.waiting.totals) else self.sums
 
     @classmethod
-    def start(cls, terms: StreamTerms) -> StreamProgress:
+    def start(cls, terms: Design) -> StreamProgress:
         """Nothing released yet."""
         waiting = np.zeros((terms.strategy.delay, *terms.beginning), np.int64)
         shape = terms.beginning if terms.strategy.workload == "totals" else (0,)
@@ -111,7 +111,7 @@ class StreamProgress(NamedTuple):
 
 
 def check_totals(
-    terms: StreamTerms, done: StreamProgress, xs: Totals, *, one: bool
+    terms: Design, done: StreamProgress, xs: Totals, *, one: bool
 ) -> NDArray[np.int64]:
     """Totals of the next steps as grid integers, shape ``(n, *shape)``; ``one``: of a single step.
 
@@ -141,7 +141,7 @@ def check_totals(
 
 
 def _refuse_impossible(
-    terms: StreamTerms, done: StreamProgress, totals: NDArray[np.int64], smallest: int, largest: int
+    terms: Design, done: StreamProgress, totals: NDArray[np.int64], smallest: int, largest: int
 ) -> None:
     """Raise for totals that no units add up to: negative counts, sums on the wrong side of 0."""
     unit = terms.contribution
@@ -163,7 +163,7 @@ def _refuse_impossible(
 
 
 def _refuse_overflow(
-    terms: StreamTerms, done: StreamProgress, totals: NDArray[np.int64], largest: int
+    terms: Design, done: StreamProgress, totals: NDArray[np.int64], largest: int
 ) -> None:
     """Raise if any running sum, also in the middle of the batch, leaves the exact range.
 
@@ -214,7 +214,7 @@ class Checkpoint(NamedTuple):
         """Whether both hold the same, whatever their formats are."""
         return self[:3] == other[:3] and all(map(np.array_equal, self[3:], other[3:]))
 
-    def progress(self, terms: StreamTerms) -> StreamProgress:
+    def progress(self, terms: Design) -> StreamProgress:
         """How far the stream was.
 
         Raises:

@@ -24,8 +24,8 @@ from counton.errors import InvalidInput
 from counton.exact import Number, check_integer, figures, quote
 from counton.laws import Family, Law, Shift
 from counton.mechanisms.calibration import check_addresses, check_contribution, law_for
+from counton.mechanisms.design import Design, check_shape, std_at
 from counton.mechanisms.intervals import SMALLEST_TAIL, halfwidths, widest_halfwidth
-from counton.mechanisms.terms import StreamTerms, check_shape, std_at
 from counton.noise import Key
 from counton.privacy import ZCDP, ApproxDP, Calibration, Contribution, Guarantee, PureDP, calibrate
 from counton.strategies import Metric, Norm, StreamStrategy
@@ -345,9 +345,9 @@ class Plan:
         wide = widest_halfwidth(choice.strategy, choice.noise_law, 1 - missed)
         return wide * float(1 if resolution is None else resolution)
 
-    def terms(self, choice: Choice) -> StreamTerms:
+    def terms(self, choice: Choice) -> Design:
         """Those of a stream that is planned so, and has no name of its own yet."""
-        return StreamTerms(
+        return Design(
             name="planned",
             strategy=choice.strategy,
             guarantee=self.guarantee,

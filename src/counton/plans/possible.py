@@ -10,12 +10,12 @@ from counton.plans.bounds import Factor
 from counton.plans.planner import plan_stream
 
 if TYPE_CHECKING:
-    from counton.mechanisms.terms import StreamTerms
+    from counton.mechanisms.design import Design
     from counton.strategies.base import Metric
 
 
 def factors_of_terms(
-    terms: StreamTerms, metric: Metric = "mean", *, around: int | None = None
+    terms: Design, metric: Metric = "mean", *, around: int | None = None
 ) -> tuple[Factor, ...]:
     """`Plan.factors` of a stream that has its strategy: to its kind of noise, and to any mechanism.
 
@@ -49,7 +49,7 @@ def factors_of_terms(
 
 
 def far_from_possible(
-    terms: StreamTerms,
+    terms: Design,
     metric: Metric = "mean",
     *,
     around: int | None = None,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from counton.errors import InvalidInput
 from counton.mechanisms import Releases
-from counton.mechanisms.terms import StreamTerms
+from counton.mechanisms.design import Design
 from counton.results.shown import View
 from counton.statistics import Statistic
 from counton.statistics.readings import Readings
@@ -36,7 +36,7 @@ class Answers:
 
     def __init__(
         self,
-        terms: StreamTerms,
+        terms: Design,
         statistic: Statistic,
         shown: View,
         tables: Sequence[pl.DataFrame],

@@ -16,7 +16,7 @@ from typing_extensions import override
 from counton.columns import ADDED, WHEN, TextTable
 from counton.errors import InvalidInput, field
 from counton.exact import check_integer, figures, quantity
-from counton.mechanisms import StreamTerms
+from counton.mechanisms import Design
 from counton.mechanisms.intervals import (
     check_level,
     joint_halfwidths,
@@ -74,7 +74,7 @@ class ReleasedCells(Release):
     """
 
     definition: Description
-    terms: StreamTerms
+    terms: Design
     steps: range
     published: Series
     level: float
@@ -92,7 +92,7 @@ class ReleasedCells(Release):
     def of(
         cls,
         description: Description,
-        terms: StreamTerms,
+        terms: Design,
         values: Numbers,
         level: float,
         *,
@@ -971,7 +971,7 @@ class ReleasedCells(Release):
 
 
 def carried_facts(
-    carried: CarriedTotals | None, groups: Sequence[str], terms: StreamTerms
+    carried: CarriedTotals | None, groups: Sequence[str], terms: Design
 ) -> dict[str, Any]:
     """The totals before a stream, as a description has them: those of its first groups."""
     if carried is None:

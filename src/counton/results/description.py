@@ -20,7 +20,7 @@ from counton.errors import InvalidInput, field
 from counton.exact import quote
 from counton.groups import GroupNames
 from counton.laws import BoundedChange, Law, law_from_dict, law_to_dict
-from counton.mechanisms import StreamTerms
+from counton.mechanisms import Design
 from counton.mechanisms.discovery import Discovery
 from counton.privacy import Contribution, Guarantee
 from counton.privacy.contribution import PERIODS
@@ -348,7 +348,7 @@ class Description:
         }
 
     @classmethod
-    def of(cls, terms: StreamTerms, public: Mapping[str, Any]) -> Description:
+    def of(cls, terms: Design, public: Mapping[str, Any]) -> Description:
         """Inverse of `public`.
 
         Raises:
@@ -432,7 +432,7 @@ class CarriedTotals:
         return cls(np.asarray(saved["estimates"]), float(saved["variance"]), releases)
 
 
-def statistic_kept(terms: StreamTerms, what: str) -> Statistic:
+def statistic_kept(terms: Design, what: str) -> Statistic:
     """The statistic of a stream, by its terms and its name."""
     if terms.statistic is not None:
         return statistic_of(terms)[0]

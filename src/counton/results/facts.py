@@ -7,7 +7,7 @@ from importlib.metadata import version
 from typing import Any, Protocol
 
 from counton.laws import law_to_dict
-from counton.mechanisms.terms import StreamTerms
+from counton.mechanisms.design import Design
 from counton.results.description import Description
 from counton.statistics.running import noise_at
 
@@ -35,7 +35,7 @@ class Promising(Protocol):
     """What this needs of a `counton.Release`."""
 
     definition: Description
-    terms: StreamTerms
+    terms: Design
     steps: range
     level: float
 
@@ -47,7 +47,7 @@ class Promising(Protocol):
 
 
 def about(
-    terms: StreamTerms,
+    terms: Design,
     level: float,
     people: str | None = None,
     steps: Sequence[int] = (),
@@ -89,7 +89,7 @@ def about(
     }
 
 
-def _noise(terms: StreamTerms, steps: Sequence[int]) -> dict[str, Any]:
+def _noise(terms: Design, steps: Sequence[int]) -> dict[str, Any]:
     """How much noise there is in data units; the law of one draw is in units of its own."""
     noise: dict[str, Any] = {"family": law_to_dict(terms.law)["law"]}
     if not len(steps):
@@ -117,7 +117,7 @@ def facts_of(released: Promising) -> dict[str, Any]:
 
 
 def description_of(
-    terms: StreamTerms, definition: Description, level: float, own: Mapping[str, Any]
+    terms: Design, definition: Description, level: float, own: Mapping[str, Any]
 ) -> dict[str, Any]:
     """All that is public of a stream, as JSON values; its own facts are of `Release.own_facts`."""
     return {

@@ -35,8 +35,8 @@ from counton.errors import (
     without_secrets,
 )
 from counton.exact import quote
+from counton.mechanisms.design import Design
 from counton.mechanisms.intervals import check_level
-from counton.mechanisms.terms import StreamTerms
 from counton.results.cells import ReleasedCells
 from counton.results.description import CarriedTotals, Description
 from counton.results.facts import ATTRS, FORMAT, TABLES
@@ -198,7 +198,7 @@ def _release_of(
     if "above" in described:  # of each file the groups that it shows
         named = dict.fromkeys(name for one in files for name in one.described["groups"])
         described = {**described, "groups": list(named)}
-    terms = StreamTerms.from_dict(described["terms"])
+    terms = Design.from_dict(described["terms"])
     definition = Description.of(terms, described)
     level = check_level(described["level"] if level is None else level)
     _check_steps(files, described, terms)
@@ -234,7 +234,7 @@ def _naming(label: str, *, hidden: bool = False) -> Iterator[None]:
         ) from error
 
 
-def _check_steps(files: Sequence[_File], described: Mapping[str, Any], terms: StreamTerms) -> None:
+def _check_steps(files: Sequence[_File], described: Mapping[str, Any], terms: Design) -> None:
     """Refuse steps that the stream cannot have, and more than are held in memory."""
     last = max(map(_File.last, files)) or int(described.get("steps", 0))
     horizon = terms.strategy.horizon
@@ -604,7 +604,7 @@ def _cells(
     files: Iterable[_File],
     described: Mapping[str, Any],
     definition: Description,
-    terms: StreamTerms,
+    terms: Design,
     level: float,
 ) -> ReleasedCells:
     """Counts or sums."""
@@ -688,7 +688,7 @@ def _ranking(
     files: Sequence[_File],
     described: Mapping[str, Any],
     definition: Description,
-    terms: StreamTerms,
+    terms: Design,
     level: float,
 ) -> ReleasedRanking:
     """The largest of groups that nobody declared, from the numbers of all that are shown."""
@@ -709,7 +709,7 @@ def _ranking(
 
 
 def _parts(
-    files: Sequence[_File], described: Mapping[str, Any], terms: StreamTerms
+    files: Sequence[_File], described: Mapping[str, Any], terms: Design
 ) -> list[NDArray[Any]]:
     """The cells of which readings are made, by consecutive steps, each shape ``(steps, -1)``.
 
@@ -793,9 +793,7 @@ def _carried_totals(
     return CarriedTotals(estimates, found.variance, found.releases)
 
 
-def _answers(
-    terms: StreamTerms, statistic: Statistic, shown: View, files: Sequence[_File]
-) -> Answers:
+def _answers(terms: Design, statistic: Statistic, shown: View, files: Sequence[_File]) -> Answers:
     """What was asked of cells on demand, which the rows say."""
     from counton.results.answers import Answers
 
@@ -810,7 +808,7 @@ def _readings(
     files: Sequence[_File],
     described: Mapping[str, Any],
     definition: Description,
-    terms: StreamTerms,
+    terms: Design,
     level: float,
 ) -> ReleasedReadings:
     """A statistic, from its cells."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from counton.mechanisms import StreamTerms
+from counton.mechanisms import Design
 from counton.results.cells import ReleasedCells
 from counton.results.description import Description
 from counton.results.readings import FromCells, ReleasedReadings
@@ -13,7 +13,7 @@ from counton.results.shown import View
 
 
 def release_of_nothing(
-    description: Description, terms: StreamTerms, level: float, shown: View
+    description: Description, terms: Design, level: float, shown: View
 ) -> Release:
     """A first step in which nothing happened, without noise: what is simulated from a plan alone.
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.columns import WHEN
-from counton.mechanisms import StreamTerms
+from counton.mechanisms import Design
 from counton.options import TOP
 from counton.results.cells import ReleasedCells
 from counton.results.description import Description
@@ -59,7 +59,7 @@ class ReleasedRanking(Release):
     """
 
     definition: Description
-    terms: StreamTerms
+    terms: Design
     steps: range
     level: float
     released: ReleasedCells

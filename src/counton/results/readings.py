@@ -18,7 +18,7 @@ from counton.columns import WHEN
 from counton.errors import InvalidInput, field
 from counton.exact import quantity
 from counton.groups import GroupNames
-from counton.mechanisms import Releases, StreamTerms
+from counton.mechanisms import Design, Releases
 from counton.mechanisms.intervals import check_level
 from counton.privacy.guarantees import plural
 from counton.results.cells import ReleasedCells
@@ -54,7 +54,7 @@ class ReadingSource(Protocol):
     """Where readings come from: a stream, a reader of one, or a file."""
 
     @property
-    def terms(self) -> StreamTerms:
+    def terms(self) -> Design:
         """Of the stream."""
 
     @property
@@ -73,7 +73,7 @@ class ReadingSource(Protocol):
 class FromCells:
     """The cells of a statistic, as its file has them."""
 
-    def __init__(self, terms: StreamTerms, statistic: Statistic, values: NDArray[Any]) -> None:
+    def __init__(self, terms: Design, statistic: Statistic, values: NDArray[Any]) -> None:
         self.terms, self.step = terms, len(values)
         self._statistic, self._values = statistic, values
 
@@ -128,7 +128,7 @@ class ReleasedReadings(Release):
     """
 
     definition: Description
-    terms: StreamTerms
+    terms: Design
     steps: range
     source: ReadingSource
     level: float

@@ -13,7 +13,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from counton.mechanisms.terms import StreamTerms
+from counton.mechanisms.design import Design
 from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP
 
 #: How a text begins that somebody has to write.
@@ -27,7 +27,7 @@ _VARIANTS: dict[type[Guarantee], str] = {
 
 
 def record(
-    terms: StreamTerms,
+    terms: Design,
     methods: str,
     *,
     unit: str,

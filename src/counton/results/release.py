@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from counton.columns import WHEN, html
 from counton.errors import InvalidInput, field
-from counton.mechanisms import StreamTerms
+from counton.mechanisms import Design
 from counton.results.description import Description
 from counton.results.screen import Screen
 from counton.results.series import Series, finite
@@ -52,7 +52,7 @@ class Release(ABC):
     """
 
     definition: Description
-    terms: StreamTerms
+    terms: Design
     steps: range
     level: float
     notes: tuple[str, ...]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.mechanisms import StreamTerms
+from counton.mechanisms import Design
 from counton.statistics import Reading, Statistic
 from counton.statistics.readings import Readings
 
@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 class PartSource:
     """Readings of one statistic, from those of the report."""
 
-    def __init__(
-        self, readings: Readings, statistic: Statistic, name: str, terms: StreamTerms
-    ) -> None:
+    def __init__(self, readings: Readings, statistic: Statistic, name: str, terms: Design) -> None:
         self._readings, self._statistic, self._name = readings, statistic, name
         self.terms, self.step = terms, len(readings)
 

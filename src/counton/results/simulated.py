@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, field
 from counton.exact import check_integer
-from counton.mechanisms import StreamTerms
+from counton.mechanisms import Design
 from counton.results.description import Description
 
 #: What stands before the name of a stream whose numbers are simulated.
@@ -21,7 +21,7 @@ SIMULATED = "SIMULATED"
 _MOST = 10_000
 
 
-def as_simulation(terms: StreamTerms, definition: Description) -> tuple[StreamTerms, Description]:
+def as_simulation(terms: Design, definition: Description) -> tuple[Design, Description]:
     """The terms and the description of a stream, as those of one simulation."""
     name = terms.name
     if not definition.simulated:
@@ -30,7 +30,7 @@ def as_simulation(terms: StreamTerms, definition: Description) -> tuple[StreamTe
     return terms, replace(definition, simulated=True)
 
 
-def check_numbers(numbers: Any, shape: tuple[int, ...], terms: StreamTerms) -> NDArray[np.float64]:
+def check_numbers(numbers: Any, shape: tuple[int, ...], terms: Design) -> NDArray[np.float64]:
     """Numbers of each step, in data units, if they can be.
 
     Args:
@@ -57,7 +57,7 @@ def check_numbers(numbers: Any, shape: tuple[int, ...], terms: StreamTerms) -> N
 
 
 def simulated_releases(
-    terms: StreamTerms, numbers: NDArray[np.float64], n: int
+    terms: Design, numbers: NDArray[np.float64], n: int
 ) -> Iterator[NDArray[np.float64]]:
     """What would be released of such numbers, this many times, each with noise of its own.
 

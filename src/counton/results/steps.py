@@ -11,7 +11,7 @@ import polars as pl
 from typing_extensions import override
 
 from counton.errors import InvalidInput, field
-from counton.mechanisms import Releases, StreamTerms
+from counton.mechanisms import Design, Releases
 from counton.results.description import Description, statistic_kept
 from counton.results.release import Release
 from counton.results.screen import Screen, text_table
@@ -42,14 +42,14 @@ class ReleasedSteps(Release):
     """
 
     definition: Description
-    terms: StreamTerms
+    terms: Design
     steps: range
     level: float
     releases: Releases
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, terms: StreamTerms, releases: Releases, level: float) -> ReleasedSteps:
+    def of(cls, terms: Design, releases: Releases, level: float) -> ReleasedSteps:
         """All that was released so far."""
         windows = terms.strategy.workload == "windows"
         definition = Description(

@@ -12,7 +12,7 @@ import polars as pl
 
 from counton.columns import BETWEEN, list_in_words
 from counton.exact import quantity, text
-from counton.mechanisms import StreamTerms
+from counton.mechanisms import Design
 from counton.privacy.contribution import PERIODS
 from counton.privacy.guarantees import AgesWithData, difference, plural
 from counton.results.description import Description
@@ -168,7 +168,7 @@ def _besides_in_words(definition: Description) -> list[str]:
 
 def account_of(
     definition: Description,
-    terms: StreamTerms,
+    terms: Design,
     steps: int,
     errors: Sequence[str],
     over: int | None = None,
@@ -221,7 +221,7 @@ def _shown_in_words(definition: Description, over: int | None) -> str:
     return f" The numbers shown at each {step} are of the last {over:,} {step}s."
 
 
-def _released_in_words(definition: Description, terms: StreamTerms, steps: int) -> str:
+def _released_in_words(definition: Description, terms: Design, steps: int) -> str:
     """What was released so far, a sentence."""
     cut = definition.cut
     additive = definition.statistic.additive

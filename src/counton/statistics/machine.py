@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from counton.errors import CountonError, HorizonExceeded, InvalidInput, StateError, SumOverflow
 from counton.exact import quote, shorten, without_mask
-from counton.mechanisms import StreamTerms
+from counton.mechanisms import Design
 from counton.noise import Key, NoiseField
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Machine:
         statistic: Statistic,
         exact: Exact,
         batched: bool,
-        terms: StreamTerms,
+        terms: Design,
         key: Key | None,
         step: int,
     ) -> None:

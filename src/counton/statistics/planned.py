@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from counton.arrays import Integers
+from counton.mechanisms.design import Design
 from counton.mechanisms.releases import StepRelease
-from counton.mechanisms.terms import StreamTerms
 from counton.statistics.readings import Reading, ReleaseDifference
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _MANY = 10**7
 
 def planned_halfwidths(
     statistic: Statistic,
-    terms: StreamTerms,
+    terms: Design,
     step: int,
     level: float = 0.95,
     *,
@@ -91,7 +91,7 @@ def planned_halfwidths(
 
 
 def _reading(
-    statistic: Statistic, terms: StreamTerms, start: int, step: int, cells: Integers | None
+    statistic: Statistic, terms: Design, start: int, step: int, cells: Integers | None
 ) -> Reading:
     """A release of exact cells whose noise was 0; None: of nothing."""
     value: Any = np.zeros(terms.shape) if cells is None else cells
@@ -106,7 +106,7 @@ def _reading(
 
 
 def planned_reading(
-    statistic: Statistic, terms: StreamTerms, step: int, rows: int | None, over: int | None = None
+    statistic: Statistic, terms: Design, step: int, rows: int | None, over: int | None = None
 ) -> Reading:
     """What would be read at a step if there were this many rows, and no noise.
 

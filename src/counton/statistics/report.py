@@ -33,14 +33,14 @@ from counton.errors import InvalidInput, SumOverflow, field
 from counton.exact import check_integer, quote
 from counton.laws import BoundedChange
 from counton.mechanisms import StepRelease
+from counton.mechanisms.design import Design
 from counton.mechanisms.tables import LARGEST_MEASUREMENT
-from counton.mechanisms.terms import StreamTerms
 from counton.options import Option, OwnColumns, Statement, split_names
 from counton.privacy import Contribution, Guarantee, value_grid
 from counton.privacy.contribution import checked_unit
 from counton.statistics.base import Drawing, ErrorOf, Events, Statistic
 from counton.statistics.readings import Reading
-from counton.statistics.report_budget import PartTerms, halfwidths_of_parts, with_weights
+from counton.statistics.report_budget import PartDesign, halfwidths_of_parts, with_weights
 from counton.statistics.report_members import (
     SHARE,
     WITHIN,
@@ -499,7 +499,7 @@ class Report(TallyStatistic):
         return with_weights(settled, guarantee, horizon)
 
     def halfwidths_of_parts(
-        self, terms: StreamTerms, step: int, level: float, rows: int | None, over: int | None
+        self, terms: Design, step: int, level: float, rows: int | None, over: int | None
     ) -> dict[str, float]:
         """As `planned_halfwidths`, of all statistics: their names stand before those of numbers."""
         return halfwidths_of_parts(self, terms, step, level, rows, over)
@@ -699,12 +699,12 @@ class Report(TallyStatistic):
     def read(self, release: StepRelease) -> ReportReading:
         return ReportReading(self, release)
 
-    def terms_of(self, name: str, terms: StreamTerms, groups: tuple[int, ...] = ()) -> PartTerms:
+    def terms_of(self, name: str, terms: Design, groups: tuple[int, ...] = ()) -> PartDesign:
         """The terms of a measured statistic, of which those of the report are given."""
         one = self.measured_ones[name]
         place, apart = self.cell_ranges[name], math.prod(self.cells)
         cells = range(place.start, place.stop)
-        return PartTerms.of(terms, one, self.weight(name), (*groups, *one.cells), cells, apart)
+        return PartDesign.of(terms, one, self.weight(name), (*groups, *one.cells), cells, apart)
 
     def reading_of(self, name: str, reading: Reading) -> FollowedReading:
         """What a statistic reads that follows from the reading of another."""
@@ -712,7 +712,7 @@ class Report(TallyStatistic):
         assert rows is not None
         return FollowedReading(self.statistics[name], reading, rows)
 
-    def values_of(self, name: str, values: NDArray[Any], terms: PartTerms) -> NDArray[np.float64]:
+    def values_of(self, name: str, values: NDArray[Any], terms: PartDesign) -> NDArray[np.float64]:
         """Released cells of a measured statistic, from all of them: the last axis is of cells."""
         own = np.asarray(values)[..., self.cell_ranges[name]].astype(np.float64)
         shape = (*own.shape[:-1], *self.statistics[name].cells)

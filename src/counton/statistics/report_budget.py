@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from counton.errors import InvalidInput, field
 from counton.exact import exact, figures
-from counton.mechanisms.terms import StreamTerms
+from counton.mechanisms.design import Design
 from counton.privacy import ApproxDP, Guarantee
 from counton.statistics.readings import Reading, halfwidth
 from counton.statistics.report_members import WITHIN, norms_of_people
@@ -53,7 +53,7 @@ class Members(Protocol):
     def weight(self, name: str) -> int:
         """By which the cells of one are multiplied."""
 
-    def terms_of(self, name: str, terms: StreamTerms) -> StreamTerms:
+    def terms_of(self, name: str, terms: Design) -> Design:
         """Those of one alone."""
 
     def reading_of(self, name: str, reading: Any) -> Reading:
@@ -67,7 +67,7 @@ _Report = TypeVar("_Report", bound=Members)
 
 
 @dataclass(frozen=True, kw_only=True)
-class PartTerms(StreamTerms):
+class PartDesign(Design):
     """The terms of a report as those of one of its statistics, whose cells are not multiplied.
 
     Attributes:
@@ -85,15 +85,15 @@ class PartTerms(StreamTerms):
     @classmethod
     def of(
         cls,
-        terms: StreamTerms,
+        terms: Design,
         statistic: TallyStatistic,
         weight: int,
         shape: tuple[int, ...],
         place: range = range(0),
         apart: int = 0,
-    ) -> PartTerms:
+    ) -> PartDesign:
         """Those of a statistic."""
-        kept = {item.name: getattr(terms, item.name) for item in fields(StreamTerms)}
+        kept = {item.name: getattr(terms, item.name) for item in fields(Design)}
         own = statistic.contribution(batched=True).resolution
         unit = (Fraction(1) if own is None else own) / weight
         return cls(
@@ -111,7 +111,7 @@ class PartTerms(StreamTerms):
 
     @override
     def of_exact(self, cells: NDArray[np.int64]) -> Any:
-        """See `StreamTerms.of_exact`: of cells that are not multiplied."""
+        """See `Design.of_exact`: of cells that are not multiplied."""
         return np.asarray(cells, np.float64) * float(self.one * self.weight)
 
     @property
@@ -223,7 +223,7 @@ def _bounds(
 
     def read(promised: Guarantee) -> Reading:
         plan = source.plan(horizon, promised, batched=True)
-        terms = PartTerms.of(plan.terms(plan.best), source, 1, source.cells)
+        terms = PartDesign.of(plan.terms(plan.best), source, 1, source.cells)
         last = horizon or terms.strategy.longest or 1
         reading = planned_reading(source, terms, last, report.size)
         return reading if of == name else report.reading_of(name, reading)
@@ -276,7 +276,7 @@ def budget_shares(report: Members, norm: Literal[1, 2]) -> dict[str, Fraction]:
 
 def halfwidths_of_parts(
     report: Members,
-    terms: StreamTerms,
+    terms: Design,
     step: int,
     level: float,
     rows: int | None,

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, RequestMismatch, StateError, WrongKey
 from counton.exact import check_integer
-from counton.mechanisms import Counter, StreamTerms
+from counton.mechanisms import Counter, Design
 from counton.mechanisms.calibration import check_addresses, law_for, promise_of
 from counton.mechanisms.counter import OneAtATime
+from counton.mechanisms.design import check_shape
 from counton.mechanisms.state import read_state, write_state
-from counton.mechanisms.terms import check_shape
 from counton.noise import Key
 from counton.noise.key import check_key
 from counton.privacy import Contribution, Guarantee
@@ -56,7 +56,7 @@ class Running(Machine):
         statistic: Statistic,
         exact: Exact,
         batched: bool,
-        source: Counter | tuple[StreamTerms, Key],
+        source: Counter | tuple[Design, Key],
         step: int,
     ) -> None:
         """Not for callers: use `Statistic.counter` or `resume`."""
@@ -225,9 +225,9 @@ class Running(Machine):
             )
         statistic = statistic_from_dict(state["statistic"])
         exact = statistic.restore(b64decode(state["exact"]))
-        source: Counter | tuple[StreamTerms, Key]
+        source: Counter | tuple[Design, Key]
         if state["counter"] is None:
-            source = StreamTerms.from_dict(state["terms"]), key
+            source = Design.from_dict(state["terms"]), key
         else:
             source = Counter.resume(state["counter"].encode("latin-1"), key=key)
         if isinstance(source, Counter) and source.step != state["step"]:
@@ -253,7 +253,7 @@ def counter_of(
     name: str,
     batched: bool = False,
     contribution: Contribution | None = None,
-) -> Counter | StreamTerms:
+) -> Counter | Design:
     """What counts the cells of a statistic; where they are read on demand, their terms alone.
 
     Args:
@@ -285,7 +285,7 @@ def counter_of(
     guarantee, shape = promise_of(strategy, guarantee), check_shape(statistic.cells)
     law = law_for(strategy, guarantee, contribution, shape).law
     check_addresses(strategy, shape)
-    return StreamTerms(
+    return Design(
         name=name,
         strategy=strategy,
         guarantee=guarantee,
@@ -301,7 +301,7 @@ def statistic_terms(statistic: Statistic, batched: bool) -> dict[str, Any]:
     return {**statistic.to_dict(), "batched": batched}
 
 
-def statistic_of(terms: StreamTerms) -> tuple[Statistic, bool]:
+def statistic_of(terms: Design) -> tuple[Statistic, bool]:
     """The statistic that the cells of a stream are of, and whether steps are batches.
 
     Raises:
@@ -317,7 +317,7 @@ def statistic_of(terms: StreamTerms) -> tuple[Statistic, bool]:
     return statistic_from_dict(saved), bool(batched)
 
 
-def noise_at(terms: StreamTerms, step: int) -> tuple[float, str | None]:
+def noise_at(terms: Design, step: int) -> tuple[float, str | None]:
     """How large the noise of a step is, in data units, and of what, where that is not a cell.
 
     Args:

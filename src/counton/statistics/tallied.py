@@ -20,7 +20,7 @@ from typing_extensions import override
 from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput, SumOverflow
 from counton.laws import Law
-from counton.mechanisms.terms import StreamTerms, std_at
+from counton.mechanisms.design import Design, std_at
 from counton.statistics.base import Events, Exact, Statistic
 from counton.strategies import StreamStrategy
 
@@ -225,9 +225,7 @@ class TallyStatistic(Statistic):
                 f"{self!r} can be read up to {max(most, 0):,.0f}: count in larger units"
             )
 
-    def refuse_unreadable_cells(
-        self, terms: StreamTerms, taken: Integers, changes: Integers
-    ) -> None:
+    def refuse_unreadable_cells(self, terms: Design, taken: Integers, changes: Integers) -> None:
         """The same of exact cells: what was counted so far, and what the next steps add.
 
         Args:

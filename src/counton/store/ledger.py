@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from counton.errors import BudgetExceeded, InvalidInput, StateError, field
-from counton.mechanisms import StreamTerms
+from counton.mechanisms import Design
 from counton.privacy import Contribution, Guarantee, Ledger, Limit, Spend
 from counton.privacy.contribution import Relation
 from counton.privacy.ledger import refuse_not_following
@@ -270,7 +270,7 @@ def _refuse_unfinished(connection: Connection, name: str) -> None:
     row, horizon = connection.execute(asked).first(), None
     with suppress(StateError):  # of a strategy that is somebody's own
         if row is not None:
-            terms = StreamTerms.from_dict(json.loads(row.terms))
+            terms = Design.from_dict(json.loads(row.terms))
             horizon = terms.strategy.horizon
             _refuse_several_steps(name, terms.contribution, json.loads(row.details))
     if row is None or row.step != horizon:

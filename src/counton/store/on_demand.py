@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.errors import HorizonExceeded, StateError
-from counton.mechanisms import Counter, Releases, StreamTerms
+from counton.mechanisms import Counter, Design, Releases
 from counton.mechanisms.counter import OneAtATime
 from counton.mechanisms.state import StreamProgress, Totals, Waiting, read_checkpoint
 from counton.noise import Key
@@ -24,7 +24,7 @@ _NOTHING = np.zeros(0, np.int64)
 class OnDemand(Counter):
     """Stands where a stream has its counter: it takes digests of events and counts the steps."""
 
-    def __init__(self, terms: StreamTerms, key: Key, step: int = 0) -> None:
+    def __init__(self, terms: Design, key: Key, step: int = 0) -> None:
         """Not for callers: a `Stream` makes it."""
         self.key_fingerprint = check_key(key).fingerprint
         self.terms = terms.under(self.key_fingerprint)
@@ -72,4 +72,4 @@ class OnDemand(Counter):
                 "the checkpoint of a statistic whose cells are read on demand holds sums: it was "
                 "altered; restore it from a copy"
             )
-        return cls(StreamTerms.from_dict(state.terms), key, state.step)
+        return cls(Design.from_dict(state.terms), key, state.step)

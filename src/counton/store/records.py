@@ -18,8 +18,8 @@ from sqlalchemy.engine import Connection, Row
 
 from counton.errors import InvalidInput, RequestMismatch, StateError, WrongKey
 from counton.exact import quote
-from counton.mechanisms import Counter, StreamTerms
-from counton.mechanisms.terms import check_name
+from counton.mechanisms import Counter, Design
+from counton.mechanisms.design import check_name
 from counton.noise import Key
 from counton.noise.key import check_key
 from counton.privacy import Spend
@@ -124,13 +124,13 @@ def enter(
     return find(connection, name)
 
 
-def spend_of(known: Iterable[units.SpentUnit], terms: StreamTerms, details: str) -> Spend:
+def spend_of(known: Iterable[units.SpentUnit], terms: Design, details: str) -> Spend:
     """What a new stream spends, by the word that a ledger has for what it protects."""
     relation = terms.contribution.relation
     return Spend(terms.name, terms.guarantee, unit_of(known, terms, details), relation)
 
 
-def unit_of(known: Iterable[units.SpentUnit], terms: StreamTerms, details: str) -> str:
+def unit_of(known: Iterable[units.SpentUnit], terms: Design, details: str) -> str:
     """What a new stream's unit is called, beside what its state and its ledger know."""
     given = default = terms.contribution.unit
     stated = None if given == ANY_UNIT else given
@@ -428,6 +428,6 @@ def _resume(row: Row[Any], key: Key, strategy: StreamStrategy | None) -> Counter
         from counton.statistics.running import statistic_of
         from counton.store.on_demand import OnDemand
 
-        if statistic_of(StreamTerms.from_dict(json.loads(row.terms)))[0].on_demand:
+        if statistic_of(Design.from_dict(json.loads(row.terms)))[0].on_demand:
             return OnDemand.from_checkpoint(bytes(row.checkpoint), key)
     return Counter.resume(bytes(row.checkpoint), key=key, strategy=strategy)

@@ -59,7 +59,7 @@ streams = Table(
     metadata,
     Column("id", _ID, primary_key=True),
     Column("name", String(LONGEST_NAME), nullable=False),
-    Column("terms", Text, nullable=False),  # JSON: StreamTerms.to_dict()
+    Column("terms", Text, nullable=False),  # JSON: Design.to_dict()
     Column("details", Text, nullable=False),  # JSON: public facts of the caller's
     Column("key_fingerprint", String(64), nullable=False),
     Column(

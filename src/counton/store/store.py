@@ -16,7 +16,7 @@ from sqlalchemy.engine import Connection, Row
 from counton.errors import InvalidInput, OldCopy, RequestMismatch, StateError, hide_secrets
 from counton.exact import Number, check_integer
 from counton.groups import GroupNames
-from counton.mechanisms import Releases, StreamTerms
+from counton.mechanisms import Design, Releases
 from counton.privacy import Contribution, Guarantee, Ledger, Limit, Spend
 from counton.privacy.contribution import Relation
 from counton.private import Private
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 class StoredStream(NamedTuple):
     """What a state says of a stream before anybody writes it: nothing secret."""
 
-    terms: StreamTerms
+    terms: Design
     details: dict[str, Any]
     key_fingerprint: str
     step: int
@@ -96,7 +96,7 @@ class JournalReader:
         self._key, self._shown = key, False
 
     @property
-    def terms(self) -> StreamTerms:
+    def terms(self) -> Design:
         """Strategy, guarantee, contribution, shape and law."""
         return self._found.terms
 
@@ -192,7 +192,7 @@ class JournalReader:
 
 
 def read_releases(
-    database: Database, stream_id: int, terms: StreamTerms, step: int, start: int, stop: int | None
+    database: Database, stream_id: int, terms: Design, step: int, start: int, stop: int | None
 ) -> Releases:
     """What a stream at ``step`` released at steps ``start..stop-1``, from its journal.
 
@@ -215,7 +215,7 @@ def read_releases(
     return Releases(steps, entries.values, terms)
 
 
-def released_steps(terms: StreamTerms, step: int, start: int, stop: int | None) -> range:
+def released_steps(terms: Design, step: int, start: int, stop: int | None) -> range:
     """Steps ``start..stop-1`` of a stream at ``step``.
 
     Raises:
@@ -257,7 +257,7 @@ def _find(database: Database, name: str) -> tuple[int, StoredStream] | None:
         if row is None:
             return None
         with reading(f"the terms of stream {name!r}"):
-            terms = StreamTerms.from_dict(json.loads(row.terms))
+            terms = Design.from_dict(json.loads(row.terms))
             details = facts.read(connection, row.id, row.details)
             terms = terms.under(row.key_fingerprint)
             return row.id, StoredStream(terms, details, row.key_fingerprint, row.step)
@@ -629,7 +629,7 @@ def state_summary(state: str | os.PathLike[str]) -> dict[str, Any]:
 def _in_data_units(terms: dict[str, Any]) -> dict[str, Any]:
     """Terms of a stream for readers, who are told of noise in units of the data."""
     try:
-        return StreamTerms.from_dict(terms).public()
+        return Design.from_dict(terms).public()
     except StateError:  # of a strategy that is somebody's own
         return _without_law(terms)
 
@@ -639,7 +639,7 @@ def _noise_of_readings(terms: dict[str, Any], step: int) -> dict[str, Any]:
     from counton.statistics.running import noise_at
 
     try:
-        std, of = noise_at(StreamTerms.from_dict(terms), step)
+        std, of = noise_at(Design.from_dict(terms), step)
     except (InvalidInput, StateError):  # of a strategy or statistic that is somebody's own
         return {"std": None}
     return {"std": std, "of": of}

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from counton.errors import InvalidInput, StateError
 from counton.exact import check_integer, quote
-from counton.mechanisms import Counter, Releases, StepRelease, StreamTerms
+from counton.mechanisms import Counter, Design, Releases, StepRelease
 from counton.mechanisms.counter import OneAtATime
 from counton.mechanisms.releases import Window, window_of
 from counton.privacy import Contribution, Guarantee, Limit
@@ -281,7 +281,7 @@ class Stream(Closing):
         return self._step
 
     @property
-    def terms(self) -> StreamTerms:
+    def terms(self) -> Design:
         """Strategy, guarantee, contribution, shape and law."""
         return self._counter().terms
 

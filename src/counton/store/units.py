@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from counton.errors import InvalidInput, field
-from counton.mechanisms import StreamTerms
+from counton.mechanisms import Design
 from counton.privacy.contribution import ANY_UNIT, known_unit, whole_of
 from counton.store import schema
 from counton.store.database import reading
@@ -96,7 +96,7 @@ def kind_of(terms: Mapping[str, Any], details: Mapping[str, Any]) -> str | None:
     if terms.get("statistic") is not None:
         from counton.statistics.running import statistic_of
 
-        return statistic_of(StreamTerms.from_dict(terms))[0].protects
+        return statistic_of(Design.from_dict(terms))[0].protects
     if "user" not in details:
         return None
     return "event" if details["user"] is None else "user"

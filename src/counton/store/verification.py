@@ -33,8 +33,8 @@ from counton.errors import (
 from counton.laws import Law, law_to_dict
 from counton.mechanisms import Counter
 from counton.mechanisms.calibration import calibration_of
+from counton.mechanisms.design import Design
 from counton.mechanisms.state import StreamProgress, read_checkpoint, write_checkpoint
-from counton.mechanisms.terms import StreamTerms
 from counton.noise import Key
 from counton.store import creation, journal, keyfile, records, schema
 from counton.store import ledger as books
@@ -243,7 +243,7 @@ def _key_of(database: Database, row: Row[Any], key: keyfile.Kept) -> Key:
 
 def _verify_stream(database: Database, row: Row[Any], key: Key, spent: Any) -> Verification:
     with reading(f"the terms of stream {row.name!r}"):
-        terms = StreamTerms.from_dict(json.loads(row.terms))
+        terms = Design.from_dict(json.loads(row.terms))
     values = row.step * max(terms.cells, 1)
     checks, problems = _promise(terms, row.name, spent)
     horizon = terms.strategy.horizon
@@ -292,7 +292,7 @@ def _check_seal(database: Database, row: Row[Any], key: Key) -> None:
                 return
 
 
-def _check_std(database: Database, row: Row[Any], terms: StreamTerms) -> None:
+def _check_std(database: Database, row: Row[Any], terms: Design) -> None:
     """Refuse a journal that says another noise of a step than its terms give."""
     table = schema.journal.c
     query = sa.select(table.step, table.std).where(
@@ -310,9 +310,7 @@ def _check_std(database: Database, row: Row[Any], terms: StreamTerms) -> None:
                 )
 
 
-def _recomputed_stream(
-    database: Database, row: Row[Any], terms: StreamTerms, key: Key
-) -> Iterator[str]:
+def _recomputed_stream(database: Database, row: Row[Any], terms: Design, key: Key) -> Iterator[str]:
     """What holds, in words.
 
     Raises:
@@ -359,7 +357,7 @@ def _recomputed_stream(
 
 
 def _recomputed_statistic(
-    database: Database, row: Row[Any], terms: StreamTerms, key: Key
+    database: Database, row: Row[Any], terms: Design, key: Key
 ) -> Iterator[str]:
     """As `_recomputed_stream`, and whether what the statistic knows belongs to it.
 
@@ -407,13 +405,13 @@ def _recomputed_statistic(
     )
 
 
-def _chunks(first: int, last: int, terms: StreamTerms) -> Iterator[range]:
+def _chunks(first: int, last: int, terms: Design) -> Iterator[range]:
     size = max(1, _CHUNK // max(terms.cells, 1))
     for start in range(first, last + 1, size):
         yield range(start, min(start + size, last + 1))
 
 
-def _read(database: Database, row: Row[Any], steps: range, terms: StreamTerms) -> Any:
+def _read(database: Database, row: Row[Any], steps: range, terms: Design) -> Any:
     with database.transaction(write=False) as connection:
         return journal.read(connection, row.id, steps.start, steps.stop, terms.shape)
 
@@ -421,7 +419,7 @@ def _read(database: Database, row: Row[Any], steps: range, terms: StreamTerms) -
 def _compare(
     database: Database,
     row: Row[Any],
-    terms: StreamTerms,
+    terms: Design,
     again: Counter,
     inputs: NDArray[np.int64],
     digest: journal.Digester,
@@ -453,7 +451,7 @@ def _compare(
         )
 
 
-def _promise(terms: StreamTerms, name: str, spent: Any) -> tuple[list[str], list[str]]:
+def _promise(terms: Design, name: str, spent: Any) -> tuple[list[str], list[str]]:
     """Whether the ledger has the guarantee, and whether the noise of the law keeps it."""
     checks, problems = [], []
     if spent is None or spent.guarantee != terms.guarantee:

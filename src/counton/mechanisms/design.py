@@ -36,7 +36,7 @@ from counton.strategies.base import Steps
 #: Raised when the same terms would give other noise; older states are then refused.
 FORMAT = 1
 #: That of streams whose noise is wider since it is calibrated to what an attacker has seen when he
-#: chooses the step: `StreamTerms.format`.
+#: chooses the step: `Design.format`.
 _SEEN = 2
 #: Sums (in units of the released grid) stay below this; the rest of int64 is room for noise.
 LARGEST_SUM = 2**61
@@ -45,7 +45,7 @@ LARGEST_WINDOW = 2**52
 
 
 @dataclass(frozen=True, kw_only=True)
-class StreamTerms:
+class Design:
     """All that is stated about a stream of releases besides its data; public.
 
     The noise address is built from it, so that another name, strategy, budget, neighbouring
@@ -86,7 +86,7 @@ class StreamTerms:
     def __post_init__(self) -> None:
         check_name(self.name)
 
-    def may_share_noise(self, other: StreamTerms) -> bool:
+    def may_share_noise(self, other: Design) -> bool:
         """Whether another release may be of the same stream: all of it, or a part of a report."""
         if self.noise_id is not None and other.noise_id is not None:
             return self.noise_id == other.noise_id
@@ -135,7 +135,7 @@ class StreamTerms:
         return found
 
     @classmethod
-    def from_dict(cls, saved: Any, strategy: StreamStrategy | None = None) -> StreamTerms:
+    def from_dict(cls, saved: Any, strategy: StreamStrategy | None = None) -> Design:
         """Inverse of `to_dict`; ``strategy`` stands in for one counton does not know.
 
         Raises:
@@ -171,7 +171,7 @@ class StreamTerms:
         """`to_dict` as JSON, which every checkpoint says again."""
         return json.dumps(self.to_dict(), sort_keys=True)
 
-    def under(self, fingerprint: str) -> StreamTerms:
+    def under(self, fingerprint: str) -> Design:
         """The same with `noise_id`, of the key with this fingerprint."""
         text = f"identity of noise\n{fingerprint}\n{self._address}"
         return replace(self, noise_id=sha256(text.encode()).hexdigest()[:32])
@@ -339,11 +339,11 @@ def _refuse_unknown(saved: Mapping[str, Any]) -> None:
 
 
 @lru_cache(maxsize=16)
-def _rebuilt(terms: str) -> StreamTerms:
+def _rebuilt(terms: str) -> Design:
     # A run reads the terms of its stream, and again with its checkpoint: they are rebuilt once.
     saved = json.loads(terms)
     strategy = strategy_from_dict(saved["strategy"])
-    return StreamTerms(strategy=strategy, **_of_streams(saved), **_common(saved))
+    return Design(strategy=strategy, **_of_streams(saved), **_common(saved))
 
 
 def _of_streams(saved: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from keys import chosen_key
 from counton import ZCDP, Contribution, Counter, PureDP
 from counton.errors import InvalidInput, StateError
 from counton.laws import DiscreteLaplace
-from counton.mechanisms import StreamTerms
+from counton.mechanisms import Design
 from counton.strategies import Binary
 
 KEY = chosen_key()
@@ -41,7 +41,7 @@ TERMS: dict[str, Any] = {
     ids=lambda change: str(*change),
 )
 def test_other_noise_has_other_terms(change: dict[str, Any]) -> None:
-    one, two = StreamTerms(**TERMS), StreamTerms(**{**TERMS, **change})
+    one, two = Design(**TERMS), Design(**{**TERMS, **change})
     first, second = (terms.noise_field(KEY) for terms in (one, two))
     assert not np.array_equal(first.run(0, range(64)), second.run(0, range(64)))
     assert first.identity != second.identity  # not the same bits in another width
@@ -50,20 +50,20 @@ def test_other_noise_has_other_terms(change: dict[str, Any]) -> None:
 
 def test_terms_come_back_from_json_with_the_same_noise() -> None:
     stream = Counter(Binary(9), ZCDP(1), key=KEY, name="visits", shape=(2,)).terms
-    read = StreamTerms.from_dict(json.loads(json.dumps(stream.to_dict())))
+    read = Design.from_dict(json.loads(json.dumps(stream.to_dict())))
     assert read.under(KEY.fingerprint) == stream
     assert np.array_equal(
         read.noise_field(KEY).run(0, range(9)), stream.noise_field(KEY).run(0, range(9))
     )
     with pytest.raises(StateError, match="describes 'ranges', not a stream"):
-        StreamTerms.from_dict({**stream.to_dict(), "kind": "ranges"})
+        Design.from_dict({**stream.to_dict(), "kind": "ranges"})
     with pytest.raises(StateError, match="format 7"):
-        StreamTerms.from_dict({**stream.to_dict(), "format": 7})
+        Design.from_dict({**stream.to_dict(), "format": 7})
 
 
 @pytest.mark.parametrize("name", ["", None, 3, b"visits", "visits \ud800"])
 def test_what_is_no_name_is_refused(name: Any) -> None:
     with pytest.raises(InvalidInput, match="name is"):
-        StreamTerms(**{**TERMS, "name": name})
+        Design(**{**TERMS, "name": name})
     with pytest.raises(InvalidInput, match="name is"):
         Counter(Binary(9), PureDP(1), key=KEY, name=name)
