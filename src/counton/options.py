@@ -7,16 +7,22 @@ file, and nowhere else.
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Number
-from typing import Any, Literal, NamedTuple
+from datetime import datetime
+from numbers import Integral, Number, Real
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from counton.errors import InvalidInput, field, is_one, is_text
 
 #: How a value is written: in a word of a command, or as a value of a file.
 Kind = Literal["text", "texts", "whole", "number", "flag", "path"]
+#: What a stream keeps of an option. "stream": it defines the stream, so a later run may leave it
+#: out and may not contradict it. "policy" and "view": a later run that leaves it out has it again.
+#: "output": the same, unless that run says anything of its outputs. "": each run says it anew.
+Kept: TypeAlias = Literal["", "stream", "policy", "view", "output"]
 
 
 @dataclass(frozen=True)
@@ -38,6 +44,13 @@ class Option:
         column: it names a column of the rows, or several, which hold numbers, labels, or true and
             false; "": it names none.
         needed: a new stream must state it.
+        kept: what the stream keeps of it.
+        choices: the words that it may be; none: any.
+        file: it may name a file, which a job file sees from its own folder.
+        words: what Python may say otherwise than commands: a length of time as a `timedelta`, a
+            moment as a `date` or `datetime`, columns as a list.
+        served: a job of a service may state it.
+        other: looks at what is no text, and refuses it or not; None: it must be as its kind says.
 
     >>> Option("longest", "most letters of a word", "whole").key
     'longest'
@@ -56,6 +69,12 @@ class Option:
     exact: bool = False
     column: Literal["", "number", "label", "flag"] = ""
     needed: bool = False
+    kept: Kept = ""
+    choices: tuple[str, ...] = ()
+    file: bool = False
+    words: Literal["", "length", "moment", "columns"] = ""
+    served: bool = True
+    other: Callable[[Any], object] | None = None
 
     @property
     def key(self) -> str:
@@ -206,7 +225,7 @@ def split_names(given: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def check_value(option: Option, value: Any) -> None:
-    """Refuse a value of another type than an option has.
+    """Refuse a value of another type than an option has, or another word than it may be.
 
     Raises:
         InvalidInput: naming it, and what is wanted.
@@ -215,33 +234,65 @@ def check_value(option: Option, value: Any) -> None:
     Traceback (most recent call last):
     counton.errors.InvalidInput: longest is '3', of type str; give a whole number, as in longest=30
     """
-    text = isinstance(value, str)
+    text = isinstance(value, str | os.PathLike) and isinstance(os.fspath(value), str)
     if option.kind == "flag":
         fits, wanted = isinstance(value, bool), "True or False"
     elif option.kind == "whole":
-        fits = isinstance(value, int) and not isinstance(value, bool)
+        fits = isinstance(value, Integral) and not isinstance(value, bool)
         wanted = f"a whole number, as in {field(option.name, 30)}"
     elif option.exact or option.kind == "number":
-        fits, wanted = text or isinstance(value, Number), "a number"
-        fits = fits and not isinstance(value, bool) and (option.exact or not text)
+        fits, wanted = isinstance(value, Number if option.exact else Real), "a number"
+        fits = (fits or (option.exact and isinstance(value, str))) and not isinstance(value, bool)
+    elif option.other is not None and not isinstance(value, str):
+        option.other(value)
+        fits, wanted = True, ""
+    elif option.file:
+        fits, wanted = text, "the path of a file"
+        wanted += " or a database URL" if option.name in ("state", "ledger") else ""
     else:
-        wanted = "a text"
-        fits = text or option.several or option.by_name
-        if option.several:
-            wanted += " or a list"
-            fits = text or (isinstance(value, Sequence) and not isinstance(value, bytes))
-            fits = fits or (option.by_name and isinstance(value, Mapping))
-        elif option.by_name:
-            fits = text or isinstance(value, Mapping)
+        fits, wanted = _fits_text(option, value)
     if not fits:
-        shown = f"{repr(value)[:80]}, of type" if is_one(value) else "of type"
-        kind = type(value).__name__
-        raise InvalidInput(f"{field(option.name)} is {shown} {kind}; give {wanted}")
-    if text and not is_text(value):
+        raise wrong_type(option.name, value, wanted)
+    if text:
+        check_text(option.name, os.fspath(value))
+    if option.choices and value not in option.choices:
         raise InvalidInput(
-            f"{field(option.name)} is {value[:80]!r}, which is no text in UTF-8 (a byte of another "
+            f"{field(option.name)} is {value!r}; use one of {', '.join(option.choices)}"
+        )
+
+
+def _fits_text(option: Option, value: Any) -> tuple[bool, str]:
+    """Whether a value is a text, or what an option takes instead; and what that is called."""
+    if option.words == "moment":
+        wanted = "a date, a datetime or a text, as in 2013-01-01T00:00"
+        return isinstance(value, str | datetime), wanted
+    if option.several:
+        fits = isinstance(value, str) or (
+            isinstance(value, Sequence) and not isinstance(value, bytes) and all(map(is_one, value))
+        )
+        return fits or (option.by_name and isinstance(value, Mapping)), "a text or a list"
+    return isinstance(value, str) or (option.by_name and isinstance(value, Mapping)), "a text"
+
+
+def check_text(name: str, value: object) -> None:
+    """Refuse a text that is none in UTF-8, or holds NUL: no file or database keeps it.
+
+    Raises:
+        InvalidInput: naming the field.
+
+    >>> check_text("name", "visits")
+    """
+    if isinstance(value, str) and not is_text(value):
+        raise InvalidInput(
+            f"{field(name)} is {value[:80]!r}, which is no text in UTF-8 (a byte of another "
             f"encoding, or NUL); write or rename it in UTF-8"
         )
+
+
+def wrong_type(name: str, value: object, wanted: str) -> InvalidInput:
+    """An error that names a field, its value if that may be shown, and what is wanted."""
+    found = f"{repr(value)[:80]}, of type" if is_one(value) else "of type"
+    return InvalidInput(f"{field(name)} is {found} {type(value).__name__}; give {wanted}")
 
 
 def numbers_of(given: str | Sequence[Any], name: str) -> list[float]:

@@ -18,8 +18,7 @@ from counton.cli.statistic import command_of
 from counton.errors import InvalidInput
 from counton.jobs import Job
 from counton.jobs.fields import options_of
-from counton.jobs.job import check_types
-from counton.jobs.jobfile import _FILES, load
+from counton.jobs.jobfile import load
 from counton.jobs.statements import all_options
 from counton.noise.witness import WitnessFile
 from counton.options import Option
@@ -71,6 +70,9 @@ ENDINGS = {
     "source": ".parquet",
 }
 
+#: Fields of a job that name files.
+FILES = {name for name, item in options_of(Job).items() if item.file}
+
 
 def _named() -> Iterator[tuple[str, str, str]]:
     """Of all commands the options that name files: command, option, and its name in Python."""
@@ -84,7 +86,7 @@ def _named() -> Iterator[tuple[str, str, str]]:
         for item in of.params:
             text = not getattr(item, "is_flag", False) and item.name != "help"
             argument = item.param_type_name == "argument"
-            if text and (item.name in _FILES or argument or _FILE.search(item.help or "")):
+            if text and (item.name in FILES or argument or _FILE.search(item.help or "")):
                 yield command, "" if argument else item.opts[0], item.name
 
 
@@ -156,7 +158,7 @@ def test_nul_is_refused_in_every_option(tmp_path: Path, name: str) -> None:
     job = Job("count", "e.csv", "s.db")
     if name in options_of(Job):
         with pytest.raises(InvalidInput, match="NUL"):
-            check_types(job.having(**{name: "a\0b"}))
+            job.having(**{name: "a\0b"})
     option = {**options_of(Job), **all_options()}[name]
     (tmp_path / "n.toml").write_text(f'[jobs.n]\n{option.key} = "a\\u0000b"\n')
     with pytest.raises(InvalidInput, match=rf"jobs\.n\.{option.key} is .*NUL"):

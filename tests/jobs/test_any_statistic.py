@@ -144,15 +144,14 @@ def test_an_average_of_a_year_of_minutes_is_released_at_a_budget_of_one(tmp_path
 def test_every_guard_stands_before_every_statistic(
     job: Job, changed: dict[str, Any], error: type[Exception] | None
 ) -> None:
-    changed_job = job.having(**changed)
     if is_once(job):  # all times are refused, and there are none to leave out
         of_times = {*changed} <= {"until", "start", "every", "steps"}
         error = None if of_times and {*changed.values()} == {None} else InvalidInput
     if error is None:
-        run(changed_job).close()
+        run(job.having(**changed)).close()
         return
     with pytest.raises(error):
-        run(changed_job)
+        run(job.having(**changed))
     assert not Path(str(job.state)).exists()
 
 

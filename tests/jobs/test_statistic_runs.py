@@ -126,9 +126,9 @@ def test_letters_of_a_text_are_steps(statistic: Letters, tmp_path: Path) -> None
 def test_what_is_refused_makes_no_state(
     changed: dict[str, object], error: type[Exception], words: str, tmp_path: Path
 ) -> None:
-    request = replace(hours(tmp_path, Letters()), **changed)  # type: ignore[arg-type]
+    request = hours(tmp_path, Letters())
     with pytest.raises(error, match=words):
-        run(request)
+        run(request.having(**changed))
     assert not (tmp_path / "s.db").exists()
 
 

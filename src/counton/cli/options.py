@@ -23,8 +23,7 @@ from counton.cli.exits import explain_errors
 from counton.errors import hide_secrets
 from counton.jobs.fields import options_of
 from counton.jobs.job import Job
-from counton.jobs.parts import check_text
-from counton.options import Option
+from counton.options import Option, check_text
 
 _WIDTH = 94
 #: More letters than the first sentence of any help has: it is never cut.

@@ -31,7 +31,6 @@ from counton.cli.words import (
 )
 from counton.errors import hide_secrets
 from counton.jobs import Job, Outcome, run
-from counton.jobs.job import check_types
 from counton.jobs.recalling import recall
 from counton.jobs.writing import Outputs, WrittenOutputs
 from counton.privacy.ledger import totals_in_words
@@ -95,7 +94,7 @@ def carried_out(job: Job, *, silently: bool, bar: bool = False, about: str = "")
         CountonError: see `counton.jobs.run`.
     """
     errors = Console(stderr=True)
-    job = recall(check_types(job))
+    job = recall(job)
     outputs = Outputs.of(job)
     if not about:
         warn_of_no_witness(errors, (job.state, [job.key], job.witness), option="--witness")

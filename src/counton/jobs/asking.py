@@ -15,7 +15,7 @@ from counton.exact import Number
 from counton.groups import GroupNames
 from counton.jobs import guards, statements
 from counton.jobs.definition import Definition
-from counton.jobs.job import EXPIRING, NEWEST, NOW, Job, check_types, guarantee_from, metric_from
+from counton.jobs.job import EXPIRING, NEWEST, NOW, Job, guarantee_from, metric_from
 from counton.jobs.own_strategies import is_file_of
 from counton.jobs.parts import STRATEGIES
 from counton.jobs.refusals import check_within, refuse_of_tables
@@ -70,7 +70,6 @@ def ask(request: Job, saved: Definition | None = None) -> RequestValues:
     Raises:
         InvalidInput: a value is outside what is allowed, or two do not go together.
     """
-    request = check_types(request)
     once = statements.is_once(request) if saved is None else saved.once
     if once and (saved is None or statements.name_of(request.what) == saved.what):
         refuse_of_tables(request, known=saved is not None)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from counton.errors import InvalidInput, field
 from counton.exact import quote
-from counton.jobs.job import Events, Job, check_types
+from counton.jobs.job import Events, Job
 from counton.jobs.keywords import JobFields
 from counton.jobs.progress import Progress, silent
 from counton.jobs.recalling import recall
@@ -105,7 +105,7 @@ def release(
             meant = f"did you mean {near[0]}?" if near else "counton.jobs.Job lists all there are"
             raise InvalidInput(f"release takes no argument {name!r}: {meant}")
     named = cast("dict[str, Any]", more)
-    request = recall(check_types(Job(what, events, state, **(named | _numbers(guarantee, named)))))
+    request = recall(Job(what, events, state, **(named | _numbers(guarantee, named))))
     outputs = Outputs.of(request)
     with run(request, progress, approve=outputs.approve) as outcome:
         written = outputs.write(outcome, progress)

@@ -24,7 +24,6 @@ from counton.jobs.outputs import (
     save_charts,
     write_table,
 )
-from counton.jobs.parts import check_text
 from counton.jobs.publishing import Publication, publish_new
 from counton.jobs.reading import public_places, read
 from counton.jobs.released import (
@@ -34,6 +33,7 @@ from counton.jobs.released import (
 )
 from counton.mechanisms.fit import Fit
 from counton.mechanisms.intervals import check_level
+from counton.options import check_text
 from counton.results.above import check_thresholds, large_only
 from counton.results.choosing import groups_named, steps_between, steps_within
 from counton.results.facts import facts_of

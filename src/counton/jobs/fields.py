@@ -1,12 +1,14 @@
 """The options of every job: each written once, beside the field's name, type and default.
 
 The command line makes options of them, a job file keys, the schema and the documentation texts.
+What a stream keeps of an option, and who may state it, is said there too.
 """
 
 from __future__ import annotations
 
-from dataclasses import MISSING, Field, field, fields
-from typing import Any, NamedTuple
+from dataclasses import MISSING, Field, field, fields, replace
+from functools import cache
+from typing import Any
 
 from counton.options import Kind, Option
 
@@ -23,30 +25,8 @@ _KINDS: dict[str, Kind] = {
 }
 
 
-class FieldWords(NamedTuple):
-    """What is said of a field.
-
-    Attributes:
-        help: what it means, in one line.
-        called: its name in commands and files, where it is not the field's.
-        group: the heading under which it stands.
-        argument: it has no name in a command, and stands by itself.
-    """
-
-    help: str
-    called: str | None = None
-    group: str = ""
-    argument: bool = False
-
-
 def option(
-    default: Any,
-    help: str,
-    called: str | None = None,
-    *,
-    group: str = "",
-    argument: bool = False,
-    repr: bool = True,
+    default: Any, help: str, called: str | None = None, *, repr: bool = True, **more: Any
 ) -> Any:
     """A field of a dataclass that a user may state.
 
@@ -54,9 +34,8 @@ def option(
         default: ``...`` where it must be given.
         help: what it means, in one line.
         called: its name in commands and files, where it is not the field's; without dashes.
-        group: the heading under which it stands.
-        argument: it has no name in a command.
         repr: whether it shows in a representation; not where a frame would show its rows.
+        more: what else an `Option` says.
 
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)
@@ -65,35 +44,36 @@ def option(
     >>> options_of(Asked)["start"].help
     'beginning of the first window'
     """
-    told = {"job_option": FieldWords(help, called, group, argument)}
+    told = {"option": Option("", help, word=called, heading="", **more)}
     if default is ...:
         return field(metadata=told, repr=repr)
     return field(default=default, metadata=told, repr=repr)
 
 
-def options_of(kind: type) -> dict[str, Option]:
+def options_of(kind: Any) -> dict[str, Option]:
     """What may be stated of a dataclass, by the names of its fields; arguments first."""
-    found = [_option(item) for item in fields(kind) if "job_option" in item.metadata]
+    return _read_options(kind)
+
+
+@cache
+def _read_options(kind: type) -> dict[str, Option]:
+    told = [item for item in fields(kind) if isinstance(item.metadata.get("option"), Option)]
+    found = [_option(kind, item) for item in told]
     return {option.name: option for option in sorted(found, key=lambda one: not one.argument)}
 
 
-def _option(item: Field[Any]) -> Option:
-    said: FieldWords = item.metadata["job_option"]
+def _option(kind: type, item: Field[Any]) -> Option:
+    said: Option = item.metadata["option"]
     type_ = str(item.type).removeprefix("typing.")
-    return Option(
-        item.name,
-        said.help,
-        _KINDS.get(type_, "text"),
-        word=said.called,
-        heading=said.group,
-        default=default_of(item),
-        argument=said.argument,
-        several=item.name in ("events", "by") or "Sequence" in type_,
+    part = next(one for one in kind.__mro__ if item.name in vars(one).get("__annotations__", ()))
+    return replace(
+        said,
+        name=item.name,
+        kind=_KINDS.get(type_, "text"),
+        heading=vars(part).get("heading", ""),
+        default=None if item.default is MISSING else item.default,
+        several="Sequence" in type_ or item.name in ("events", "by"),
         by_name="Mapping" in type_,
+        exact=type_.startswith("Number"),
         needed=item.default is MISSING,
     )
-
-
-def default_of(item: Field[Any]) -> Any:
-    """The default of a field, None where it must be given."""
-    return None if item.default is MISSING else item.default

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, replace
 from dataclasses import field as made
 from datetime import date, datetime, timedelta
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, Unpack, cast
 
 from counton.errors import InvalidInput, field, hide_secrets
-from counton.jobs.fields import option
+from counton.jobs.fields import option, options_of
 from counton.jobs.guards import check_delta
 from counton.jobs.parts import (
     Arrangement,
@@ -26,8 +26,8 @@ from counton.jobs.parts import (
     Showing,
     Times,
     Users,
-    check_text,
 )
+from counton.options import check_text
 
 if TYPE_CHECKING:
     import polars as pl
@@ -61,6 +61,13 @@ Events: TypeAlias = (
 )
 
 
+def _check_events(value: Any) -> None:
+    """Paths are texts; what else there is, is looked at where it is read."""
+    for one in value if isinstance(value, list | tuple) else [value]:
+        if isinstance(one, str | os.PathLike):
+            check_text("events", os.fspath(one))
+
+
 @dataclass(frozen=True, init=False)
 class Job(Showing, OutputFiles, RowPolicies, Users, Arrangement, Promise, Groups, Times, Keeping):
     """What a command is asked; None where something is left out.
@@ -80,14 +87,13 @@ class Job(Showing, OutputFiles, RowPolicies, Users, Arrangement, Promise, Groups
             parts of an event in its order, or ``value``, where that is one.
     """
 
-    elsewhere = ("what", "events", "options")
-
     what: str | Statistic = ""
     events: Events = option(
         ...,
         "files of events: CSV, Parquet or JSON lines; a folder of them; - for standard input",
-        group="",
         argument=True,
+        file=True,
+        other=_check_events,
         repr=False,  # a frame would show its rows
     )
     options: Mapping[str, Any] = made(default_factory=dict)
@@ -112,8 +118,10 @@ class Job(Showing, OutputFiles, RowPolicies, Users, Arrangement, Promise, Groups
         }
         for name, value in taken.items():
             object.__setattr__(self, name, value)
+        _check_what(what)
         self._put_in_words()
         self._call_stream()
+        self.__post_init__()
 
     def __repr__(self) -> str:
         """As a call, without its events, and without passwords of addresses."""
@@ -143,13 +151,13 @@ class Job(Showing, OutputFiles, RowPolicies, Users, Arrangement, Promise, Groups
 
     def _put_in_words(self) -> None:
         """What Python says otherwise than files and commands: dates, lengths, several columns."""
-        for name in ("every", "watermark", "per", "retain", "start", "until", "by"):
+        for name, said in options_of(Job).items():
             given: Any = getattr(self, name)
-            if isinstance(given, timedelta):
+            if said.words == "length" and isinstance(given, timedelta):
                 given = length_in_words(name, given)
-            elif isinstance(given, date) and not isinstance(given, datetime):
-                given = given.isoformat()
-            elif name == "by" and isinstance(given, list | tuple) and _are_texts(given):
+            elif said.words == "moment" and isinstance(given, date):
+                given = given if isinstance(given, datetime) else given.isoformat()
+            elif said.words == "columns" and isinstance(given, list | tuple) and _are_texts(given):
                 given = ",".join(given)
             object.__setattr__(self, name, given)
 
@@ -194,27 +202,6 @@ def length_in_words(name: str, length: timedelta) -> str:
     return f"{int(seconds)}s"
 
 
-def check_types(request: Job) -> Job:
-    """A request whose fields have the types they say, with whole numbers as Python's.
-
-    Raises:
-        InvalidInput: a field of another type, or a text that no file can hold.
-
-    >>> check_types(Job("count", "visits.csv", "visits.db", steps="30"))
-    Traceback (most recent call last):
-    counton.errors.InvalidInput: steps is '30', of type str; give a whole number, as in steps=30
-    """
-    given: object = request
-    if not is_dataclass(given):
-        from counton.exact import quote
-
-        raise InvalidInput(f"the request is {quote(given)}; give a Job(what, events, state)")
-    _check_what(request.what)
-    _check_events(request.events)
-    whole = request.check()
-    return replace(request, **cast(Any, whole)) if whole else request
-
-
 def _check_what(value: object) -> None:
     if isinstance(value, str):
         return
@@ -226,13 +213,6 @@ def _check_what(value: object) -> None:
             f"what is {quote(value)}; give a statistic such as Average(0, 200, resolution=1), or "
             f'the name of one, such as "count"; the events come after it'
         )
-
-
-def _check_events(value: Any) -> None:
-    """Paths are texts; what else there is, is looked at where it is read."""
-    for one in value if isinstance(value, list | tuple) else [value]:
-        if isinstance(one, str | os.PathLike):
-            check_text("events", os.fspath(one))
 
 
 def _are_texts(values: Sequence[object]) -> bool:

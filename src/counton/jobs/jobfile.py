@@ -50,19 +50,6 @@ SERVICE = "serve"
 REPORT = "report"
 #: The tables of what holds for all jobs: what their states may spend, and where they publish.
 LIMIT, PUBLISH = "limit", "publish"
-#: Fields that name files; of a domain only where there is such a file.
-_FILES = (
-    "events",
-    "out",
-    "plot",
-    "key",
-    "domain",
-    "state",
-    "ledger",
-    "witness",
-    "bad_rows",
-    "strategy",
-)
 #: Fields whose values are numbers or texts that say one.
 _TYPES: dict[Kind, tuple[type, ...]] = {
     "text": (str, int, float, datetime, date, list),
@@ -346,7 +333,8 @@ _SAID: dict[Kind, str] = {
 def _seen_from(name: str, value: str, folder: Path) -> str:
     """A path of a file as seen from another folder; what is no path stays as it is."""
     before, quarantine, path = value.rpartition("quarantine:")
-    is_path = name in _FILES and (name != "bad_rows" or bool(quarantine))
+    told = options_of(Job).get(name)  # of a domain only where there is such a file
+    is_path = told is not None and told.file and (name != "bad_rows" or bool(quarantine))
     if not is_path or path == "-" or "://" in path or Path(path).is_absolute():
         return value
     if name == "key" and path.startswith(("env:", "command:")):
@@ -465,9 +453,11 @@ def job_entries(job: Job, folder: Path | None = None) -> dict[str, Any]:
 
 
 def _seen_in(name: str, value: str, folder: Path | None) -> str:
-    if name in _FILES:
+    told = options_of(Job).get(name)
+    is_path = told is not None and told.file
+    if is_path:
         value = without_secrets(value)
-    if folder is None or name not in _FILES or "://" in value or value == "-":
+    if folder is None or not is_path or "://" in value or value == "-":
         return value
     before, quarantine, path = value.rpartition("quarantine:")
     if (name == "bad_rows" and not quarantine) or path.startswith(("env:", "command:")):

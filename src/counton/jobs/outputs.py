@@ -19,8 +19,8 @@ import polars.selectors as cs
 
 from counton.errors import CountonError, InvalidInput
 from counton.events.formats import is_file
-from counton.jobs.parts import check_text
 from counton.lazy import require
+from counton.options import check_text
 from counton.results.facts import ATTRS, TABLES
 from counton.store.keyfile import state_files
 from counton.store.whole_file import replace_file

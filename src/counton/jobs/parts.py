@@ -10,17 +10,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
-from numbers import Integral, Real
-from numbers import Number as AnyNumber
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from typing_extensions import override
-
-from counton.errors import InvalidInput, field, is_one, is_text
-from counton.jobs.fields import option
+from counton.jobs.fields import option, options_of
 from counton.jobs.own_strategies import own_strategy
+from counton.options import check_value, wrong_type
 
 if TYPE_CHECKING:
     from counton.exact import Number
@@ -41,135 +37,40 @@ STRATEGIES = {
     "sqrt": "SqrtToeplitz",
     "normalised-sqrt": "NormalisedSqrt",
 }
-#: Of a field the words that it may be.
-Choices: TypeAlias = Mapping[str, tuple[str, ...]]
 
 
 class JobPart:
-    """What all parts share: their fields have the types that they say."""
+    """What all parts share: their fields have the types that they say.
 
-    #: Fields that are checked elsewhere.
-    elsewhere: ClassVar[tuple[str, ...]] = ()
+    Attributes:
+        heading: under which the fields of a part stand in the help.
+    """
 
-    def choices(self) -> Choices:
-        """Fields that are one of some words."""
-        return {}
+    heading: ClassVar[str] = ""
 
-    def check(self) -> dict[str, int]:
+    def __post_init__(self) -> None:
         """Refuse a field of another type, or another word than it may be.
 
-        Returns:
-            Whole numbers of other libraries, as Python's.
+        Whole numbers of other libraries become Python's.
 
         Raises:
             InvalidInput: naming field, value and what is wanted.
         """
-        whole = {}
-        for item in fields(self):  # type: ignore[arg-type]
-            value = getattr(self, item.name)
-            if item.name in self.elsewhere or (value is None and item.default is None):
+        for name, said in options_of(type(self)).items():
+            value = getattr(self, name)
+            if value is None and said.default is None and not said.needed:
                 continue
-            if str(item.type).startswith("int"):
-                whole[item.name] = whole_number(item.name, value)
-            else:
-                check_type(item.name, str(item.type), value)
-        words: dict[str, tuple[str, ...]] = {}
-        for part in type(self).__mro__:
-            if "choices" in vars(part):
-                words |= vars(part)["choices"](self)
-        for name, known in words.items():
-            given = getattr(self, name)
-            if given is not None and given not in known:
-                raise InvalidInput(f"{field(name)} is {given!r}; use one of {', '.join(known)}")
-        return whole
+            check_value(said, value)
+            if said.kind == "whole":
+                object.__setattr__(self, name, int(value))
 
 
-def whole_number(name: str, value: Any) -> int:
-    """A whole number as Python's.
+def _check_key(value: object) -> None:
+    from counton.noise import Key
 
-    Raises:
-        InvalidInput: it is none.
-
-    >>> whole_number("steps", 30)
-    30
-    """
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        raise wrong_type(name, value, f"a whole number, as in {field(name, 30)}")
-    return int(value)
-
-
-def check_type(name: str, type_: str, value: Any) -> None:
-    """Refuse a value of another type than a field has.
-
-    Args:
-        name: of the field.
-        type_: how its type is written.
-        value: what is stated.
-
-    Raises:
-        InvalidInput: naming it.
-
-    >>> check_type("append", "bool", True)
-    """
-    if isinstance(value, str | os.PathLike):
-        check_text(name, os.fspath(value))
-    if type_.startswith("bool"):
-        if value is not True and value is not False:
-            raise wrong_type(name, value, "True or False")
-    elif type_.startswith("Number"):
-        if isinstance(value, bool) or not isinstance(value, str | AnyNumber):
-            raise wrong_type(name, value, "a number")
-    elif type_.startswith("float"):
-        if isinstance(value, bool) or not isinstance(value, Real):
-            raise wrong_type(name, value, "a number")
-    elif "datetime" in type_:
-        if not isinstance(value, str | datetime):
-            raise wrong_type(name, value, "a date, a datetime or a text, as in 2013-01-01T00:00")
-    elif "Sequence[Any]" in type_:  # checked where it is read
-        return
-    elif "Sequence" in type_:
-        of_several = isinstance(value, list | tuple) and all(map(is_one, value))
-        if not isinstance(value, str) and not of_several:
-            raise wrong_type(name, value, "a list, or a text with commas between")
-    elif type_ == "Kept":
-        if isinstance(value, str | os.PathLike) and isinstance(os.fspath(value), str):
-            return
-        from counton.noise import Key
-
-        if not isinstance(value, Key):
-            wanted = "a counton.Key, or where one is kept: a file, env:NAME or command:..."
-            raise wrong_type(name, value, wanted)
-    elif "PathLike" in type_:
-        path = os.fspath(value) if isinstance(value, str | os.PathLike) else None
-        if not isinstance(path, str):
-            url = " or a database URL" if name in ("state", "ledger") else ""
-            what = f"the path of a file{url}"
-            raise wrong_type(name, value, what)
-    elif "StreamStrategy" in type_ and not isinstance(value, str):
-        own_strategy(value)
-    elif not isinstance(value, str):
-        raise wrong_type(name, value, "a text")
-
-
-def check_text(name: str, value: object) -> None:
-    """Refuse a text that is none in UTF-8, or holds NUL: no file or database keeps it.
-
-    Raises:
-        InvalidInput: naming the field.
-
-    >>> check_text("name", "visits")
-    """
-    if isinstance(value, str) and not is_text(value):
-        raise InvalidInput(
-            f"{field(name)} is {value[:80]!r}, which is no text in UTF-8 (a byte of another "
-            f"encoding, or NUL); write or rename it in UTF-8"
-        )
-
-
-def wrong_type(name: str, value: object, wanted: str) -> InvalidInput:
-    """An error that names a field, its value if that may be shown, and what is wanted."""
-    found = f"{repr(value)[:80]}, of type" if is_one(value) else "of type"
-    return InvalidInput(f"{field(name)} is {found} {type(value).__name__}; give {wanted}")
+    if not isinstance(value, Key | os.PathLike):
+        wanted = "a counton.Key, or where one is kept: a file, env:NAME or command:..."
+        raise wrong_type("key", value, wanted)
 
 
 @dataclass(frozen=True)
@@ -191,37 +92,39 @@ class Keeping(JobPart):
     True
     """
 
+    heading = "State"
+
     state: str | os.PathLike[str] = option(
-        ..., "SQLite file or database URL that keeps the stream; secret", group="State"
+        ..., "SQLite file or database URL that keeps the stream; secret", file=True
     )
     continues: str | None = option(
         None,
         "end this stream of the state, and go on where it ends, with its options",
-        group="State",
+        kept="stream",
     )
     drop_waiting: bool = option(
-        False, "with continues: drop rows that wait in the stream that ends", group="State"
+        False, "with continues: drop rows that wait in the stream that ends"
     )
     name: str = option(
         "",
         'name of the stream within the state; default: "events" for counts and sums, "statistic" '
         "for other statistics, and the statistic's own name for tables",
-        group="State",
     )
     key: Kept = option(
         None,
         "file of the key, env:NAME or command:...; default: STATE.key, made for a new state",
-        group="State",
+        file=True,
+        other=_check_key,
     )
     ledger: str | os.PathLike[str] | None = option(
         None,
         "state (file or URL) whose limit this state shares with others; it is remembered",
-        group="State",
+        file=True,
     )
     witness: str | os.PathLike[str] | None = option(
         None,
         "folder or URL away from the state that notices old copies of it; it is remembered",
-        group="State",
+        file=True,
     )
 
 
@@ -244,30 +147,36 @@ class Times(JobPart):
     True
     """
 
-    time: str | None = option(None, "column of the events' times", group="Time")
-    every: str | None = option(None, "length of a window: 15m, 1h, 1d, 1w, 1mo", group="Time")
-    steps: int | None = option(None, "how many windows the stream will ever have", group="Time")
+    heading = "Time"
+
+    time: str | None = option(None, "column of the events' times", kept="stream")
+    every: str | None = option(
+        None, "length of a window: 15m, 1h, 1d, 1w, 1mo", kept="stream", words="length"
+    )
+    steps: int | None = option(None, "how many windows the stream will ever have", kept="stream")
     around: int | None = option(
         None,
         "instead of steps: about how many windows you expect of a stream without an end",
-        group="Time",
     )
-    start: str | datetime | None = option(None, "beginning of the first window", group="Time")
+    start: str | datetime | None = option(
+        None, "beginning of the first window", kept="stream", words="moment"
+    )
     until: str | datetime | None = option(
         None,
         "release windows that ended by then; default: now; newest: the time of the newest event",
-        group="Time",
+        words="moment",
     )
     watermark: str | None = option(
         None,
         "wait this long after a window's end before it is released, as in 6h, for late rows",
-        group="Time",
+        kept="policy",
+        words="length",
     )
     confirmed: bool = option(
-        False, "release windows even long after the newest event", "yes", group="Time"
+        False, "release windows even long after the newest event", "yes", served=False
     )
     timezone: str | None = option(
-        None, "zone of local times and calendar windows; default: UTC", group="Time"
+        None, "zone of local times and calendar windows; default: UTC", kept="stream"
     )
 
 
@@ -292,30 +201,35 @@ class Groups(JobPart):
     'refuse'
     """
 
-    by: str | None = option(None, "column of the events' groups, or several: A,B", group="Groups")
+    heading = "Groups"
+
+    by: str | None = option(
+        None, "column of the events' groups, or several: A,B", kept="stream", words="columns"
+    )
     domain: str | os.PathLike[str] | Sequence[Any] | Mapping[str, Sequence[Any]] | None = option(
         None,
         "the declared groups, public: a file (one per line, or a table) or a list A,B,C",
-        group="Groups",
+        kept="stream",
+        file=True,
+        other=lambda _: None,
     )
     other: str | None = option(
-        None, "name of one more group, for rows of groups that are not declared", group="Groups"
+        None, "name of one more group, for rows of groups that are not declared", kept="stream"
     )
     spare: int | None = option(
-        None, "how many more groups to keep free, to be named later", group="Groups"
+        None, "how many more groups to keep free, to be named later", kept="stream"
     )
     also: str | Sequence[Any] | None = option(
-        None, "names for spare groups, A,B; they count from the next window on", group="Groups"
+        None,
+        "names for spare groups, A,B; they count from the next window on",
+        other=lambda _: None,
     )
     unknown: str = option(
         "refuse",
         "rows of undeclared groups: refuse or drop; discover: find the groups privately",
-        group="Groups",
+        kept="policy",
+        choices=("refuse", "drop", "discover"),
     )
-
-    @override
-    def choices(self) -> Choices:
-        return {"unknown": ("refuse", "drop", "discover")}
 
 
 @dataclass(frozen=True)
@@ -337,47 +251,44 @@ class Promise(JobPart):
     False
     """
 
+    heading = "Guarantee"
+
     epsilon: Number | None = option(
-        None, "privacy loss of one row, or of one user: smaller hides more", group="Guarantee"
+        None, "privacy loss of one row, or of one user: smaller hides more", kept="stream"
     )
-    delta: Number | None = option(None, "with epsilon: approximate privacy", group="Guarantee")
-    rho: Number | None = option(
-        None, "zero-concentrated privacy instead of epsilon", group="Guarantee"
-    )
+    delta: Number | None = option(None, "with epsilon: approximate privacy", kept="stream")
+    rho: Number | None = option(None, "zero-concentrated privacy instead of epsilon", kept="stream")
     within: Number | None = option(
         None,
         "instead of epsilon: the smallest epsilon so that an interval at the last step reaches "
         "at most this far to either side, 20 or 2% of size",
-        group="Guarantee",
+        kept="stream",
     )
     least: str | None = option(
-        None, "with within: find the smallest epsilon or rho; default: epsilon", group="Guarantee"
+        None,
+        "with within: find the smallest epsilon or rho; default: epsilon",
+        choices=("epsilon", "rho"),
     )
     size: int | None = option(
         None,
         "with within: how many rows there will be by the last step, which must be public",
-        group="Guarantee",
     )
     expire: bool = option(
         False,
         "a stream without an end, whose protection fades with age: see plan expire",
-        group="Guarantee",
+        kept="stream",
     )
     growth: Number | None = option(
-        None, "with expire: the loss grows like log(age)^GROWTH; default: 1", group="Guarantee"
+        None, "with expire: the loss grows like log(age)^GROWTH; default: 1", kept="stream"
     )
     delay: int | None = option(
-        None, "with expire: count events this many windows late", group="Guarantee"
+        None, "with expire: count events this many windows late", kept="stream"
     )
     unit: str | None = option(
         None,
         "what one row, or one user, is called; the ledger has a total for each name",
-        group="Guarantee",
+        kept="stream",
     )
-
-    @override
-    def choices(self) -> Choices:
-        return {"least": ("epsilon", "rho")}
 
 
 @dataclass(frozen=True)
@@ -394,22 +305,23 @@ class Arrangement(JobPart):
     False
     """
 
+    heading = "Noise"
+
     release: str | None = option(
         None,
         "totals so far, windows (each one's own number), or both; default: totals",
-        group="Noise",
+        kept="stream",
+        choices=RELEASES,
     )
     strategy: str | StreamStrategy | None = option(
         None,
         f"auto, {', '.join(STRATEGIES)}; or a file with one of your own, mine.json",
-        group="Noise",
+        kept="stream",
+        file=True,
+        other=own_strategy,
     )
-    metric: str | None = option(None, "the error to minimise: mean or max", group="Noise")
-    simple: bool = option(False, "only strategies that release integers, no search", group="Noise")
-
-    @override
-    def choices(self) -> Choices:
-        return {"release": RELEASES}
+    metric: str | None = option(None, "the error to minimise: mean or max", kept="stream")
+    simple: bool = option(False, "only strategies that release integers, no search", kept="stream")
 
 
 @dataclass(frozen=True)
@@ -433,39 +345,40 @@ class Users(JobPart):
     False
     """
 
+    heading = "People"
+
     user: str | None = option(
         None,
         "column that names the user of each event: protect users, not events; needs most",
-        group="People",
+        kept="stream",
     )
     most: int | None = option(
-        None, "how many events of a user count; further ones are dropped", group="People"
+        None, "how many events of a user count; further ones are dropped", kept="stream"
     )
     per: str | None = option(
         None,
         "with most: how many in each period, as in 1d; protects one period of a user",
-        group="People",
+        kept="stream",
+        words="length",
     )
     most_a_window: int | None = option(
-        None, "with most: how many of these count in each window", group="People"
+        None, "with most: how many of these count in each window", kept="stream"
     )
     retain: str | None = option(
         None,
         "with per: forget the users of a period this long after its end, as in 7d; default: 35d",
-        group="People",
+        kept="policy",
+        words="length",
     )
-    distinct: bool = option(False, "count a user once in each window and group", group="People")
-    first: bool = option(False, "count a user once for ever: distinct users so far", group="People")
+    distinct: bool = option(False, "count a user once in each window and group", kept="stream")
+    first: bool = option(False, "count a user once for ever: distinct users so far", kept="stream")
 
 
 @dataclass(frozen=True)
-class RowPolicies(JobPart):
-    """How rows are read, and what becomes of those that cannot be counted.
+class RowFormat(JobPart):
+    """How rows are read, and what becomes of those that cannot be: the same for every door.
 
     Attributes:
-        rename: columns that are called otherwise from now on, ``old=new``, commas between several.
-        id: column that says which event a row is; it counts once, in whatever files it comes.
-        query: of a database, which rows: one SELECT.
         file_format, time_format, clock_change: how the events are read.
         separator, decimal: of CSV, what stands between fields (a comma, ``;``, ``|`` or ``tab``),
             and before the fraction of a number (a point or a comma).
@@ -473,6 +386,62 @@ class RowPolicies(JobPart):
             file, anew in each run ("quarantine:FILE"), at most ``bad_rows_most`` of them.
         missing: whether rows that lack a time, group, value, user or id are refused as such
             ("refuse"), or counted nowhere ("skip").
+
+    >>> RowFormat(separator=";").decimal
+    '.'
+    """
+
+    heading = "Rows"
+
+    file_format: str | None = option(
+        None,
+        "csv, parquet or jsonl, if the file's name does not say",
+        "format",
+        kept="policy",
+        served=False,
+    )
+    separator: str = option(
+        ",", "of CSV: what stands between fields: , ; | or tab", kept="policy", served=False
+    )
+    decimal: str = option(
+        ".",
+        "of CSV: what stands before the fraction of a number: . or ,",
+        kept="policy",
+        served=False,
+    )
+    time_format: str | None = option(
+        None,
+        "epoch, epoch_ms, epoch_us, epoch_ns or a strftime format; default: ISO 8601",
+        kept="policy",
+    )
+    clock_change: str = option(
+        "raise",
+        "local times that occur twice when clocks go back: raise, earliest or latest",
+        kept="policy",
+        choices=("raise", "earliest", "latest"),
+    )
+    bad_rows: str = option(
+        "refuse",
+        "rows that cannot be read: refuse, or quarantine:FILE, written anew in each run",
+        kept="policy",
+        file=True,
+    )
+    bad_rows_most: int = option(
+        1000, "with quarantine: how many rows may be set aside", kept="policy"
+    )
+    missing: str = option(
+        "refuse", "rows without a time, group, value, user or id: refuse or skip", kept="policy"
+    )
+
+
+@dataclass(frozen=True)
+class RowPolicies(RowFormat):
+    """Which rows count, and what becomes of those that come late or again.
+
+    Attributes:
+        rename: columns that are called otherwise from now on, ``old=new``, commas between several.
+        id: column that says which event a row is; it counts once, in whatever files it comes.
+        query: of a database, which rows: one SELECT.
         late: rows that come for a released window, of a statistic whose rows count in their order:
             refused ("refuse"), or counted nowhere ("drop"). Others count at the next release.
         append: the file holds new events only.
@@ -484,67 +453,33 @@ class RowPolicies(JobPart):
     'refuse'
     """
 
-    rename: str | None = option(
-        None, "columns that have other names from now on: OLD=NEW,...", group="Rows"
-    )
+    heading = "Rows"
+
+    rename: str | None = option(None, "columns that have other names from now on: OLD=NEW,...")
     id: str | None = option(
-        None, "column of ids: a row counts once, in whatever file it comes", group="Rows"
+        None, "column of ids: a row counts once, in whatever file it comes", kept="stream"
     )
     query: str | None = option(
         None,
         "which rows of a database (duckdb:///FILE, sqlite:///FILE, postgresql://...): one SELECT",
-        group="Rows",
-    )
-    file_format: str | None = option(
-        None, "csv, parquet or jsonl, if the file's name does not say", "format", group="Rows"
-    )
-    separator: str = option(",", "of CSV: what stands between fields: , ; | or tab", group="Rows")
-    decimal: str = option(
-        ".", "of CSV: what stands before the fraction of a number: . or ,", group="Rows"
-    )
-    time_format: str | None = option(
-        None,
-        "epoch, epoch_ms, epoch_us, epoch_ns or a strftime format; default: ISO 8601",
-        group="Rows",
-    )
-    clock_change: str = option(
-        "raise",
-        "local times that occur twice when clocks go back: raise, earliest or latest",
-        group="Rows",
-    )
-    bad_rows: str = option(
-        "refuse",
-        "rows that cannot be read: refuse, or quarantine:FILE, written anew in each run",
-        group="Rows",
-    )
-    bad_rows_most: int = option(
-        1000, "with quarantine: how many rows may be set aside", group="Rows"
-    )
-    missing: str = option(
-        "refuse", "rows without a time, group, value, user or id: refuse or skip", group="Rows"
+        served=False,
     )
     late: str = option(
         "refuse",
         "rows of released windows, where rows count in order: refuse, or drop them",
-        group="Rows",
+        kept="policy",
+        choices=("refuse", "drop"),
     )
     append: bool = option(
-        False, "the file holds new events only, not all since start", group="Rows"
+        False, "the file holds new events only, not all since start", served=False
     )
     counted: str = option(
         "refuse",
         "files whose counted rows were erased or changed: refuse; keep what was counted as it was; "
         "or new: they look counted, and are not",
-        group="Rows",
+        served=False,
+        choices=("refuse", "keep", "new"),
     )
-
-    @override
-    def choices(self) -> Choices:
-        return {
-            "late": ("refuse", "drop"),
-            "clock_change": ("raise", "earliest", "latest"),
-            "counted": ("refuse", "keep", "new"),
-        }
 
 
 @dataclass(frozen=True)
@@ -562,34 +497,45 @@ class OutputFiles(JobPart):
     True
     """
 
+    heading = "Output"
+
     out: str | os.PathLike[str] | None = option(
         None,
         "write all released steps: .parquet, .csv, .json, .jsonl, .arrow or .xlsx",
-        group="Output",
+        kept="output",
+        file=True,
+        served=False,
     )
     above: float | None = option(
-        None, "of many groups, write only rows whose estimate is above this", group="Output"
+        None,
+        "of many groups, write only rows whose estimate is above this",
+        kept="output",
+        served=False,
     )
     surely_above: float | None = option(
-        None, "of many groups, write only rows whose interval is above this", group="Output"
+        None,
+        "of many groups, write only rows whose interval is above this",
+        kept="output",
+        served=False,
     )
     plot: str | os.PathLike[str] | None = option(
-        None, "draw all released steps: .png, .svg or .pdf", group="Output"
+        None, "draw all released steps: .png, .svg or .pdf", kept="output", file=True, served=False
     )
     sums: str | None = option(
         None,
         "also write what happened in each 1d,1w,1mo, into OUT with the period before its ending",
-        group="Output",
+        kept="output",
+        served=False,
     )
     title: str | None = option(
-        None, "title of the chart, instead of the statistic's own", group="Output"
+        None, "title of the chart, instead of the statistic's own", kept="output"
     )
-    axis: str | None = option(None, "what the chart's axis shows", group="Output")
+    axis: str | None = option(None, "what the chart's axis shows", kept="output")
     source: str | None = option(
-        None, "where the numbers come from, a line below the chart", group="Output"
+        None, "where the numbers come from, a line below the chart", kept="output"
     )
     width: float | None = option(
-        None, "width of the chart in inches, as in 4 for a telephone; default: 7.5", group="Output"
+        None, "width of the chart in inches, as in 4 for a telephone; default: 7.5", kept="output"
     )
 
 
@@ -607,33 +553,30 @@ class Showing(JobPart):
     0.95
     """
 
+    heading = "Output"
+
     over: int | None = option(
-        None, "show what came in the last steps, this many, not in all so far", group="Output"
+        None, "show what came in the last steps, this many, not in all so far", kept="view"
     )
     shares: str | Sequence[float] | None = option(
-        None, "which quantiles to show, as in 0.25,0.5,0.75; 0.5 is the median", group="Output"
+        None, "which quantiles to show, as in 0.25,0.5,0.75; 0.5 is the median", kept="view"
     )
     ask: str | Sequence[str] | None = option(
         None,
         "show only these words, after every step: ACG,TT; default: all words, now",
-        group="Output",
+        kept="view",
     )
     cut: str | None = option(
-        None,
-        "show the weight between each set of nodes and all other nodes: A,B;C",
-        group="Output",
+        None, "show the weight between each set of nodes and all other nodes: A,B;C", kept="view"
     )
-    integers: bool = option(False, "for tables: whole numbers that add up", group="Output")
+    integers: bool = option(False, "for tables: whole numbers that add up", kept="view")
     nonnegative: bool = option(
-        False,
-        "for tables: no number below 0; this biases small counts upwards",
-        group="Output",
+        False, "for tables: no number below 0; this biases small counts upwards", kept="view"
     )
     known: str | os.PathLike[str] | Mapping[Any, int] | Sequence[Any] | None = option(
         None,
         "for hierarchies: keep these public totals, a table with level columns and 'total'",
-        group="Output",
+        kept="view",
+        other=lambda _: None,
     )
-    level: float = option(
-        0.95, "probability that an interval holds the true number", group="Output"
-    )
+    level: float = option(0.95, "probability that an interval holds the true number", kept="view")

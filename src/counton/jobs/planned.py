@@ -25,7 +25,7 @@ from counton.events.sources import Source
 from counton.jobs import statements
 from counton.jobs.accuracy import EACH_WINDOW, halfwidths_at, last_step, planned_terms
 from counton.jobs.definition import Definition
-from counton.jobs.job import Job, check_types
+from counton.jobs.job import Job
 from counton.jobs.recalling import look, recall
 from counton.jobs.released import shown_by
 from counton.jobs.runs import ended_at, prepare, shared_book, spend_of
@@ -370,7 +370,7 @@ def _before_rows(job: Job, units: Sequence[SpentUnit] = ()) -> Iterator[tuple[Se
             "how many cells there are is how many rows there are, and a plan reads none: give "
             f"{field('label')} and {field('domain')}"
         )
-    job = recall(check_types(_without_rows(job)))
+    job = recall(_without_rows(job))
     outputs = Outputs.of(job)
     with prepare(job, outputs.approve, units) as settled:
         if (before := settled.definition.continues) is not None:

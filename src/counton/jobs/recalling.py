@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 from counton.errors import InvalidInput, field
@@ -12,24 +12,12 @@ from counton.events.files import EventFile
 from counton.events.formats import is_file
 from counton.events.paths import names_tell_format
 from counton.jobs.job import Job
-from counton.jobs.released import SHOWN, known_totals
+from counton.jobs.released import known_totals
+from counton.jobs.statements import kept_as, options_of_job
 from counton.options import split_names
 from counton.store import Store
 from counton.store.sqlite_file import NoState
 from counton.store.store import StoredStream
-
-#: What a stream remembers of the jobs that released it, besides what defines it and what is shown
-#: of it (`SHOWN`). A later job that leaves a policy out, or what is shown, has it again; one that
-#: says nothing of outputs has those of the last job that wrote a file.
-POLICIES = (
-    *("watermark", "unknown", "bad_rows", "bad_rows_most", "missing", "late"),
-    *("clock_change", "time_format", "file_format", "separator", "decimal", "retain"),
-)
-OUTPUTS = (
-    *("out", "above", "surely_above", "plot", "sums"),
-    *("title", "axis", "source", "width"),
-)
-_PATHS = ("out", "plot", "bad_rows")
 
 
 def find_stream(request: Job) -> StoredStream | None:
@@ -104,13 +92,14 @@ def with_totals(job: Job) -> Job:
 
 def as_before(job: Job, saved: StoredStream) -> Job:
     """See `recall`."""
-    kept = saved.details.get("remembered", {})
-    defaults = {item.name: item.default for item in fields(Job)}
-    own = any(job.option(name) != defaults.get(name) for name in OUTPUTS)
+    kept, known = saved.details.get("remembered", {}), options_of_job(job)
+    own = any(job.option(each.name) != each.default for each in kept_as("output", known))
     told = {
         name: value
         for name, value in kept.items()
-        if job.option(name) == defaults.get(name) and not (own and name in OUTPUTS)
+        if name in known
+        and job.option(name) == known[name].default
+        and not (own and known[name].kept == "output")
     }
     if "file_format" in told and names_tell_format(job.events):
         del told["file_format"]  # of files whose names say nothing
@@ -124,18 +113,20 @@ def remembered_of(job: Job, before: Mapping[str, Any]) -> dict[str, Any]:
         job: which.
         before: what is remembered of earlier ones.
     """
-    defaults = {item.name: item.default for item in fields(Job)}
+    known = options_of_job(job)
     writes = any(getattr(job, name) is not None for name in ("out", "plot", "sums"))
-    found = {} if writes else {name: before[name] for name in OUTPUTS if name in before}
+    outputs = kept_as("output", known)
+    found = {} if writes else {one.name: before[one.name] for one in outputs if one.name in before}
     if job.file_format is None and "file_format" in before:
         found["file_format"] = before["file_format"]  # for nights whose files need it again
-    for name in (*POLICIES, *SHOWN, *(OUTPUTS if writes else ())):
-        value = job.option(name)
-        if value == defaults.get(name) or (name == "unknown" and value == "discover"):
+    said = [*kept_as("policy", known), *kept_as("view", known), *(outputs if writes else ())]
+    for option in said:
+        name, value = option.name, job.option(option.name)
+        if value == option.default or (name == "unknown" and value == "discover"):
             continue
         if name == "known":
             value = [[list(path), total] for path, total in known_totals(value)]
-        elif name in _PATHS:
+        elif option.file:
             start, quarantine, path = os.fspath(value).rpartition("quarantine:")
             value = start + quarantine + os.path.abspath(path)
         elif isinstance(value, list | tuple):

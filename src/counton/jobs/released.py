@@ -16,6 +16,7 @@ from counton.errors import (
 from counton.exact import quote
 from counton.jobs.definition import Definition
 from counton.jobs.job import Job
+from counton.jobs.statements import kept_as, options_of_job
 from counton.mechanisms.discovery import Discovery
 from counton.mechanisms.discovery import first_shown as reached_at
 from counton.private import open_private
@@ -28,11 +29,6 @@ if TYPE_CHECKING:
     from counton.results.shown import View
     from counton.store.store import JournalReader
 
-#: Options of jobs that say what is shown of a stream; it is remembered, since it is published.
-SHOWN = (
-    *("over", "shares", "ask", "cut", "top", "room", "level"),
-    *("integers", "nonnegative", "known"),
-)
 #: Values of groups that nobody declared which are looked at together.
 _READ = 2**22
 
@@ -79,7 +75,8 @@ def shown_by(job: Job) -> View:
     Raises:
         InvalidInput: a share that is none.
     """
-    return shown_of({name: job.option(name) for name in SHOWN})
+    told = kept_as("view", options_of_job(job))
+    return shown_of({option.name: job.option(option.name) for option in told})
 
 
 def shown_of(told: Mapping[str, Any]) -> View:

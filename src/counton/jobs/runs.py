@@ -17,7 +17,7 @@ from counton.errors import CountonError, StateError, StreamConflict, WrongKey
 from counton.jobs import clock
 from counton.jobs.changes import Counts, for_operator
 from counton.jobs.definition import Definition
-from counton.jobs.job import Job, check_types
+from counton.jobs.job import Job
 from counton.jobs.progress import Progress, silent
 from counton.jobs.recalling import find_stream
 from counton.jobs.released import read_released
@@ -215,7 +215,7 @@ def prepare(
         StateError: the state does not fit what was asked.
         BudgetExceeded: the limit of the state, or of a ledger that it shares, does not allow it.
     """
-    settled = settle(check_types(request), approve, units)
+    settled = settle(request, approve, units)
     try:
         if settled.job.watermark is not None:
             clock.length_of(settled.job.watermark)

@@ -22,13 +22,15 @@ from counton.jobs.defining import define
 from counton.jobs.definition import Definition
 from counton.jobs.job import Events, Job
 from counton.jobs.later_runs import amend, check, refuse_ended
-from counton.jobs.recalling import POLICIES, as_before, look, remembered_of, with_totals
+from counton.jobs.recalling import as_before, look, remembered_of, with_totals
 from counton.jobs.released import fit_of, refuse_other_fit
 from counton.jobs.statements import (
     is_numbered,
     is_once,
+    kept_as,
     label_columns,
     name_of,
+    options_of_job,
     statistic_class,
 )
 from counton.options import ROWS, OwnColumns, split_names
@@ -195,7 +197,8 @@ def _kept_of(job: Job, definition: Definition) -> dict[str, Any]:
     """What is to be remembered of a job."""
     kept = remembered_of(job, definition.remembered)
     if definition.statistic.on_demand:  # what is asked of it is asked anew
-        return {name: value for name, value in kept.items() if name in POLICIES}
+        policies = {option.name for option in kept_as("policy", options_of_job(job))}
+        return {name: value for name, value in kept.items() if name in policies}
     return kept
 
 

@@ -17,7 +17,7 @@ from typing_extensions import override
 from counton.errors import InvalidInput, field
 from counton.jobs.fields import options_of
 from counton.jobs.job import Job
-from counton.options import Option, OwnColumns, Statement, check_value, split_names
+from counton.options import Kept, Option, OwnColumns, Statement, check_value, split_names
 
 if TYPE_CHECKING:
     from counton.statistics import Statistic
@@ -238,6 +238,24 @@ def own_options(what: str | Statistic) -> tuple[Option, ...]:
     from counton.options import TABLE_COLUMNS, VALUE
 
     return (VALUE, TABLE_COLUMNS)
+
+
+def options_of_job(job: Job) -> dict[str, Option]:
+    """All that a job may state, by name: what every job has, and the options of its statistic.
+
+    >>> options_of_job(Job("average", "visits.csv", "visits.db"))["lower"].help
+    'smaller values count as this'
+    """
+    return {**options_of(Job), **{option.name: option for option in own_options(job.what)}}
+
+
+def kept_as(kind: Kept, known: Mapping[str, Option]) -> list[Option]:
+    """The options of which a stream keeps what is said in one way (`counton.options.Kept`).
+
+    >>> [option.name for option in kept_as("policy", options_of(Job))][:3]
+    ['watermark', 'unknown', 'retain']
+    """
+    return [option for option in known.values() if option.kept == kind]
 
 
 def all_options() -> dict[str, Option]:

@@ -21,6 +21,7 @@ from counton.events.sources import Rows, Source
 from counton.jobs.asking import ask
 from counton.jobs.changes import SumBounds
 from counton.jobs.definition import Definition
+from counton.jobs.fields import options_of
 from counton.jobs.job import NEWEST, Job
 from counton.jobs.jobfile import for_all, load_each, select_jobs
 from counton.jobs.recalling import find_stream, recall
@@ -30,12 +31,6 @@ from counton.jobs.statements import words_of_files
 from counton.jobs.tallied_rows import reading_of
 from counton.private import Private, open_private
 from counton.store.store import StoredStream
-
-#: Fields of a job that say what a service does by itself.
-_NOT_SERVED = (
-    *("append", "counted", "confirmed", "out", "above", "surely_above", "plot", "sums"),
-    *("file_format", "separator", "decimal", "query"),
-)
 
 
 class InboxRows(EventFrame):
@@ -187,8 +182,8 @@ def serve_job(job: Job) -> ServedJob:
         InvalidInput: it cannot, naming value and remedy.
         StateError: its state does not fit.
     """
-    for name in _NOT_SERVED:
-        if getattr(job, name) not in (None, False, getattr(Job, name)):
+    for name, option in options_of(Job).items():
+        if not option.served and getattr(job, name) not in (None, False, option.default):
             raise InvalidInput(
                 f"{field(name, getattr(job, name))} is for runs over files, and a service decides "
                 f"it by itself; leave it out"

@@ -76,11 +76,17 @@ class TopK(TallyStatistic):
     drawing = Drawing("Running {counted}", "{counted}", jointly=True)
     also_called = ("top", "topk", "top_k", "largest")
     options = (
-        Option("top", "how many groups to show; default: 10, or as in the first run", "whole"),
+        Option(
+            "top",
+            "how many groups to show; default: 10, or as in the first run",
+            "whole",
+            kept="view",
+        ),
         Option(
             "room",
             "with unknown discover: how many groups there can be, public; default: 1,000,000",
             "whole",
+            kept="view",
         ),
         REPLACE,
     )
