@@ -157,8 +157,8 @@ def cells_of(report: Report, rng: np.random.Generator) -> Any:
             columns.append(rng.integers(0, 101, ROWS).astype(float))
     said = report.encode(*columns)
     said = said[said >= 0]  # a region has only some of the cities
-    for first in report.firsts:
-        said[: ROWS // 5] += first.unit
+    for digit in report.rank_digits:
+        said[: ROWS // 5] += digit.unit
     sums = np.zeros((1, report.places), np.int64)
     for place, amount in report.entries(said):
         np.add.at(sums[0], np.broadcast_to(place, said.shape), np.broadcast_to(amount, said.shape))

@@ -214,9 +214,10 @@ NO_LAW: dict[str, str] = {
 ROOT = Path(__file__).parents[2]
 #: Claims of a report alone, and the tests which a wrong one fails.
 IN_REPORTS = {
-    "firsts": "tests/jobs/test_reports_of_people.py",
+    "counted_ranks": "tests/jobs/test_reports_of_people.py",
+    "counts_users": "tests/jobs/test_reports_of_people.py",
     "norms_of_people": "tests/jobs/test_reports_of_people.py",
-    "once_each": "tests/jobs/test_reports_of_people.py",
+    "rank_digits": "tests/jobs/test_reports_of_people.py",
 }
 
 #: What is said of some of them.

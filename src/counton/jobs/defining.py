@@ -342,7 +342,7 @@ def _contribution_of(
 
 def _refuse_users(statistic: Statistic) -> None:
     """Refuse to count users where nobody says whose rows they are."""
-    if isinstance(statistic, TallyStatistic) and statistic.once_each:
+    if isinstance(statistic, TallyStatistic) and statistic.counts_users:
         raise InvalidInput(
             f"a report that counts distinct users needs {field('user')}, the column that says "
             f"whose a row is, and {field('most')}, how many rows of a user count; give both"

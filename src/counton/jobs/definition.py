@@ -94,7 +94,7 @@ class Definition(Description):
         inner = self.statistic.inner
         if not isinstance(inner, TallyStatistic):
             return None
-        says = inner.once_each or any(part.name != "by" for part in inner.parts)
+        says = inner.counts_users or any(part.name != "by" for part in inner.parts)
         return inner if says else None
 
     @property

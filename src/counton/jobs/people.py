@@ -42,7 +42,16 @@ from counton.events.cells import added_up
 from counton.events.marking import PART
 from counton.events.row_reading import by_row
 from counton.jobs.definition import Definition
-from counton.jobs.first_rows import HeldRows, Places, Pool, StepRoom, by_key, first_rows, runs
+from counton.jobs.first_rows import (
+    HeldRows,
+    Places,
+    Pool,
+    StepRoom,
+    by_key,
+    first_rows,
+    ranks,
+    runs,
+)
 from counton.jobs.guards import LATE_DAYS
 from counton.jobs.intake import KNOWN_SHARE
 from counton.jobs.looks import Suspicion, refuse
@@ -312,7 +321,7 @@ class Bounding:
                         facts = (*facts, self._released_with(some))
                     part = marks.MarkSet("user", number, some.key, facts)
                     found.users.setdefault(number, []).append(part)
-                rows = self._with_firsts(rows, period, before)
+                rows = self._with_ranks(rows, period, before)
             if rows.id is not None:
                 found.ids.append(marks.MarkSet("id", 0, rows.id, (rows.step,)))
             yield pl.DataFrame({name: getattr(rows, name).astype(np.int64) for name in _CELL})
@@ -531,10 +540,8 @@ class Bounding:
         step = self._released_with(rows)
         room = np.full(len(rows), self._people.most_a_window, np.int64)
         for places, part in past:
-            there, times = np.unique(_mix([part.digests, part.facts[3]]), return_counts=True)
-            mine = _mix([rows.key[places], step[places]])
-            at = np.minimum(np.searchsorted(there, mine), len(there) - 1)
-            room[places] -= np.where(there[at] == mine, times[at], 0) if len(there) else 0
+            there = _mix([part.digests, part.facts[3]])
+            room[places] -= _times_among(_mix([rows.key[places], step[places]]), there)
         return StepRoom(step, room)
 
     def _choose_first(
@@ -548,32 +555,31 @@ class Bounding:
         assert self._people is not None
         return first_rows(rows, unit, self._named, room, _once(self._people), spread)
 
-    def _with_firsts(self, rows: HeldRows, period: Integers, before: _Before) -> HeldRows:
-        """Rows that say so if they are the first of their unit that counts, where units count.
+    def _with_ranks(self, rows: HeldRows, period: Integers, before: _Before) -> HeldRows:
+        """Rows that say which of their unit's rows that count they are, where units are counted.
 
         A function of the unit's own rows: those that are new, and those that were taken before.
         """
         adds = self._definition.adds
-        firsts = () if adds is None else adds.firsts
-        if not firsts:
+        if adds is None or not adds.counts_users:
             return rows
         total = rows.total.astype(np.int64)
         more = np.zeros(len(rows), np.int64)
         past = list(_past(rows, period, before))
-        for one in firsts:
+        for one in adds.rank_digits:
             cell = _mix([rows.key, rows.group, total // one.unit % one.size, period])
-            seen = np.zeros(len(rows), np.bool_)
+            rank = np.zeros(len(rows), np.int64)
             for places, part in past:
                 group, said = part.facts[1:3]
                 same = np.full(len(group), part.period)
                 there = _mix([part.digests, group, said // one.unit % one.size, same])
-                seen[places] = np.isin(cell[places], there)
-            new = np.flatnonzero(~seen)
-            new = new[by_key(cell[new])]
-            begins, sizes = runs(cell[new])
+                rank[places] = _times_among(cell[places], there)
+            alike = by_key(cell)
+            begins, sizes = runs(cell[alike])
             unit = np.repeat(np.arange(len(begins)), sizes)
-            first = first_rows(rows.at(new), unit, self._named, np.ones(len(begins), np.int64))
-            more[new[first]] += one.unit
+            rank[alike] += ranks(rows.at(alike), unit, self._named)
+            for place, counted in enumerate(one.ranks):
+                more += np.where(rank == counted, one.unit << place, 0)
         return replace(rows, total=total + more)
 
     def _not_refused(self, rows: HeldRows, period: Integers, before: _Before) -> Places:
@@ -704,6 +710,19 @@ def _mix(columns: Sequence[NDArray[Any]]) -> NDArray[np.uint64]:
         word = (word ^ (word >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
         word ^= column.astype(np.int64).view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     return word ^ (word >> np.uint64(32))
+
+
+def _times_among(words: NDArray[np.uint64], others: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """How often each word is among others.
+
+    >>> _times_among(np.array([3, 5, 3], np.uint64), np.array([3, 3, 7], np.uint64)).tolist()
+    [2, 0, 2]
+    """
+    kinds, times = np.unique(others, return_counts=True)
+    if not len(kinds):
+        return np.zeros(len(words), np.int64)
+    at = np.minimum(np.searchsorted(kinds, words), len(kinds) - 1)
+    return np.where(kinds[at] == words, times[at], 0)
 
 
 def _once(people: People) -> tuple[str, ...]:

@@ -460,7 +460,7 @@ def _with_percent(
         member: Any = inner.statistics[one.part]
         groups *= len(member.groups) if isinstance(member, Grouped) else 1
         inner, what = member.inner, member.inner.keyword
-    rows = isinstance(inner, TallyStatistic) and (inner.counts_rows or inner.once_each)
+    rows = isinstance(inner, TallyStatistic) and (inner.counts_rows or inner.counts_users)
     if size is not None and inner.in_rank:
         return one._replace(percent=100 * ranks[one.part][-1] * groups / size, in_rank=True)
     counts = what == "count" or one.what.endswith("count") or inner.is_table

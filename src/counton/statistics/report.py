@@ -57,7 +57,7 @@ from counton.statistics.report_members import (
     whole_weights,
 )
 from counton.statistics.report_readings import FollowedReading, ReportReading
-from counton.statistics.tallied import First, Part, TallyStatistic, X
+from counton.statistics.tallied import Part, RankDigit, TallyStatistic, X
 
 #: Rows say one integer, which has to hold what they say to every statistic.
 _MOST_SAID = 2**62
@@ -161,7 +161,7 @@ class Report(TallyStatistic):
         self.columns = self._columns(columns or {})
         self.column_names, self.parts = self._parts()
         self._base = 0 if self.parts else 1  # a row without columns says 1
-        if not self.parts and not any(one.once_each for one in self.statistics.values()):
+        if not self.parts and not any(one.counted_ranks for one in self.statistics.values()):
             raise InvalidInput(
                 "no statistic of the report reads a column: how many rows there are is a "
                 "statistic by itself, count"
@@ -407,22 +407,17 @@ class Report(TallyStatistic):
 
     @property
     @override
-    def firsts(self) -> tuple[First, ...]:
-        """See `TallyStatistic.firsts`: of each statistic that counts users."""
-        found, unit = list[First](), 1
+    def rank_digits(self) -> tuple[RankDigit, ...]:
+        """See `TallyStatistic.rank_digits`: of each statistic that counts users."""
+        found, unit = list[RankDigit](), 1
         for (low, high), one in reversed(
             [*zip(self._bounds, self.statistics.values(), strict=True)]
         ):
-            if one.once_each:
-                found.append(First(unit, high - low + 1))
+            if one.counted_ranks:
+                found.append(RankDigit(unit, high - low + 1, one.counted_ranks))
             if _is_said(one):
                 unit *= high - low + 1
         return tuple(found)
-
-    @property
-    def once_each(self) -> bool:  # type: ignore[override]
-        """See `TallyStatistic`: whether one of its statistics counts users."""
-        return any(one.once_each for one in self.statistics.values())
 
     @override
     def by_groups(self, groups: Sequence[str]) -> Statistic | None:
@@ -432,8 +427,8 @@ class Report(TallyStatistic):
             InvalidInput: one of its statistics has groups of its own, or counts users.
         """
         for name, one in self.statistics.items():
-            if one.declares is not None or isinstance(one, GroupedRows) or one.once_each:
-                what = "counts users" if one.once_each else "has groups of its own"
+            if one.declares is not None or isinstance(one, GroupedRows) or one.counted_ranks:
+                what = "counts users" if one.counted_ranks else "has groups of its own"
                 raise InvalidInput(
                     f"{field('by')} tells all of the report apart by group, and {name!r} {what}: "
                     f"give {field('by')} and {field('domain')} to each statistic that is to be by "
@@ -455,7 +450,7 @@ class Report(TallyStatistic):
         l1 = sum(self.weight(name) * self.norms(name)[0] for name in self.measured_ones)
         l2 = sum(self.weight(name) ** 2 * self.norms(name)[1] for name in self.measured_ones)
         names = ", ".join(self.statistics)
-        users = [name for name, one in self.statistics.items() if one.once_each]
+        users = [name for name, one in self.statistics.items() if one.counted_ranks]
         alone = f" (in {', '.join(users)} only the first one)" if users else ""
         return Contribution.of_pattern(
             BoundedChange(l1, l2, once=True),
@@ -517,7 +512,7 @@ class Report(TallyStatistic):
 
     @override
     def columns_of(self, events: Events) -> tuple[Any, ...]:
-        if self.once_each:
+        if self.counts_users:
             raise InvalidInput(
                 f"{self!r} counts users, and no event says whose it is: run a job with "
                 f"{field('user')} and {field('most')}"
@@ -734,4 +729,4 @@ def _recode(codes: NDArray[Any], given: Sequence[str], own: Sequence[str]) -> In
 
 def _is_said(one: TallyStatistic) -> bool:
     """Whether rows differ in what they say to a statistic."""
-    return bool(one.parts) or one.once_each
+    return bool(one.parts or one.counted_ranks)

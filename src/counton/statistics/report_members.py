@@ -46,7 +46,7 @@ class FirstRows(TallyStatistic):
     keyword = "distinct"
     phrase = "number of distinct users"
     additive = True
-    once_each = True
+    counted_ranks = (1,)
 
     def __init__(self, *, unit: str | None = None) -> None:
         self.unit = Contribution.add_remove(unit="event" if unit is None else unit).unit
@@ -117,8 +117,8 @@ class GroupedRows(Grouped):
 
     @property
     @override
-    def once_each(self) -> bool:  # type: ignore[override]
-        return self.inner.once_each
+    def counted_ranks(self) -> tuple[int, ...]:  # type: ignore[override]
+        return self.inner.counted_ranks
 
     @property
     @override
@@ -201,7 +201,7 @@ def norms_of_people(statistic: TallyStatistic, most: int) -> tuple[int, int]:
     ((3, 9), (1, 1))
     """
     l1, l2_squared = norms_of(statistic)
-    if not statistic.once_each:
+    if not statistic.counted_ranks:
         return most * l1, most**2 * l2_squared
     cells = min(most, statistic.places)  # each of them by 1, and at most once
     return cells, cells

@@ -45,21 +45,24 @@ class Part(NamedTuple):
     labels: tuple[str, ...] = ()
 
 
-class First(NamedTuple):
-    """What the first row that counts of a user says besides, in each of some groups.
+class RankDigit(NamedTuple):
+    """What a row says besides by its rank among the rows of its user that count in its group.
 
-    A row that says s is of group ``s // unit % size``, and says ``s + unit`` if it is the first.
+    A row that says s is of group ``s // unit % size``. The row of rank ``ranks[i]``, from 1, says
+    ``s + unit * 2**i``, and every other row s.
 
-    >>> First(4, 6)
-    First(unit=4, size=6)
+    >>> RankDigit(4, 6, (1,))
+    RankDigit(unit=4, size=6, ranks=(1,))
 
     Attributes:
-        unit: what the first row adds to what it says.
+        unit: of the digit in what a row says.
         size: how many values that digit has.
+        ranks: those that are told apart, ascending.
     """
 
     unit: int
     size: int
+    ranks: tuple[int, ...]
 
 
 class TallyStatistic(Statistic):
@@ -71,7 +74,8 @@ class TallyStatistic(Statistic):
         asks: all that it reads, where that is "count", "sum" or "mean" of one column's values; then
             another statistic that `gives` these says it too.
         counts_units: a row counts as often as it says, and what is protected is one of these times.
-        once_each: it counts users, each once in each of its groups: with the first row that counts.
+        counted_ranks: it counts users, each once in each of its groups for each of these: with the
+            row of that rank among those of the user that count there; (1,) of the first one.
     """
 
     tallied: bool = True
@@ -79,7 +83,7 @@ class TallyStatistic(Statistic):
     counts_rows: ClassVar[bool] = False
     asks: ClassVar[tuple[str, ...]] = ()
     counts_units: bool = False
-    once_each: bool = False
+    counted_ranks: tuple[int, ...] = ()
 
     @property
     def value_bounds(self) -> tuple[Fraction, Fraction, Fraction] | None:
@@ -99,9 +103,17 @@ class TallyStatistic(Statistic):
         return self.value_bounds
 
     @property
-    def firsts(self) -> Sequence[First]:
-        """What the first row says besides which a user has there; none: users are not counted."""
-        return ()
+    def rank_digits(self) -> Sequence[RankDigit]:
+        """What rows say by their rank among those of their user; none: users are not counted."""
+        if not self.counted_ranks:
+            return ()
+        low, high = self.said_bounds()
+        return (RankDigit(1, high - low + 1, self.counted_ranks),)
+
+    @property
+    def counts_users(self) -> bool:
+        """Whether it, or a statistic that it holds, counts users."""
+        return bool(self.rank_digits)
 
     @property
     def may_be_none(self) -> bool:
