@@ -126,7 +126,7 @@ def ask(request: Job, saved: Definition | None = None) -> RequestValues:
         guarantee=guarantee,
         statistic=statistic,
         parts=parts,
-        people=_people(request, timezone) if saved is None and not own_users else None,
+        people=_people(request, timezone, statistic) if saved is None and not own_users else None,
         endless=endless,
         metric=None if request.metric is None else metric_from(request.metric),
         unknown=cast(Unknown, request.unknown),
@@ -290,7 +290,7 @@ def _statistic(
 def bound_of_people(saved: Definition) -> tuple[int | None, bool]:
     """How much of a user counts, and whether once for ever, whoever bounds it."""
     if saved.people is not None:
-        return saved.people.most, saved.people.first
+        return saved.people.most, saved.first
     stated = saved.inner.parameters if saved.inner.declares is not None else {}
     return stated.get("most"), stated.get("once") is not None
 
@@ -338,9 +338,9 @@ def _said_by(saved: Definition, takes: tuple[str, ...]) -> dict[str, Any]:
     return {**found, "value": column} if "value" in takes and column else found
 
 
-def _people(request: Job, timezone: str) -> People | None:
+def _people(request: Job, timezone: str, statistic: Statistic | None) -> People | None:
     """How many events of a user count, in a new stream."""
-    most, per = request.most, request.per
+    most, per, each = request.most, request.per, _rows_of_each_group(statistic)
     names = ("most", "per", "most_a_window", "distinct", "first")
     fields = [(name, getattr(request, name)) for name in names]
     given = [(name, value) for name, value in fields if value not in (None, False)]
@@ -351,6 +351,15 @@ def _people(request: Job, timezone: str) -> People | None:
                 f"is; give it, or leave {field(given[0][0])} out"
             )
         return None
+    if per is not None:
+        check_period(per, timezone)
+    if each is not None:
+        for name, value in given:
+            if name in ("first", "most_a_window", "distinct"):
+                raise InvalidInput(
+                    f"{field(name, value)} does not go with {statements.name_of(request.what)}, "
+                    f"which says itself which rows of a user count; leave it out"
+                )
     if request.first:
         for name, value in given:
             if name in ("per", "most_a_window", "distinct"):
@@ -358,28 +367,45 @@ def _people(request: Job, timezone: str) -> People | None:
                     f"{field(name, value)} does not go with {field('first', True)}: a user "
                     f"counts once for ever; leave one of them out"
                 )
-        if most is not None and most > 1 and request.by is None:
-            raise InvalidInput(
-                f"{field('most', most)} with {field('first', True)} is in how many groups a user "
-                f"counts, and there is no {field('by')}; leave {field('most')} out"
-            )
-        if most is None and request.by is not None:
-            raise InvalidInput(
-                f"{field('by', request.by)} with users who count once for ever needs "
-                f"{field('most')}, in how many groups a user counts: noise must hide them all, and "
-                f"with {field('most', 1)} each user counts in the first group alone"
-            )
-        return People(1 if most is None else most, first=True)
+        each = 1
+    if each is not None:
+        _check_groups_of_user(request)
+        return People(1 if most is None else most, per, each=each)
     if most is None:
         raise InvalidInput(
             f"{field('user', request.user)} needs {field('most')}, how many events of one user "
             f"count: noise must hide them all; or give {field('first', True)} to count each user "
             f"once for ever"
         )
-    if per is not None:
-        check_period(per, timezone)
     guards.check_most_a_window(request.most_a_window, most)
     return People(most, per, request.distinct, most_a_window=request.most_a_window)
+
+
+def _rows_of_each_group(statistic: Statistic | None) -> int | None:
+    """How many rows of a user count in each group, where a statistic says it; None: it does not."""
+    tallied = isinstance(statistic, TallyStatistic) and statistic.counted_ranks
+    return tallied[-1] if tallied else None
+
+
+def _check_groups_of_user(request: Job) -> None:
+    """Refuse a bound on the groups of a user where there are none, or none where there are some.
+
+    Raises:
+        InvalidInput: naming the bound.
+    """
+    most, once = request.most, field("first", True)
+    how = f"with {once if request.first else statements.name_of(request.what)}"
+    if most is not None and most > 1 and request.by is None:
+        raise InvalidInput(
+            f"{field('most', most)} {how} is in how many groups a user counts, and there is no "
+            f"{field('by')}; leave {field('most')} out"
+        )
+    if most is None and request.by is not None:
+        raise InvalidInput(
+            f"{field('by', request.by)} {how} needs {field('most')}, in how many groups a user "
+            f"counts: noise must hide them all, and with {field('most', 1)} each user counts in "
+            f"the first group alone"
+        )
 
 
 def check_period(per: str, timezone: str = "UTC") -> None:

@@ -342,11 +342,16 @@ def _contribution_of(
 
 def _refuse_users(statistic: Statistic) -> None:
     """Refuse to count users where nobody says whose rows they are."""
-    if isinstance(statistic, TallyStatistic) and statistic.counts_users:
-        raise InvalidInput(
-            f"a report that counts distinct users needs {field('user')}, the column that says "
-            f"whose a row is, and {field('most')}, how many rows of a user count; give both"
-        )
+    inner = statistic.inner
+    if not isinstance(inner, TallyStatistic) or not inner.counts_users:
+        return
+    user = f"{field('user')}, the column that says whose a row is"
+    if inner.counted_ranks:
+        raise InvalidInput(f"{statistic!r} counts users, and needs {user}; give it")
+    raise InvalidInput(
+        f"a report that counts users needs {user}, and {field('most')}, how many rows of a user "
+        f"count; give both"
+    )
 
 
 def _found_by(

@@ -98,6 +98,12 @@ class Definition(Description):
         return inner if says else None
 
     @property
+    def first(self) -> bool:
+        """Whether a job says that users count once for ever, and not its statistic by itself."""
+        of_statistic = self.adds is not None and self.adds.counted_ranks
+        return self.people is not None and self.people.each is not None and not of_statistic
+
+    @property
     def places(self) -> int:
         """How many numbers rows of one group are added up to."""
         return 1 if self.adds is None else self.adds.places

@@ -68,6 +68,26 @@ class HeldRows:
         return (self.us, self.step, self.group, self.total, self.user, self.id)
 
 
+class CellRoom(NamedTuple):
+    """How many more rows of each row's unit have room in its cell.
+
+    Attributes:
+        of: names of the fields in which rows of one cell agree.
+        room: in the cell of each row.
+        entered: of each row, whether rows of its unit count in its cell already; then the room of a
+            unit is how many more cells its rows may enter. None: it is how many rows may count.
+    """
+
+    of: tuple[str, ...]
+    room: NDArray[np.int64]
+    entered: NDArray[np.bool_] | None = None
+
+    def at(self, which: Any) -> CellRoom:
+        """The same of some of the rows."""
+        entered = None if self.entered is None else self.entered[which]
+        return CellRoom(self.of, self.room[which], entered)
+
+
 class StepRoom(NamedTuple):
     """The step that releases each row, and how many of its unit's rows have room there."""
 
@@ -187,7 +207,7 @@ def first_rows(
     unit: Places,
     named: NDArray[np.int64],
     room: NDArray[np.int64],
-    once: Sequence[str] = (),
+    cells: CellRoom | None = None,
     spread: StepRoom | None = None,
 ) -> NDArray[np.bool_]:
     """Which rows are the first of their unit, as many as have room.
@@ -198,12 +218,12 @@ def first_rows(
         named: the place of each group in the order of their names. A function of the row: not the
             number of the group, which may hang on other units' rows.
         room: of each unit.
-        once: of rows that agree in these fields only the first counts.
+        cells: how many of a unit's rows have room in each cell.
         spread: how many of a unit's rows have room in each step.
     """
     sizes = np.bincount(unit, minlength=len(room))
     taken = np.ones(len(unit), np.bool_)
-    contested = (sizes > 1) | (sizes > room) if once else sizes > room
+    contested = (sizes > 1) | (sizes > room) if cells is not None else sizes > room
     if spread is not None:
         contested = sizes > 0
     places = np.flatnonzero(contested[unit])
@@ -211,9 +231,12 @@ def first_rows(
         return taken
     taken[places] = False
     ordered = places[_in_order(rows.at(places), unit[places], named)]
-    if once:
-        cells = [getattr(rows, name)[ordered] for name in once]
-        ordered = _first_alike(ordered, unit, cells, np.ones(len(ordered), np.int64))
+    if cells is not None:
+        of = [getattr(rows, name) for name in cells.of]
+        ordered = _first_alike(ordered, unit, [one[ordered] for one in of], cells.room[ordered])
+        if cells.entered is not None:
+            ordered = _in_first_cells(ordered, unit, of, cells.entered, room)
+            room = sizes
     if spread is not None:
         ordered = _first_alike(ordered, unit, [spread.step[ordered]], spread.room[ordered])
     taken[_first_alike(ordered, unit, [], room[unit[ordered]])] = True
@@ -242,6 +265,24 @@ def _first_alike(
     begins, sizes = runs(unit[ordered][alike], *(cell[alike] for cell in cells))
     rank = np.arange(len(ordered)) - np.repeat(begins, sizes)
     return np.asarray(ordered[np.sort(alike[rank < room[alike]])])
+
+
+def _in_first_cells(
+    ordered: Places,
+    unit: Places,
+    of: Sequence[NDArray[Any]],
+    entered: NDArray[np.bool_],
+    room: NDArray[np.int64],
+) -> Places:
+    """Places in cells that are entered already, and in the first others, as many as have room."""
+    alike = np.lexsort((*(one[ordered] for one in of), unit[ordered]))
+    begins, sizes = runs(unit[ordered][alike], *(one[ordered][alike] for one in of))
+    firsts = alike[begins]  # of each cell, by its place in the order
+    new = ordered[np.sort(firsts[~entered[ordered[firsts]]])]
+    open_cells = entered.copy()
+    open_cells[_first_alike(new, unit, [], room[unit[new]])] = True
+    stay = np.repeat(open_cells[ordered[firsts]], sizes)
+    return np.asarray(ordered[np.sort(alike[stay])])
 
 
 def _in_order(rows: HeldRows, unit: Places, named: NDArray[np.int64]) -> Places:

@@ -3,10 +3,11 @@
 A unit is a user or, with ``per``, one user's period. At most ``most`` of its rows are taken and,
 with ``most_a_window``, at most that number in one released window. A row that is taken stays
 taken; of the rows that a run finds anew, the first in the order (time, group, value, digest of the
-id) are taken as long as there is room: of each window first, and of these in all. So the choice
-depends on the unit's own rows alone, and on the run that brought them: with or without the unit,
-the same rows of all others are taken, of those that the run accepts. Without ids it may refuse a
-file that comes again, or count none of it, by the looks of all its rows; with ids it never does.
+id) are taken as long as there is room: of each window first, and of these in all; with ``each`` so
+many of each group, and of the groups the first ``most``. So the choice depends on the unit's own
+rows alone, and on the run that brought them: with or without the unit, the same rows of all others
+are taken, of those that the run accepts. Without ids it may refuse a file that comes again, or
+count none of it, by the looks of all its rows; with ids it never does.
 
 **What is remembered.** Of each row that is taken: the user's digest, the window, the group, the
 value; with ``most_a_window`` also the window that releases it. A file with everything
@@ -43,6 +44,7 @@ from counton.events.marking import PART
 from counton.events.row_reading import by_row
 from counton.jobs.definition import Definition
 from counton.jobs.first_rows import (
+    CellRoom,
     HeldRows,
     Places,
     Pool,
@@ -56,7 +58,6 @@ from counton.jobs.guards import LATE_DAYS
 from counton.jobs.intake import KNOWN_SHARE
 from counton.jobs.looks import Suspicion, refuse
 from counton.private import Private, open_private
-from counton.results.description import People
 from counton.store import Stream, marks
 
 _DAY_US = 86_400_000_000
@@ -332,7 +333,9 @@ class Bounding:
         rows, period, closed = self._open(rows)
         unit, units = _units(rows, period)
         room = np.full(units, self._people.most, np.int64)
-        kept = self._choose_first(rows, unit, room, self._spread(rows, []))
+        if self._people.each is not None and not self._new:
+            room[:] = len(rows)  # which groups were entered before is not known yet
+        kept = self._choose_first(rows, unit, room, self._cells(rows, []), self._spread(rows, []))
         self._closed += closed
         self._left_out += len(kept) - int(kept.sum())
         return rows.at(kept)
@@ -469,13 +472,15 @@ class Bounding:
         new = np.ones(len(rows), np.bool_) if self._append else ~known
         found.known += int(known.sum())
         found.over += asked_for - len(rows) + int(new.sum())
-        new &= ~self._find_taken(rows, past)
         unit, room = self._room_left(rows, period, past)
-        spread = self._spread(rows, past)
+        cells, spread = self._cells(rows, past), self._spread(rows, past)
+        if cells is not None:
+            new &= cells.room > 0
         if not new.all():
             rows, period, unit = rows.at(new), period[new], unit[new]
+            cells = None if cells is None else cells.at(new)
             spread = None if spread is None else spread.at(new)
-        chosen = self._choose_first(rows, unit, room, spread)
+        chosen = self._choose_first(rows, unit, room, cells, spread)
         found.over -= int(chosen.sum())
         return rows.at(chosen), period[chosen]
 
@@ -491,25 +496,31 @@ class Bounding:
             known[places] = known_rows_of(rows.at(places), part, self._before_named())
         return known
 
-    def _find_taken(self, rows: HeldRows, past: _Past) -> NDArray[np.bool_]:
-        """Rows of cells of which one row of their unit counts already, where one is the most.
+    def _cells(self, rows: HeldRows, past: _Past) -> CellRoom | None:
+        """How many more rows of each row's unit may count in its cell, where that is bounded.
 
         In both forms: a row of a file of new rows has no more right to the cell than a late one of
         a file of all rows.
         """
         assert self._people is not None
-        taken, once = np.zeros(len(rows), np.bool_), _once(self._people)
-        for places, part in past if once else ():
-            cells = dict(zip(_CELL, part.facts, strict=False))
-            there = _mix([part.digests, *(cells[name] for name in once)])
-            cell = _mix([rows.key[places], *(getattr(rows, name)[places] for name in once)])
-            taken[places] = np.isin(cell, there)
-        return taken
+        each: int | None = self._people.each
+        of: tuple[str, ...] = ("group",)
+        if each is None:
+            if not self._people.distinct:
+                return None
+            of = ("step", "group")
+        room = np.full(len(rows), each or 1, np.int64)
+        for places, part in past:
+            kept = dict(zip(_CELL, part.facts, strict=False))
+            there = _mix([part.digests, *(kept[name] for name in of)])
+            cell = _mix([rows.key[places], *(getattr(rows, name)[places] for name in of)])
+            room[places] -= _times_among(cell, there)
+        return CellRoom(of, room, None if each is None else room < each)
 
     def _room_left(
         self, rows: HeldRows, period: Integers, past: _Past
     ) -> tuple[Places, NDArray[np.int64]]:
-        """The unit of each row, and how many more of its rows may count.
+        """The unit of each row, and how many more of its rows may count, or enter a group.
 
         In both forms what was taken has used it up: a file of all rows gives none back, since
         those that are known are not chosen again.
@@ -519,9 +530,11 @@ class Bounding:
         room = np.full(units, self._people.most, np.int64)
         for places, part in past:
             here, begins = np.unique(unit[places], return_index=True)
-            users = rows.key[places][begins]
-            ends = np.searchsorted(part.digests, users, "right")
-            room[here] -= ends - np.searchsorted(part.digests, users)
+            users, used = rows.key[places][begins], part.digests
+            if self._people.each is not None:
+                used = _once_each(part.digests, part.facts[1])
+            ends = np.searchsorted(used, users, "right")
+            room[here] -= ends - np.searchsorted(used, users)
         return unit, room
 
     def _released_with(self, rows: HeldRows) -> NDArray[np.int64]:
@@ -545,15 +558,19 @@ class Bounding:
         return StepRoom(step, room)
 
     def _choose_first(
-        self, rows: HeldRows, unit: Places, room: NDArray[np.int64], spread: StepRoom | None
+        self,
+        rows: HeldRows,
+        unit: Places,
+        room: NDArray[np.int64],
+        cells: CellRoom | None,
+        spread: StepRoom | None,
     ) -> NDArray[np.bool_]:
         """The first new rows of each unit, as many as have room.
 
         Of a file of all rows these come after the rows that were taken, whatever their times say:
         who was first in an earlier file stays, in both forms.
         """
-        assert self._people is not None
-        return first_rows(rows, unit, self._named, room, _once(self._people), spread)
+        return first_rows(rows, unit, self._named, room, cells, spread)
 
     def _with_ranks(self, rows: HeldRows, period: Integers, before: _Before) -> HeldRows:
         """Rows that say which of their unit's rows that count they are, where units are counted.
@@ -725,11 +742,15 @@ def _times_among(words: NDArray[np.uint64], others: NDArray[np.uint64]) -> NDArr
     return np.where(kinds[at] == words, times[at], 0)
 
 
-def _once(people: People) -> tuple[str, ...]:
-    """Of which rows of a unit only the first counts: those that agree in this."""
-    if people.first:
-        return ("group",)
-    return ("step", "group") if people.distinct else ()
+def _once_each(digests: NDArray[np.uint64], group: NDArray[Any]) -> NDArray[np.uint64]:
+    """Digests that ascend, each as often as it has groups.
+
+    >>> _once_each(np.array([4, 4, 4, 9], np.uint64), np.array([0, 1, 0, 1])).tolist()
+    [4, 4, 9]
+    """
+    order = np.lexsort((group, digests))
+    begins, _ = runs(digests[order], group[order])
+    return digests[order][begins]
 
 
 def _units(rows: HeldRows, period: Integers) -> tuple[Places, int]:

@@ -211,7 +211,8 @@ def _taken_over(before: Definition, step: int, request: Job) -> dict[str, Any]:
     if before.people is None:
         return taken | {"unit": before.unit}
     if request.user is None:
-        taken |= {"user": columns.user, **before.people._asdict()}
+        own = {name: one for name, one in before.people._asdict().items() if name != "each"}
+        taken |= {"user": columns.user, **own, "first": before.first}
     return taken | {"unit": before.unit.removesuffix(before.people.of(""))}
 
 
@@ -261,7 +262,7 @@ def _begins_period(end: int, definition: Definition, before: Definition) -> bool
     one, other = definition.people, before.people
     if one is None or other is None or one.per is None or one.per != other.per:
         return False
-    if one.first or other.first or definition.columns.user != before.columns.user:
+    if definition.columns.user != before.columns.user:
         return False
     around = pl.DataFrame({"us": [end - 1, end]})
     number = around.select(period_of(pl.col("us"), one.per, definition.windows.timezone))["us"]
@@ -315,7 +316,7 @@ def as_continuation(definition: Definition, name: str, before: Definition, step:
         named = tuple((group, 1) for group, _ in before.named)
         definition = replace(definition, domain=before.domain, named=named, spare=before.spare)
     # Whoever was counted once for ever is seen for the first time again by another stream.
-    once = any(people is not None and people.first for people in (definition.people, before.people))
+    once = definition.first or before.first
     totals = (
         inherited
         and not once

@@ -49,11 +49,12 @@ class People(NamedTuple):
     """Whose events they are and how many of them count: what is protected is a user.
 
     Attributes:
-        most: how many events of a user count at most; with ``per`` in each period, with ``first``
-            in as many groups, one in each.
+        most: how many events of a user count at most; with ``per`` in each period, with ``each`` in
+            how many groups they count.
         per: length of a period, as of a window; None: the whole stream is one.
         distinct: at most one event of a user counts in each window and group.
-        first: at most one event of a user counts in each group, for ever.
+        each: how many events of a user count in each group; None: as many as ``most``, wherever
+            they are.
         most_a_window: of the ``most``, how many count in one window at most.
 
     >>> People(3, "1d").of("visitor")
@@ -63,7 +64,7 @@ class People(NamedTuple):
     most: int
     per: str | None = None
     distinct: bool = False
-    first: bool = False
+    each: int | None = None
     most_a_window: int | None = None
 
     def of(self, user: str) -> str:
@@ -74,7 +75,7 @@ class People(NamedTuple):
         """What all rows of one unit change that count.
 
         Args:
-            row: what one of them changes.
+            row: what one of them changes; with ``each`` what those of one group change together.
             norms: what all of them together change, where that is not as many times as much: l1,
                 and the square of l2.
 
@@ -85,11 +86,11 @@ class People(NamedTuple):
         one visitor added or removed, with at most 3 events counted, each by at most 1, in any cells
         and steps
         """
-        once: Literal["group"] | None = "group" if self.first else None
+        once: Literal["group"] | None = None if self.each is None else "group"
         if row.pattern is None:
-            a_step = self.most_a_window
+            a_step, most = self.most_a_window, self.most * (row.most or 1)
             return Contribution.events(
-                self.most, most_a_step=a_step, once=once, bounds=row, unit=row.unit
+                most, most_a_step=a_step, once=once, bounds=row, unit=row.unit
             )
         if self.most_a_window is not None:
             raise InvalidInput(
@@ -234,20 +235,28 @@ class Description:
         That single events are protected, and not they; or that a bound on them bends the numbers.
         """
         if self.of_people:
-            whoever_came = self.people is not None and self.people.first  # is what is counted
-            return None if whoever_came else self.late_note or self.bound_note
+            return self.late_note or self.bound_note
         return people_in_words(self.guarantee, self.unit)
 
     @property
     def bound_note(self) -> str | None:
         """That rows beyond a bound on people do not count, which no noise says."""
+        beyond = self.beyond_bound
+        return None if beyond is None else f"{beyond} do not count, and no interval includes them"
+
+    @property
+    def beyond_bound(self) -> str | None:
+        """What a bound on people leaves out, in words; None: nothing that would be counted."""
         people = self.people
         if people is None:
             return None
+        if people.each is not None:
+            all_groups = self.by is None or 0 < self.declares <= people.most
+            return None if all_groups else f"groups beyond {people.most:,} of each {self.unit}"
         beyond = f"rows beyond {people.most:,} of each {self.unit}"
         if people.most_a_window is not None:
             beyond += f", or {people.most_a_window:,} of it in one window,"
-        return f"{beyond} do not count, and no interval includes them"
+        return beyond
 
     @property
     def late_note(self) -> str | None:
@@ -257,7 +266,7 @@ class Description:
         those of late windows.
         """
         people = self.people
-        if people is None or self.cut is None or self.once or people.first:
+        if people is None or self.cut is None or self.once or people.each is not None:
             return None
         if people.per is not None:
             windows = math.ceil(_days(people.per) / _days(self.cut.every) - 1e-9)
@@ -311,9 +320,9 @@ class Description:
             return f"sum of {self.value}"
         if self.people is None:
             return f"number of {plural(self.unit)}"
-        if self.people.distinct and not self.people.first:
-            return self.users_once(alone=self.release == "windows")
-        if not self.people.first:
+        if self.people.each is None:
+            if self.people.distinct:
+                return self.users_once(alone=self.release == "windows")
             return "number of events"
         users, most = f"number of distinct {plural(self.unit)}", self.people.most
         if self.by is None or 0 < self.declares <= most:

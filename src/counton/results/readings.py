@@ -211,7 +211,7 @@ class ReleasedReadings(Release):
             by=by,
             domain=groups,
             value=columns[0] if len(columns) == 1 else None,
-            people=people._replace(first=True) if people and member.counts_users else people,
+            people=people._replace(each=1) if people and member.counts_users else people,
         )
         if one.additive and measured == name:
             releases = self._readings.releases

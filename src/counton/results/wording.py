@@ -156,13 +156,13 @@ def _is_name(name: str | None) -> bool:
 
 def _besides_in_words(definition: Description) -> list[str]:
     """A sentence about errors besides noise; none: there are none."""
-    of, people = definition.contribution, definition.people
+    of, beyond = definition.contribution, definition.beyond_bound
     parts = []
     if of.lower is not None and of.upper is not None:
         parts.append(f"values were clipped to [{text(of.lower)}, {text(of.upper)}]")
-    if people is not None and definition.statistic.tallied:
+    if beyond is not None and definition.statistic.tallied:
         late = ", so that late times are counted too low" * (definition.late_note is not None)
-        parts.append(f"rows beyond {people.most:,} of each {definition.unit} were left out{late}")
+        parts.append(f"{beyond} were left out{late}")
     return [f"Besides, {list_in_words(parts)}."] if parts else []
 
 
@@ -189,9 +189,8 @@ def account_of(
     of = "" if definition.statistic.additive else "a cell of what it reads"
     factors = factors_of_terms(terms, definition.least)
     far = far_from_possible(terms, definition.least, of=of, factors=factors, cited=False)
-    people = definition.people
     left_out = []
-    if people is not None and definition.statistic.tallied:
+    if definition.beyond_bound is not None and definition.statistic.tallied:
         left_out.append(
             "Rows of a user beyond the bound were left out, an error that no interval includes."
         )

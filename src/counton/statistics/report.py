@@ -475,6 +475,17 @@ class Report(TallyStatistic):
 
     @override
     def for_people(self, most: int) -> Report:
+        """See `Statistic.for_people`.
+
+        Raises:
+            InvalidInput: a statistic asks for more rows of a person than count.
+        """
+        for name, one in self.statistics.items():
+            if one.counted_ranks and one.counted_ranks[-1] > most:
+                raise InvalidInput(
+                    f"{name!r} of the report counts who has {one.counted_ranks[-1]:,} rows, and "
+                    f"{field('most', most)} is how many rows of a user count; give at least as many"
+                )
         return self if most == self.most else self.with_parameters(most=most)
 
     def with_parameters(self, **changes: Any) -> Report:
