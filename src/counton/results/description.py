@@ -246,7 +246,7 @@ class Description:
 
     @property
     def beyond_bound(self) -> str | None:
-        """What a bound on people leaves out, in words; None: nothing that would be counted."""
+        """The rows or groups that a bound on people leaves out, in words; None: there are none."""
         people = self.people
         if people is None:
             return None

@@ -46,7 +46,7 @@ class Part(NamedTuple):
 
 
 class RankDigit(NamedTuple):
-    """What a row says besides by its rank among the rows of its user that count in its group.
+    """The digit by which a row says its rank among the rows of its user that count in its group.
 
     A row that says s is of group ``s // unit % size``. The row of rank ``ranks[i]``, from 1, says
     ``s + unit * 2**i``, and every other row s.
@@ -104,7 +104,7 @@ class TallyStatistic(Statistic):
 
     @property
     def rank_digits(self) -> Sequence[RankDigit]:
-        """What rows say by their rank among those of their user; none: users are not counted."""
+        """The digits by which rows say their ranks; none: users are not counted."""
         if not self.counted_ranks:
             return ()
         low, high = self.said_bounds()
