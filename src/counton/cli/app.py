@@ -30,6 +30,7 @@ from counton.cli.options import (
     VerifyOptions,
     takes,
 )
+from counton.jobs.parts import RowFormat
 
 app = typer.Typer(
     name="counton",
@@ -183,8 +184,8 @@ def plan(options: PlanOptions) -> None:
 
 
 @app.command(rich_help_panel=PLAN)
-@takes(InspectOptions)
-def inspect(options: InspectOptions) -> None:
+@takes(InspectOptions, RowFormat)
+def inspect(options: InspectOptions, rows: RowFormat) -> None:
     """Ask privately how many events users have, to choose --most, or for bounds of values.
 
     The answer is a release of its own: it protects users, and the ledger of the state records it.
@@ -193,7 +194,7 @@ def inspect(options: InspectOptions) -> None:
     """
     from counton.cli.people import print_inspection
 
-    print_inspection(options)
+    print_inspection(options, rows)
 
 
 @app.command(rich_help_panel=KEEP)

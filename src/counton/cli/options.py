@@ -354,20 +354,6 @@ class InspectOptions:
     exact: bool = option(
         False, "NOT PRIVATE: show exact numbers; only for data that is public", "--exact"
     )
-    missing: str = option("refuse", "rows without a user, time or value: refuse or skip")
-    bad_rows: str = option("refuse", "rows that cannot be read: refuse, or quarantine:FILE")
-    bad_rows_most: int = option(1000, "with quarantine: how many rows may be set aside")
-    file_format: str | None = option(
-        None, "csv, parquet or jsonl, if the file's name does not say", "--format"
-    )
-    separator: str = option(",", "of CSV: what stands between fields: , ; | or tab")
-    decimal: str = option(".", "of CSV: what stands before the fraction of a number: . or ,")
-    time_format: str | None = option(
-        None, "epoch, epoch_ms, epoch_us, epoch_ns or a strftime format; default: ISO 8601"
-    )
-    clock_change: str = option(
-        "raise", "local times that occur twice when clocks go back: raise, earliest or latest"
-    )
     plot: Path | None = option(None, "draw noise and loss against the bound: .png, .svg or .pdf")
     width: float | None = option(
         None, "width of the chart in inches, as in 4 for a telephone; default: 7.5"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -23,10 +23,10 @@ from counton.cli.printing import (
 )
 from counton.cli.words import EXACT
 from counton.errors import InvalidInput, field
-from counton.events.windows import ClockChange
 from counton.exact import figures
 from counton.jobs.choosing import BoundCost, activity, weigh
 from counton.jobs.inspecting import inspect
+from counton.jobs.parts import RowFormat
 from counton.options import numbers_of
 from counton.privacy.guarantees import plural
 from counton.results.description import People
@@ -44,7 +44,7 @@ _PRIVATE = (
 )  # fmt: skip
 
 
-def print_inspection(options: InspectOptions) -> None:
+def print_inspection(options: InspectOptions, rows: RowFormat) -> None:
     """What a private look says, with what it suggests; or exact facts, where these are asked for.
 
     Raises:
@@ -54,9 +54,9 @@ def print_inspection(options: InspectOptions) -> None:
     planned = _planned_releases(options)
     if options.exact:
         _refuse_of_exact(options)
-        _print_exact(options, planned)
+        _print_exact(options, rows, planned)
         return
-    _print_private(options, planned)
+    _print_private(options, rows, planned)
 
 
 def _planned_releases(options: InspectOptions) -> dict[str, Any]:
@@ -79,8 +79,8 @@ def _refuse_of_exact(options: InspectOptions) -> None:
             )
 
 
-def _print_private(options: InspectOptions, planned: dict[str, Any]) -> None:
-    errors, asked = Console(stderr=True), _inspect_arguments(options)
+def _print_private(options: InspectOptions, rows: RowFormat, planned: dict[str, Any]) -> None:
+    errors, asked = Console(stderr=True), {**_inspect_arguments(options), **vars(rows)}
     if options.bounds is not None:
         for name in ("sweep", "plan", "plot"):
             value = getattr(options, name)
@@ -145,9 +145,7 @@ def _inspect_arguments(options: InspectOptions) -> dict[str, Any]:
         )
     names = (
         "user", "state", "epsilon", "delta", "rho", "at_most", "bounds", "most", "lower", "upper",
-        "cells", "edges", "per", "time", "timezone", "file_format", "time_format", "clock_change",
-        "separator", "decimal",
-        "missing", "bad_rows", "bad_rows_most", "unit", "name", "key", "ledger", "level",
+        "cells", "edges", "per", "time", "timezone", "unit", "name", "key", "ledger", "level",
     )  # fmt: skip
     found = {name: getattr(options, name) for name in names}
     return {**found, "share": numbers_of(options.share, "share")}
@@ -229,7 +227,7 @@ def _draw_private(options: InspectOptions, found: Inspection, swept: Sequence[Sw
     _draw(options, [one.most for one in swept], noise, lost, what)
 
 
-def _print_exact(options: InspectOptions, planned: dict[str, Any]) -> None:
+def _print_exact(options: InspectOptions, rows: RowFormat, planned: dict[str, Any]) -> None:
     """What each bound on the events of a user drops, and the error of its noise."""
     found = activity(
         options.events,
@@ -237,12 +235,7 @@ def _print_exact(options: InspectOptions, planned: dict[str, Any]) -> None:
         per=options.per,
         time=options.time,
         timezone=options.timezone,
-        file_format=options.file_format,
-        separator=options.separator,
-        time_format=options.time_format,
-        clock_change=cast(ClockChange, options.clock_change),
-        bad_rows=options.bad_rows,
-        bad_rows_most=options.bad_rows_most,
+        **vars(rows),
     )
     bounds = weigh(found, planned.get("steps"), planned.get("guarantee"))
     best = min(bounds, key=lambda bound: bound.error or 0) if planned else None

@@ -44,9 +44,8 @@ class SetAside(NamedTuple):
         Raises:
             InvalidInput: no such policy.
         """
-        from counton.events.policies import Policies
 
-        file = Policies.read(job.bad_rows, job.bad_rows_most, job.missing).quarantine
+        file = job.policies().quarantine
         return cls(file, _lines(file))
 
     def new(self, now: int) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Unpack, cast
 
 import numpy as np
 import polars as pl
@@ -16,13 +16,12 @@ from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, field
 from counton.events.bad_rows import set_bad_rows_aside
-from counton.events.formats import CsvForm
 from counton.events.marking import collect
-from counton.events.opening import open_source
-from counton.events.policies import MOST, Policies
 from counton.events.windows import ClockChange, moments
 from counton.jobs.each_user import UserRows
 from counton.jobs.job import Events
+from counton.jobs.keywords import RowFields
+from counton.jobs.parts import RowFormat
 from counton.jobs.people import period_of
 from counton.jobs.settling import check_quarantine
 from counton.privacy import Contribution, Guarantee
@@ -100,12 +99,7 @@ def activity(
     per: str | None = None,
     time: str | None = None,
     timezone: str = "UTC",
-    file_format: str | None = None,
-    separator: str = ",",
-    time_format: str | None = None,
-    clock_change: ClockChange = "raise",
-    bad_rows: str = "refuse",
-    bad_rows_most: int = MOST,
+    **how: Unpack[RowFields],
 ) -> Activity:
     """Count how many events users have, or users' periods.
 
@@ -113,8 +107,8 @@ def activity(
         events: as in `Job`.
         user, time: columns.
         per: length of a period, as ``1d``; None for the whole log.
-        timezone, file_format, separator, time_format, clock_change, bad_rows, bad_rows_most: as in
-            `Job`.
+        timezone: of local times and of periods.
+        how: how rows are read, as in `Job`.
 
     Raises:
         InvalidInput: the events cannot be read, lack a column or have no user.
@@ -124,18 +118,19 @@ def activity(
     >>> found.sizes.tolist(), found.units.tolist(), found.without
     ([1, 2], [1, 1], 1)
     """
-    policies = Policies.read(bad_rows, bad_rows_most, "refuse")
-    check_quarantine(policies, events, file_format, [])
+    reading = RowFormat(**how)
+    policies = reading.policies()
+    check_quarantine(policies, events, reading.file_format, [])
     asked = UserRows(
         *(user, "", None),
         per=per,
         time=None if per is None else time,
         timezone=timezone,
-        time_format=time_format,
-        clock_change=clock_change,
+        time_format=reading.time_format,
+        clock_change=reading.clock_change,
         policies=policies,
     )
-    source, parts = open_source(events, file_format, CsvForm.read(separator)), []
+    source, parts = reading.open_rows(events), []
     if policies.quarantine is not None:
         source = source.sift(asked.reading.columns.names, policies.unread)
         set_bad_rows_aside(source, asked.reading)
@@ -145,7 +140,8 @@ def activity(
         period = pl.lit(0, pl.Int64)
         known = name.is_not_null() & (name != "")
         if per is not None and time is not None:
-            us = moments(time, frame.collect_schema()[time], timezone, clock_change, time_format)
+            change = cast(ClockChange, reading.clock_change)
+            us = moments(time, frame.collect_schema()[time], timezone, change, reading.time_format)
             frame = frame.with_columns(us.alias("counton us"))
             known &= pl.col("counton us") > NO_MOMENT
             period = period_of(pl.col("counton us"), per, timezone)

@@ -10,18 +10,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from counton.errors import CountonError, InvalidInput, field
-from counton.events.formats import CsvForm
-from counton.events.opening import open_source
-from counton.events.policies import MOST, Policies
 from counton.events.sources import Source
 from counton.jobs.changes import for_operator
 from counton.jobs.counting import release
 from counton.jobs.each_user import EachUser, UserRows
 from counton.jobs.guards import check_most
 from counton.jobs.job import Events
+from counton.jobs.keywords import RowFields
+from counton.jobs.parts import RowFormat
 from counton.jobs.progress import Progress, silent
 from counton.jobs.settling import check_quarantine
 from counton.results.description import People
@@ -68,14 +67,6 @@ def inspect(
     per: str | None = None,
     time: str | None = None,
     timezone: str = "UTC",
-    file_format: str | None = None,
-    separator: str = ",",
-    decimal: str = ".",
-    time_format: str | None = None,
-    clock_change: str = "raise",
-    missing: str = "refuse",
-    bad_rows: str = "refuse",
-    bad_rows_most: int = MOST,
     unit: str | None = None,
     name: str | None = None,
     key: Kept = None,
@@ -83,6 +74,7 @@ def inspect(
     level: float = 0.95,
     progress: Progress = silent,
     tell_set_aside: Callable[[int], object] | None = None,
+    **how: Unpack[RowFields],
 ) -> Inspection:
     """Ask privately how many events users have, or between which bounds the values of a column lie.
 
@@ -110,14 +102,14 @@ def inspect(
         most: of values, how many of each user count.
         lower, upper, cells, edges: of values, cells as of `Quantiles`.
         per, time: look at each period of a user, as ``1d``, by a column of times.
-        timezone, file_format, separator, decimal, time_format, clock_change, missing, bad_rows,
-            bad_rows_most: as of `release`.
+        timezone: of local times and of periods.
         unit: what a user is called; None: "user", or as the state says.
         name: of the stream.
         key, ledger: as of `release`.
         level: probability with which each interval holds.
         progress: told where the run is.
         tell_set_aside: told how many rows ``bad_rows`` set aside: exact, only for the operator.
+        how: how rows are read, as of `release`: ``file_format``, ``time_format``, ``missing``, ...
 
     Raises:
         CountonError: as of `release`; nothing was released or changed.
@@ -162,16 +154,17 @@ def inspect(
                 f"count: noise must hide them all"
             )
         grid, named = grid or {"edges": powers_of_two()}, bounds
-    policies = Policies.read(bad_rows, bad_rows_most, missing)
-    check_quarantine(policies, events, file_format, state_files(state, key))
+    reading = RowFormat(**how)
+    policies = reading.policies()
+    check_quarantine(policies, events, reading.file_format, state_files(state, key))
     quantiles = _quantiles(grid)
     asked = UserRows(
         *(user, named, quantiles, bounds, most or 1),
         per=per,
         time=time,
         timezone=timezone,
-        time_format=time_format,
-        clock_change=clock_change,
+        time_format=reading.time_format,
+        clock_change=reading.clock_change,
         policies=policies,
     )
     stated: Any = {
@@ -187,7 +180,7 @@ def inspect(
         "ledger": ledger,
         "level": level,
     }
-    rows = EachUser(open_source(events, file_format, CsvForm.read(separator, decimal)), asked)
+    rows = EachUser(reading.open_rows(events), asked)
     source = cast(Any, Source((rows,), rows.name))
     found = release(
         quantiles, source, state=state, guarantee=guarantee, progress=progress, **stated

@@ -19,6 +19,8 @@ from counton.jobs.own_strategies import own_strategy
 from counton.options import check_value, wrong_type
 
 if TYPE_CHECKING:
+    from counton.events.policies import Policies
+    from counton.events.sources import Source
     from counton.exact import Number
     from counton.store.keyfile import Kept
     from counton.strategies.base import StreamStrategy
@@ -432,6 +434,27 @@ class RowFormat(JobPart):
     missing: str = option(
         "refuse", "rows without a time, group, value, user or id: refuse or skip", kept="policy"
     )
+
+    def open_rows(self, events: object) -> Source:
+        """The rows of files, a folder, a pattern, standard input or a data frame.
+
+        Raises:
+            InvalidInput: no such rows, or a form that there is not.
+        """
+        from counton.events.formats import CsvForm
+        from counton.events.opening import open_source
+
+        return open_source(events, self.file_format, CsvForm.read(self.separator, self.decimal))
+
+    def policies(self) -> Policies:
+        """What becomes of rows that cannot be counted.
+
+        Raises:
+            InvalidInput: none of those there are, or a bound without what it bounds.
+        """
+        from counton.events.policies import Policies
+
+        return Policies.read(self.bad_rows, self.bad_rows_most, self.missing)
 
 
 @dataclass(frozen=True)

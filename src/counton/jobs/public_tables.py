@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from counton.errors import InvalidInput, field
 from counton.events.domains import table_columns
 from counton.events.files import EventFile
-from counton.events.formats import CsvForm, is_file
+from counton.events.formats import is_file
 from counton.events.marking import collect
-from counton.events.opening import open_source
 from counton.events.paths import is_database
 from counton.jobs.job import Job
 from counton.options import ROWS
@@ -83,7 +82,7 @@ def number_rows(job: Job) -> Job:
             f"a database answers with rows in no order, and without {field('label')} each row is a "
             f"cell of a line; give {field('label')}, the column that names the cells"
         )
-    source = open_source(job.events, job.file_format, CsvForm.read(job.separator, job.decimal))
+    source = job.open_rows(job.events)
     if len(source.parts) != 1:
         raise InvalidInput(
             f"{field('events')} are {len(source.parts)} files, and the rows of a line without "

@@ -12,8 +12,6 @@ from typing import Any
 
 from counton.errors import InvalidInput, field
 from counton.events.files import EventFile
-from counton.events.formats import CsvForm
-from counton.events.opening import open_source
 from counton.events.paths import event_paths, is_database, refuse_among_events
 from counton.events.policies import Policies
 from counton.events.sources import Source, join_columns
@@ -169,7 +167,7 @@ def _of_known_stream(job: Job, store: Store, saved: StoredStream) -> SettledJob:
 
 def _policies(job: Job) -> Policies:
     """What becomes of rows that cannot be counted."""
-    policies = Policies.read(job.bad_rows, job.bad_rows_most, job.missing)
+    policies = job.policies()
     if not (isinstance(job.events, Source) and job.events.checked):
         kept = state_files(job.state, job.key)
         check_quarantine(policies, job.events, job.file_format, kept)
@@ -235,7 +233,7 @@ def _open_source(job: Job, before: Definition | None) -> Source:
                 f"none; give duckdb:///FILE, sqlite:///FILE or postgresql://USER@HOST/DATABASE, or "
                 f"leave it out"
             )
-        source = open_source(job.events, job.file_format, CsvForm.read(job.separator, job.decimal))
+        source = job.open_rows(job.events)
     _refuse_events_as_domain(job, before, source)
     return source
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from counton.errors import CountonError, InvalidInput
 from counton.events.formats import is_file
 from counton.events.paths import event_paths, refuse_among_events
-from counton.events.policies import Policies
 from counton.jobs.job import Job
 from counton.jobs.outputs import beside, pictures_of
 from counton.jobs.recalling import recall
@@ -198,7 +197,7 @@ def _writes(name: str, job: Job) -> Iterator[_Use]:
         for path in pictures_of("both", Path(job.plot)).values():
             yield _Use(name, "plot", path)
     with suppress(CountonError):  # no such policy, as the job itself says
-        aside = Policies.read(job.bad_rows, job.bad_rows_most, job.missing).quarantine
+        aside = job.policies().quarantine
         if aside is not None:
             yield _Use(name, "bad-rows", aside)
 

@@ -15,7 +15,6 @@ from typing_extensions import override
 
 from counton.errors import CountonError, InvalidInput, StateError, StateUnavailable, field
 from counton.events.frames import EventFrame
-from counton.events.policies import Policies
 from counton.events.row_reading import RowReading
 from counton.events.sources import Rows, Source
 from counton.jobs.asking import ask
@@ -222,7 +221,7 @@ def serve_job(job: Job) -> ServedJob:
             f"them in any order; use counton run with files, or a statistic such as count, sum, "
             f"average, quantiles, distinct, top-k or a table over time"
         )
-    policies = Policies.read(job.bad_rows, job.bad_rows_most, job.missing)
+    policies = job.policies()
     reading = reading_of(job, ask(job, definition), definition, policies)
     # What cannot be read is told apart when it comes, and is not in the inbox.
     return ServedJob(job, definition, reading, policies.quarantine)

@@ -1,0 +1,106 @@
+"""Write the keywords of jobs for editors and type checkers: ``python -m tools.keywords``.
+
+A type checker does not run programs, so that it has to find each name and type in a file. This one
+is written from what the fields of `Job` and the options of statistics say of themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from counton.jobs.fields import options_of
+from counton.jobs.job import Job
+from counton.jobs.parts import RowFormat
+from counton.jobs.statements import all_options
+from counton.options import Option
+
+FILE = Path(__file__).parent.parent / "src/counton/jobs/keywords.py"
+#: What Python says otherwise than files, by `Option.words`: in place of what a field's type says.
+_WIDER = {
+    "length": ("str", "str | timedelta"),
+    "moment": ("str | datetime", "str | date"),
+    "columns": ("str", "str | Sequence[str]"),
+}
+_START = '''"""The fields of a job as keyword arguments: what editors offer and type checkers hold.
+
+`Job` says what each of them means, and ``python -m tools.keywords`` writes this file from it. A
+length of time may be a `timedelta` here, a moment a `date` or a `datetime`, and several columns a
+list.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from datetime import date, timedelta
+from typing import TYPE_CHECKING, Any, TypedDict
+
+if TYPE_CHECKING:
+    from counton.exact import Number
+    from counton.store.keyfile import Kept
+    from counton.strategies.base import StreamStrategy
+
+
+class RowFields(TypedDict, total=False):
+    """How rows are read, whatever reads them."""
+
+'''
+_JOBS = '''
+
+class JobFields(RowFields, total=False):
+    """What `counton.release` takes by name, besides where the state is and the guarantee.
+
+    >>> stream: JobFields = {"time": "at", "every": "1d", "start": "2024-03-01", "steps": 365}
+    >>> sorted(stream)
+    ['every', 'start', 'steps', 'time']
+    """
+
+'''
+
+
+def text() -> str:
+    """The file as it should be."""
+    how, told = options_of(RowFormat), options_of(Job)
+    types = {item.name: str(item.type) for item in fields(Job)}
+    rest = {name: told.get(name) for name in types if name not in (*how, *_POSITIONAL)}
+    own = [f"    {name}: {_of_statistic(one)}" for name, one in all_options().items()]
+    return (
+        _START
+        + "\n".join(_fields(types, how))
+        + "\n"
+        + _JOBS
+        + "\n".join([*_fields(types, rest), *own])
+        + "\n"
+    )
+
+
+#: What `release` takes besides.
+_POSITIONAL = ("what", "events", "state")
+
+
+def _fields(types: Mapping[str, str], told: Mapping[str, Option | None]) -> Iterator[str]:
+    for name, said in told.items():
+        before, after = _WIDER.get("" if said is None else said.words, ("", ""))
+        yield f"    {name}: {types[name].replace(before, after) if before else types[name]}"
+
+
+def _of_statistic(said: Option) -> str:
+    """The type of an option of a statistic."""
+    if said.kind == "flag":
+        return "bool"
+    types: dict[Any, str] = {"whole": "int", "number": "float"}
+    found = "Number" if said.exact else types.get(said.kind, "str")
+    if said.nested:
+        found += " | Mapping[str, Mapping[str, Any]]"
+    elif said.by_name:
+        found += " | Mapping[str, float]"
+    elif said.several:
+        found += " | Sequence[str]" if said.column else " | Sequence[str] | Sequence[float]"
+    return f"{found} | None"
+
+
+if __name__ == "__main__":
+    FILE.write_text(text(), "utf-8")
