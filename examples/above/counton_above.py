@@ -9,7 +9,7 @@ import numpy as np
 from counton.exact import Number, exact, text
 from counton.options import VALUE, Option
 from counton.privacy import Contribution
-from counton.statistics import CellsReading, Drawing, Part, TallyStatistic
+from counton.statistics import Drawing, Part, TallyStatistic
 
 
 class Above(TallyStatistic):
@@ -53,8 +53,3 @@ class Above(TallyStatistic):
     def row_bounds(self) -> tuple[int, int]:
         """A row adds 0 or 1."""
         return 0, 1
-
-    # The public half: what a release says.
-    def read(self, release: Any) -> CellsReading:
-        """The number as it was released."""
-        return CellsReading(self, release)

@@ -239,7 +239,8 @@ def quantiles_planned_and_released(folder: Path, keys: int) -> tuple[dict[str, f
         )  # fmt: skip
         rest = np.zeros((STEPS - 1, *report.cells), np.int64)
         last = [counter.release(each) for each in (cells, *rest)][-1]
-        table = report.read(last).of("spread").table_columns()
+        reading: Any = report.read(last)
+        table = reading.of("spread").table_columns()
         found.append((table["upper"] - table["lower"]) / 2)
     halves = {one.what: one.halfwidths[-1] for one in planned.numbers if one.part == "spread"}
     return halves, np.mean(found, axis=0)

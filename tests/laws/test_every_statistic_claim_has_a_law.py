@@ -8,6 +8,8 @@ A new name that stands nowhere fails.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +48,10 @@ from above import (
 )
 
 from counton import Contribution
+from counton.mechanisms.formulas import ClosedForm
 from counton.statistics import Average, Count, Cuts, Grouped, TallyStatistic
 from counton.statistics.base import ErrorOf, Statistic
+from counton.statistics.readings import Cells
 from counton.statistics.tallied import Part
 from counton.testing import LawBroken, check_statistic
 
@@ -63,6 +67,11 @@ class Wrongly(Average):
 def counts_the_sum(self: Any, place: int | None) -> dict[str, str]:
     """Another name's number."""
     return {"count": "sum"}
+
+
+def told(change: Callable[[ClosedForm], ClosedForm]) -> Callable[..., ClosedForm]:
+    """The number of a cell, told wrongly."""
+    return lambda self, cells, name=None: change(cells.one(0 if name is None else self.cell(name)))
 
 
 #: For each name of `Statistic` and `TallyStatistic`, wrong statistics.
@@ -102,7 +111,7 @@ WRONG: dict[str, list[Statistic]] = {
     ],
     "error_of": [
         claiming(error_of=ErrorOf("half a cell", 2.0, 1.0)),
-        claiming(read=lambda self, release: WiderReading(self, release)),
+        claiming(read=lambda self, release: WiderReading(self, Cells(release))),
     ],
     "event": [claiming(event="edge")],
     "for_people": [claiming(for_people=lambda self, most: Half())],
@@ -121,6 +130,11 @@ WRONG: dict[str, list[Statistic]] = {
     "measure": [claiming(measure=lambda self, sums: sums**2), grouped(measure=turned)],
     "name_of": [claiming(name_of=lambda self, cell: "below")],
     "neighbours_differ": [LettersThatGo("ab", 2), Replaces()],
+    "number_of": [
+        claiming(number_of=told(lambda one: replace(one, deviation=one.std / 2))),
+        claiming(number_of=told(lambda one: replace(one, estimate=one.value + 1))),
+        claiming(number_of=told(lambda one: replace(one, ends=lambda level: (one.value,) * 2))),
+    ],
     "of_letters": [Letters()],
     "on_demand": [claiming(on_demand=True)],
     "parameters": [claiming(parameters={"threshold": 3})],
@@ -188,6 +202,7 @@ NO_LAW: dict[str, str] = {
                 "left_out_of_chart",
             ),
             *("profile", "reading_bounds", "says", "showing", "shows", "stream", "reword"),
+            *("column", "number_names", "reading", "says_cells", "whole"),
         ),
         "words, pictures and ends of an axis: made of what was released, after it was",
     ),

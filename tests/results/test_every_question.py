@@ -464,7 +464,8 @@ def test_what_holds_together_and_simulations_have_that_noise(
     of = "sum" if name == "average" or part == "average" else None
     asked = names_of(found)[-1]._replace(of=of)
     one = answer(found.number_of(asked.one, None, asked.of), LEVEL)
-    if one.asked.linear:  # type: ignore[union-attr]
+    assert one.asked is not None
+    if one.asked.formula is not None and one.asked.formula.linear:
         # Both miss together, so both hold together as often as one of them does.
         for both in jointly([one, one]):
             share = (both.upper - both.lower) / (one.upper - one.lower)

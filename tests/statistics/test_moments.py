@@ -123,10 +123,10 @@ def test_derivatives_are_those_of_the_functions() -> None:
             for moved in (1e-3, -1e-3):
                 sums = exact.copy()
                 sums[cell] += moved * TWO.grid**2
-                other = type(reading.release)(
-                    reading.step, sums, reading.release.std, reading.release._terms
+                other: Any = TWO.read(
+                    StepRelease(reading.step, sums, reading.release.std, reading.release._terms)
                 )
-                values.append(TWO.read(other)._function(name).value)
+                values.append(other._function(name).value)
             assert slopes[cell] == pytest.approx((values[0] - values[1]) / 2e-3, rel=1e-4, abs=1e-6)
 
 
@@ -200,6 +200,8 @@ def test_what_may_fail_is_shared_by_all_that_is_used() -> None:
             continue
         number, means, own = asked
         assert number + lines * means + own == pytest.approx(0.1)
+    sharp: Any
+    wide: Any
     sharp, wide = (TWO.read(StepRelease(1, released, std, terms)) for _ in range(2))
     assert wide._one(1e-11) >= wide._one(3e-9) > sharp._one(1e-3)
 

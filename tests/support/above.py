@@ -15,7 +15,7 @@ from counton.laws import BoundedChange, Shift
 from counton.mechanisms import StepRelease
 from counton.statistics import Average, Cuts, Distinct, Grouped, Substrings, TallyStatistic
 from counton.statistics.base import Statistic
-from counton.statistics.readings import CellsReading, OnDemandReading
+from counton.statistics.readings import Cells, OnDemandReading, Reading
 from counton.statistics.tallied import Part, Sums
 
 STREAM = [[10, 70, 90], [], [60], [20, 61]]
@@ -50,9 +50,6 @@ class Above(TallyStatistic):
 
     def entries(self, said: Any) -> Any:
         return [(said, 1)]
-
-    def read(self, release: Any) -> CellsReading:
-        return CellsReading(self, release)
 
     def cell(self, name: Any) -> int:
         return {"below": 0, "above": 1}[name]
@@ -121,8 +118,8 @@ class ShowsWhatItCounted(Above):
     def begin(self) -> Sums:
         return RemembersSums(self)
 
-    def read(self, release: Any) -> CellsReading:
-        return CellsReading(self, replace(release, value=self._exact(release)))
+    def read(self, release: Any) -> Reading:
+        return Reading(self, Cells(replace(release, value=self._exact(release))))
 
     def _exact(self, release: StepRelease) -> Any:
         return release.value if self.seen is None else self.seen.sum(axis=0)
@@ -136,13 +133,13 @@ class ShowsOnlyWhatItCounted(ShowsWhatItCounted):
 class SaysWhatItCounted(ShowsWhatItCounted):
     """Shows what was released, and what was counted in words."""
 
-    def read(self, release: Any) -> CellsReading:
-        class Words(CellsReading):
+    def read(self, release: Any) -> Reading:
+        class Words(Reading):
             def describe(self) -> str:
                 statistic: Any = self.statistic
                 return f"{statistic.seen}"
 
-        return Words(self, release)
+        return Words(self, Cells(release))
 
 
 class Forgetful(Sums):
@@ -269,9 +266,9 @@ class PlansForLess(Above):
         return Above(self.threshold).plan(*args, **named)
 
 
-class WiderReading(CellsReading):
+class WiderReading(Reading):
     def std(self, name: Any = None) -> float:
-        return 2 * super().std(name)
+        return float(2 * super().std(name))
 
 
 class ShownExactly(OnDemandReading):

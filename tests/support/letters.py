@@ -14,6 +14,7 @@ from counton.mechanisms.releases import StepRelease
 from counton.statistics import Exact, Reading, Statistic
 from counton.statistics.base import Events
 from counton.statistics.known import KNOWN
+from counton.statistics.readings import Cells
 
 
 class _Kept(Exact):
@@ -76,7 +77,7 @@ class Letters(Statistic):
         return _Kept.saved(self, saved.decode())
 
     def read(self, release: StepRelease) -> Reading:
-        return _Shown(self, release)
+        return _Shown(self, Cells(release))
 
     def cell(self, name: Any) -> int:
         if name not in ("a", "b"):

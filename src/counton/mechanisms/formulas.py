@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import NormalDist
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,6 +77,11 @@ class ReleasedNumber(ABC):
     def interval(self, level: float) -> tuple[float, float]:
         """Ends that hold the truth with this probability, at least."""
 
+    @property
+    def formula(self) -> Formula | None:
+        """The same as a function of released cells, to be added to others; None: it is none."""
+        return None
+
     def _clip(self, low: float, high: float) -> tuple[float, float]:
         """Ends, within what is possible."""
         return min(max(low, self.least), self.most), max(min(high, self.most), self.least)
@@ -127,6 +132,11 @@ class Formula(ReleasedNumber):
     def of(cls, one: CellSum) -> Formula:
         """A sum of cells."""
         return cls(sums=((one, 1.0),))
+
+    @property
+    @override
+    def formula(self) -> Formula:
+        return self
 
     @property
     def linear(self) -> bool:
@@ -316,25 +326,28 @@ def _end(excess: Callable[[float], float], middle: float, sign: int, step: float
 
 
 @dataclass(frozen=True, eq=False)
-class Alone(ReleasedNumber):
-    """A number whose error has no form here, but an interval at every level.
+class ClosedForm(ReleasedNumber):
+    """A number whose estimate, error and interval are known without the joint law of all cells.
 
     Attributes:
         estimate: the number.
         ends: its interval of each level.
-        deviation: of its noise; NaN where it has none.
+        deviation: standard deviation of its noise; NaN where it has none.
+        parts: how it follows from released cells, where it is to be added to others; None: it is no
+            such function.
 
-    >>> Alone(3.0, lambda level: (2.0, 5.0)).interval(0.9)
+    >>> ClosedForm(3.0, lambda level: (2.0, 5.0)).interval(0.9)
     (2.0, 5.0)
     """
 
-    estimate: float
-    ends: Callable[[float], tuple[float, float]]
+    estimate: Any
+    ends: Callable[[float], tuple[Any, Any]]
     deviation: float = math.nan
+    parts: Callable[[], Formula] | None = None
 
     @property
     @override
-    def value(self) -> float:
+    def value(self) -> Any:
         return self.estimate
 
     @property
@@ -343,8 +356,26 @@ class Alone(ReleasedNumber):
         return self.deviation
 
     @override
-    def interval(self, level: float) -> tuple[float, float]:
+    def interval(self, level: float) -> tuple[Any, Any]:
         return self.ends(check_level(level))
+
+    @property
+    @override
+    def formula(self) -> Formula | None:
+        return None if self.parts is None else self.parts()
+
+    def over(self, count: float, least: float, most: float) -> ClosedForm:
+        """This number over a known one, of which it is known between what it lies."""
+
+        def ends(level: float) -> tuple[float, float]:
+            low, high = (end / count for end in self.ends(level))
+            return max(low, least), min(high, most)
+
+        def parts() -> Formula:
+            assert self.formula is not None
+            return (self.formula / count).within(least, most)
+
+        return ClosedForm(self.estimate / count, ends, self.deviation / count, parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -394,8 +425,8 @@ class OfTwo(ReleasedNumber):
 
 def difference(one: ReleasedNumber, other: ReleasedNumber) -> ReleasedNumber:
     """One number less another."""
-    if isinstance(one, Formula) and isinstance(other, Formula):
-        return one - other
+    if (first := one.formula) is not None and (second := other.formula) is not None:
+        return first - second
     return OfTwo(one, other)
 
 
@@ -403,8 +434,8 @@ def ratio_of(
     one: ReleasedNumber, other: ReleasedNumber, scale: float = 1.0, moved: float = 0.0
 ) -> ReleasedNumber:
     """``scale`` times one number over another, and ``moved`` more."""
-    if isinstance(one, Formula) and isinstance(other, Formula):
-        return Ratio(one, other, scale, moved)
+    if (above := one.formula) is not None and (below := other.formula) is not None:
+        return Ratio(above, below, scale, moved)
     return OfTwo(one, other, True, scale, moved)
 
 

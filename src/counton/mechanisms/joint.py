@@ -73,16 +73,17 @@ def jointly(answers: Sequence[Answer]) -> list[Answer]:
     missed = (1 - check_level(levels.pop())) / total
     alone = check_level(1 - missed)
     found = [_within(one, *one.asked.interval(alone)) for one in answers if one.asked is not None]
+    formulas = [one.asked.formula for one in answers if one.asked is not None]
     linear = {
-        place: one.asked
-        for place, one in enumerate(answers)
-        if isinstance(one.asked, Formula) and one.asked.linear and one.at_once == 1
+        place: formula
+        for place, (one, formula) in enumerate(zip(answers, formulas, strict=True))
+        if formula is not None and formula.linear and one.at_once == 1
     }
-    halves = np.array([one.half(alone) for one in linear.values()])
     if len(linear) > 1:
+        halves = np.array([one.half(alone) for one in linear.values()])
         halves *= joint_factor([*linear.values()], halves, 1 - missed * len(linear))
-    for (place, one), half in zip(linear.items(), halves.tolist(), strict=True):
-        found[place] = _within(answers[place], *one.around(half))
+        for (place, one), half in zip(linear.items(), halves.tolist(), strict=True):
+            found[place] = _within(answers[place], *one.around(half))
     return found
 
 

@@ -143,8 +143,91 @@ class StepRelease(_Terms):
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
         return self._alone().table_columns(level)
 
+    @property
+    def ends(self) -> tuple[int, int]:
+        """After which step, and up to which, it counts, but for the strategy's delay."""
+        windows = self._terms.strategy.workload == "windows"
+        return self.step - 1 if windows else 0, self.step
+
+    def since(self, earlier: StepRelease) -> ReleaseDifference:
+        """What was counted after an earlier release of the same stream, up to this one.
+
+        Raises:
+            InvalidInput: a release of another stream, a later one, or a difference; or a stream
+                whose releases are no running totals.
+        """
+        terms = self._terms
+        if (
+            type(self) is not StepRelease
+            or type(earlier) is not StepRelease
+            or earlier._terms != terms
+            or earlier.step > self.step
+            or terms.strategy.workload != "totals"
+        ):
+            raise InvalidInput(
+                f"step {earlier.step} is to be taken from step {self.step}: give an earlier "
+                f"reading of the same stream of running totals"
+            )
+        std = float(terms.window_std(earlier.step, self.step))
+        return ReleaseDifference(self.step, self.value - earlier.value, std, terms, self, earlier)
+
+    def part(self, of: Callable[[NDArray[Any]], Any], terms: Design) -> StepRelease:
+        """Some of its cells.
+
+        Args:
+            of: what these are of all values.
+            terms: of the part.
+        """
+        value = np.asarray(of(np.asarray(self.value)))
+        std = self.std if terms is self._terms else float(terms.in_data_units(self.std))
+        return StepRelease(self.step, value if value.ndim else value.item(), std, terms)
+
     def _alone(self) -> Releases:
         return Releases(range(self.step, self.step + 1), np.asarray(self.value)[None], self._terms)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReleaseDifference(StepRelease):
+    """What was counted after a step: a release less an earlier one.
+
+    Attributes:
+        now, earlier: the two releases.
+    """
+
+    now: StepRelease
+    earlier: StepRelease
+
+    @property
+    def start(self) -> int:
+        """The earlier step."""
+        return self.earlier.step
+
+    @property
+    @override
+    def ends(self) -> tuple[int, int]:
+        return self.start, self.step
+
+    @override
+    def part(self, of: Callable[[NDArray[Any]], Any], terms: Design) -> StepRelease:
+        return self.now.part(of, terms).since(self.earlier.part(of, terms))
+
+    @override
+    def interval(self, level: float = 0.95) -> tuple[Any, Any]:
+        half = float(self._terms.window_halfwidths(*self.ends, level).reshape(-1)[0])
+        if half == int(half) and not self._terms.strategy.fraction_bits:
+            half = int(half)
+        return self.value - half, self.value + half
+
+    @override
+    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
+        """A column start says after which step."""
+        columns = StepRelease.table_columns(self, level)
+        low, high = (np.ravel(end) for end in self.interval(level))
+        start = np.full(len(low), self.start)
+        return {"start": start, **columns, "std": np.full(len(low), self.std)} | {
+            "lower": low,
+            "upper": high,
+        }
 
 
 @dataclass(frozen=True, slots=True, eq=False)

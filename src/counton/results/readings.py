@@ -275,12 +275,12 @@ class ReleasedReadings(Release):
             raise InvalidInput(f"{field('groups')} names no group; give at least one")
         total = Formula(least=0.0, most=0.0)
         for number, weight in found:
-            if not isinstance(number, Formula):
+            if (formula := number.formula) is None:
                 raise InvalidInput(
                     f"{of or 'what is read of ' + repr(self.definition.what)} of several groups is "
                     f"no sum of theirs; name one group"
                 )
-            total = total + number * float(weight)
+            total = total + formula * float(weight)
         return total
 
     @override
@@ -346,7 +346,7 @@ class ReleasedReadings(Release):
         if isinstance(statistic, Grouped):
             groups = self._reading_of(start, stop).by_group([name])
             assert groups is not None
-            return groups[name].formula(of)
+            return groups[name].number_of(of)
         if of is not None and name != "all":
             raise InvalidInput(
                 f"{field('of', of)} is of groups, and {self.terms.name!r} has none: name {of!r} in "
@@ -355,7 +355,7 @@ class ReleasedReadings(Release):
         called = of if name == "all" else name
         if statistic.on_demand:
             return self._on_demand(called, start, stop)
-        return self._reading_of(start, stop).formula(called)
+        return self._reading_of(start, stop).number_of(called)
 
     def _reading_of(self, start: int, stop: int) -> Reading:
         """What came in the steps start + 1 .. stop."""
@@ -566,7 +566,7 @@ class ReleasedReadings(Release):
             found = reading.table_columns(level)
         else:
             found = reading.asked_columns(ask, level)
-        return {name: values for name, values in found.items() if name != "step"}
+        return {name: values for name, values in found.items() if name not in ("start", "step")}
 
     def _history(self, ask: Sequence[Any], steps: range) -> dict[str, Any]:
         """Cells that are asked for, or cuts, after all of some steps: a row for each, by step."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -11,6 +10,7 @@ from typing_extensions import override
 
 from counton.mechanisms import Design
 from counton.statistics import Reading, Statistic
+from counton.statistics.grouped import GroupedReading
 from counton.statistics.readings import Readings
 
 if TYPE_CHECKING:
@@ -57,31 +57,19 @@ def _part(reading: Reading, statistic: Statistic, name: str) -> Reading:
     return _PartByGroup(reading, statistic, name)
 
 
-class _PartByGroup(Reading):
+class _PartByGroup(GroupedReading):
     """One statistic of a report, by group."""
 
     def __init__(self, reading: Reading, statistic: Statistic, name: str) -> None:
-        super().__init__(statistic, reading.release)
+        super().__init__(statistic, reading.cells)
         self._reading, self._name = reading, name
 
     @override
-    def by_group(self, groups: Sequence[str] | None) -> dict[str, Reading]:
-        found = self._reading.by_group(groups)
-        assert found is not None
-        return {group: cast("ReportReading", one).of(self._name) for group, one in found.items()}
+    def of(self, group: str) -> Reading:
+        return cast("ReportReading", cast("GroupedReading", self._reading).of(group)).of(self._name)
 
     @override
     def since(self, earlier: Reading) -> Any:
         assert isinstance(earlier, _PartByGroup)
         whole = self._reading.since(earlier._reading)
         return _PartByGroup(whole, self.statistic, self._name)
-
-    @override
-    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """Those of each group, with its name."""
-        parts = {group: one.table_columns(level) for group, one in self.by_group(None).items()}
-        rows = [len(next(iter(part.values()))) for part in parts.values()]
-        found: dict[str, NDArray[Any]] = {"group": np.repeat(np.array([*parts]), rows)}
-        for column in next(iter(parts.values())):
-            found[column] = np.concatenate([part[column] for part in parts.values()])
-        return found

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from counton.lazy import attach
 from counton.statistics.base import Drawing, Exact, Statistic
-from counton.statistics.readings import CellsReading, Reading
+from counton.statistics.readings import Reading
 
 if TYPE_CHECKING:
     from counton.statistics.average import Average as Average
@@ -38,4 +38,4 @@ if TYPE_CHECKING:
     from counton.statistics.triangles import Triangles as Triangles
 
 __getattr__, __dir__, __all__ = attach(__name__, __file__)
-__all__ += ["CellsReading", "Drawing", "Exact", "Reading", "Statistic"]
+__all__ += ["Drawing", "Exact", "Reading", "Statistic"]

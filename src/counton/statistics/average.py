@@ -36,13 +36,11 @@ from counton.arrays import Integers
 from counton.errors import InvalidInput, SumOverflow
 from counton.exact import Number, check_integer, quote, text
 from counton.laws import BoundedChange
-from counton.mechanisms import StepRelease
-from counton.mechanisms.formulas import Formula, ReleasedNumber, quotient
-from counton.mechanisms.intervals import check_level
+from counton.mechanisms.formulas import ClosedForm, Formula, ReleasedNumber, quotient
 from counton.options import LOWER, RESOLUTION, UPPER, VALUE, Option
 from counton.privacy import Contribution
 from counton.statistics.base import Drawing, ErrorOf
-from counton.statistics.readings import Reading, combined_halfwidths, ends_of, halfwidth
+from counton.statistics.readings import Cells
 from counton.statistics.tallied import Part, TallyStatistic, X
 
 _NAMES = ("mean", "sum", "count")
@@ -80,6 +78,7 @@ class Average(TallyStatistic):
     """
 
     keyword = "average"
+    column = "name"
     says = "The mean of clipped values, and their sum and number."
     phrase = "average of {value}, each value clipped to [{lower}, {upper}],"
     drawing = Drawing("Running average", "mean", ("mean",), of_values=True, from_zero=False)
@@ -257,149 +256,73 @@ class Average(TallyStatistic):
         least = 0 if self.number is None else int(self.lower / self.resolution)
         return least, least + self.width
 
-    @override
-    def read(self, release: StepRelease) -> AverageReading:
-        return AverageReading(self, release)
-
-
-class AverageReading(Reading):
-    """Mean, sum and count, by these names: ``["mean"]``, ``interval("mean")``.
-
-    The count is exact where it is public. Intervals of the mean lie within the values' bounds.
-    """
-
-    statistic: Average
-
     @property
-    def mean(self) -> float:
-        """Estimate of the mean of the clipped values; see `__getitem__`."""
-        return float(self["mean"])
+    @override
+    def number_names(self) -> tuple[str, ...]:
+        return _NAMES
 
-    def _moments(self) -> tuple[float, float, float]:
-        """What was counted above lower and below upper, in grid units, and the number of values."""
-        this, value = self.statistic, np.ravel(self.release.value)
-        if this.number is None:
-            above, below = float(value[0]), float(value[1])
-            return above, below, (above + below) / this.width
-        (start, stop), delay = ends_of(self.release), self.release._terms.strategy.delay
-        steps = max(stop - delay, 0) - max(start - delay, 0)
-        count = steps * this.number
-        above = (float(value[0]) - float(this.lower) * count) / float(this.resolution)
-        return above, this.width * count - above, float(count)
-
-    def __getitem__(self, name: Any) -> float:
-        """The mean, the sum or the count.
+    @override
+    def number_of(self, cells: Cells, name: Any = None) -> ReleasedNumber:
+        """The mean, unless named; ``"sum"`` and ``"count"``, which is exact where it is public.
 
         Where the number of values is private, the mean is a ratio of two estimates, within the
         bounds, and halfway between them where no number of values is seen at all.
-
-        Raises:
-            InvalidInput: another name, or the mean where there was no step.
         """
-        above, below, count = self._moments()
-        this = self.statistic
-        lower, upper = float(this.lower), float(this.upper)
-        total = lower * count + above * float(this.resolution)
-        if _check_name(name) != "mean":
-            return total if name == "sum" else count
-        if this.number is not None:
-            if not count:
-                raise InvalidInput("no value was counted yet: ask for the mean after a later step")
-            return total / count
-        share = above / (above + below) if above + below > 0 else 0.5
-        return lower + (upper - lower) * min(max(share, 0.0), 1.0)
+        asked = "mean" if name is None else name
+        if asked not in _NAMES:
+            raise InvalidInput(f"name is {quote(name)}; it must be 'mean', 'sum' or 'count'")
+        if self.number is not None:
+            return self._of_public_number(cells, asked)
+        lower, upper = float(self.lower), float(self.upper)
+        (above, below), one = map(float, cells.values), cells.std
+        count = (above + below) / self.width
 
-    @override
-    def formula(self, name: str | None = None) -> ReleasedNumber:
-        """The mean, unless named."""
-        this, asked = self.statistic, _check_name("mean" if name is None else name)
-        lower, upper = float(this.lower), float(this.upper)
-        if this.number is not None:
-            total, count = self._sum({0: 1.0}), self["count"]
+        def parts() -> Formula:
+            over, under = cells.sum({0: 1.0}), cells.sum({1: 1.0})
+            if asked == "mean":
+                share = quotient(over, over + under)
+                return (share * (upper - lower) + lower).within(lower, upper)
             if asked == "count":
-                return Formula(count)
-            if asked == "sum":
-                return total
-            if not count:
-                raise InvalidInput("no value was counted yet: ask for the mean after a later step")
-            return (total / count).within(lower, upper)
-        above, below = self._sum({0: 1.0}), self._sum({1: 1.0})
-        both, grid = above + below, float(this.resolution)
+                return (over + under) / self.width
+            return (over + under) * (lower / self.width) + over * float(self.resolution)
+
         if asked == "mean":
-            share = quotient(above, both)
-            return (share * (upper - lower) + lower).within(lower, upper)
+            share = above / (above + below) if above + below > 0 else 0.5
+            std = math.inf
+            if above + below > 0:
+                std = one * (upper - lower) * math.hypot(above, below) / (above + below) ** 2
+
+            def ends(level: float) -> tuple[float, float]:
+                # A distance from a line is a sum of both cells.
+                wide = float(cells.halfwidths(np.array(one), level))
+                low, high = _directions(above, below, wide)
+                return lower + (upper - lower) * low, lower + (upper - lower) * high
+
+            mean = lower + (upper - lower) * min(max(share, 0.0), 1.0)
+            return ClosedForm(mean, ends, std, parts)
+        value = count if asked == "count" else lower * count + above * float(self.resolution)
+        weights = (1, 1) if asked == "count" else (self.lower, self.upper)
+        weight = math.hypot(*map(float, weights)) / self.width
+
+        def around(level: float) -> tuple[float, float]:
+            half = float(cells.halfwidths(np.array(one), level)) * weight
+            return value - half, value + half
+
+        return ClosedForm(value, around, one * weight, parts)
+
+    def _of_public_number(self, cells: Cells, asked: str) -> ReleasedNumber:
+        """The sum of values, and what follows from it and from their number."""
+        start, stop = cells.ends
+        delay, one = cells.terms.strategy.delay, cells.one(0)
+        assert self.number is not None
+        count = float((max(stop - delay, 0) - max(start - delay, 0)) * self.number)
         if asked == "count":
-            return both / this.width
-        return both * (lower / this.width) + above * grid
-
-    def std(self, name: Any = "mean") -> float:
-        """Standard deviation; to first order for the mean where its count is private.
-
-        Raises:
-            InvalidInput: as ``[name]``.
-        """
-        this, one = self.statistic, self.release.std
-        above, below, count = self._moments()
-        lower, upper = float(this.lower), float(this.upper)
-        if this.number is not None:
-            many = {"sum": 1.0, "count": math.inf, "mean": count}[_check_name(name)]
-            return one / many if many else math.inf
-        if _check_name(name) != "mean":
-            return one * self._weight(name)
-        if above + below <= 0:
-            return math.inf
-        return one * (upper - lower) * math.hypot(above, below) / (above + below) ** 2
-
-    def _weight(self, name: str) -> float:
-        """Root of the sum of squares of the weights with which two cells make sum or count."""
-        this = self.statistic
-        ends = (1, 1) if name == "count" else (this.lower, this.upper)
-        return math.hypot(*map(float, ends)) / this.width
-
-    def interval(self, name: Any = "mean", level: float = 0.95) -> tuple[float, float]:
-        """Ends of the interval that holds the truth with probability ``level`` at least.
-
-        Of the mean with a private count it is Fieller's, which the module describes: all of
-        [lower, upper] where the released counts say too little.
-
-        Raises:
-            InvalidInput: as ``[name]``, or a level outside (0, 1 - 1e-9].
-        """
-        this, level = self.statistic, check_level(level)
-        lower, upper = float(this.lower), float(this.upper)
-        if this.number is not None:
-            half = halfwidth(self.release, level)
-            count = self["count"]
-            if _check_name(name) != "mean":
-                half = half if name == "sum" else 0.0
-                return self[name] - half, self[name] + half
-            middle, half = self["mean"], half / count
-            return max(middle - half, lower), min(middle + half, upper)
-        # A distance from a line, and sum or count along a line, are sums of both cells.
-        weight = 1.0 if _check_name(name) == "mean" else self._weight(name)
-        wide = float(combined_halfwidths(self.release, np.array(self.release.std), level)) * weight
-        if name != "mean":
-            return self[name] - wide, self[name] + wide
-        low, high = _directions(*self._moments()[:2], wide)
-        return lower + (upper - lower) * low, lower + (upper - lower) * high
-
-    @override
-    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """Rows mean, sum and count."""
-        ends = [self.interval(name, level) for name in _NAMES]
-        return {
-            "name": np.array(_NAMES),
-            "estimate": np.array([self[name] for name in _NAMES]),
-            "std": np.array([self.std(name) for name in _NAMES]),
-            "lower": np.array([low for low, _ in ends]),
-            "upper": np.array([high for _, high in ends]),
-        }
-
-
-def _check_name(name: Any) -> str:
-    if name not in _NAMES:
-        raise InvalidInput(f"name is {quote(name)}; it must be 'mean', 'sum' or 'count'")
-    return str(name)
+            return Formula(count)
+        if asked == "sum":
+            return one
+        if not count:
+            raise InvalidInput("no value was counted yet: ask for the mean after a later step")
+        return one.over(count, float(self.lower), float(self.upper))
 
 
 def _directions(above: float, below: float, distance: float) -> tuple[float, float]:

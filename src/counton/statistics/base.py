@@ -7,8 +7,10 @@ counted by a `Counter` like any others, so every strategy, guarantee and plan se
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, Unpack
@@ -24,12 +26,13 @@ from counton.mechanisms import StepRelease
 from counton.mechanisms.calibration import shift_of
 from counton.options import Option, OwnColumns, Statement
 from counton.privacy import Contribution, Guarantee
-from counton.statistics.readings import OnDemandReading, Reading
+from counton.statistics.readings import Cells, OnDemandReading, Reading
 from counton.statistics.running import Running
 from counton.strategies import StreamStrategy
 from counton.strategies.base import Norm, check_norm
 
 if TYPE_CHECKING:
+    from counton.mechanisms.formulas import ReleasedNumber
     from counton.noise import Key
     from counton.plans import Plan
     from counton.plans.bounds import LowerBound
@@ -172,6 +175,8 @@ class Statistic(ABC):
         in_terms: the terms of a stream name it; of counts and sums the contribution says all.
         finds: its groups may be such as nobody declared, each shown once it is large enough.
         ranks: its groups are shown by their size.
+        column: of its table, that names the numbers.
+        reading: what is made of its releases, where that has words of its own.
         in_rank: before any data its error is known as part of the rows, and not in its values.
         known_beforehand: names of what is read whose half-widths depend on no rows; None: all.
     """
@@ -193,6 +198,8 @@ class Statistic(ABC):
     ranks: ClassVar[bool] = False
     in_rank: ClassVar[bool] = False
     on_demand: ClassVar[bool] = False
+    column: ClassVar[str] = "cell"
+    reading: ClassVar[type[Reading]] = Reading
     known_beforehand: tuple[str, ...] | None = None
     tallied: bool = False
     is_table: ClassVar[bool] = False
@@ -435,9 +442,53 @@ class Statistic(ABC):
         """
         raise NotImplementedError
 
-    @abstractmethod
+    @property
+    def says_cells(self) -> bool:
+        """Whether its numbers are its cells as they are released."""
+        return type(self).number_of is Statistic.number_of
+
+    @property
+    def number_names(self) -> Sequence[Any]:
+        """The names of its numbers, in the order of the rows of its table; (None,): it has one."""
+        if not self.cells:
+            return (None,)
+        return [self.name_of(cell) for cell in range(math.prod(self.cells))]
+
+    def number_of(self, cells: Cells, name: Any = None) -> ReleasedNumber:
+        """How a number follows from released cells; unless a statistic says else it is a cell.
+
+        Table, interval, difference, ratio, share and chart follow from it.
+
+        Args:
+            cells: as they were released, at a step or between two, of a group where there are some.
+            name: as the table calls it, also in one text; None: the number it is there for.
+
+        Raises:
+            InvalidInput: no such number, or none named where there are several.
+        """
+        if name is None:
+            if math.prod(self.cells) != 1:
+                raise InvalidInput(f"{type(self).__name__} says several numbers; name one of them")
+            return cells.one(0)
+        with suppress(InvalidInput):
+            return cells.one(self.cell(name))
+        with suppress(InvalidInput, ValueError):
+            return cells.one(self.cell(int(name)))
+        return cells.one(self.cell(name))
+
+    def whole(self, cells: Cells) -> ReleasedNumber:
+        """All that is counted, of which numbers are shares.
+
+        Raises:
+            InvalidInput: a statistic whose numbers are no parts of a whole.
+        """
+        raise InvalidInput(
+            f"numbers of {type(self).__name__} are no parts of one whole; ask for a ratio"
+        )
+
     def read(self, release: StepRelease) -> Reading:
         """What one release of all cells says; not called where cells are read on demand."""
+        return self.reading(self, Cells(release))
 
     def reading_on_demand(self, machine: Machine, step: int) -> OnDemandReading:
         """A step whose cells are read on demand; a statistic with words of its own overrides it."""

@@ -17,7 +17,6 @@ from counton.arrays import Integers
 from counton.columns import ADDED, TextTable, readable
 from counton.errors import InvalidInput, field
 from counton.exact import quote
-from counton.mechanisms import StepRelease
 from counton.mechanisms.adjusted import cut_to_possible
 from counton.mechanisms.fit import Fit
 from counton.mechanisms.whole_numbers import bounds_of, whole_numbers
@@ -34,6 +33,102 @@ _LARGEST_WEIGHT, _LARGEST_ONCE = 2**12, 2**28
 _MOST_ROWS = 10**6
 #: Rows on a screen.
 _ON_SCREEN = 40
+
+
+class ContingencyReading(GridReading):
+    """Numbers of all margins at one step, or between two.
+
+    Names are values of all columns, in their order; None adds up all values of a column.
+    """
+
+    statistic: Contingency
+
+    def _box_in_words(self, name: str) -> tuple[Integers, Integers]:
+        """Values of all columns with strokes between, as in "north/*", where * adds them up."""
+        parts = [name] if len(self.statistic.columns) == 1 else name.split("/")
+        return self._box(tuple(None if part == "*" else part for part in parts))
+
+    def _box(self, name: Any) -> tuple[Integers, Integers]:
+        this = self.statistic
+        if name is None:
+            name = (None,) * len(this.columns)
+        values = tuple(name) if isinstance(name, (tuple, list)) else (name,)
+        if len(values) != len(this.columns):
+            raise InvalidInput(
+                f"name is {quote(name)}; give a value, or None for all, for each of "
+                f"{', '.join(this.columns)}"
+            )
+        places = [
+            None if one is None else this.place_of(axis, one) for axis, one in enumerate(values)
+        ]
+        low = [0 if place is None else place for place in places]
+        high = [
+            size if place is None else place + 1
+            for place, size in zip(places, this.shape, strict=True)
+        ]
+        return np.array(low)[:, None], np.array(high)[:, None]
+
+    @override
+    def screen(self, ask: Sequence[Any] | None, fit: Fit | None, level: float) -> list[TextTable]:
+        """The total and the margins of single columns."""
+        shown = self if fit is None else self.apply_fit(fit)
+        names, table = list(self.statistic.columns), shown.table_columns(level)
+        rows = []
+        for place in range(min(_ON_SCREEN, len(table["estimate"]))):
+            values = {name: table[name][place] for name in names}
+            named = [f"{name} {value}" for name, value in values.items() if value is not None]
+            if len(named) > 1:
+                break
+            numbers = readable({name: [table[name][place].item()] for name in ADDED})
+            rows.append((named[0] if named else "total", *(one[0] for one in numbers)))
+        return [TextTable((("margin", False), *((name, True) for name in ADDED)), rows)]
+
+    def margin(self, *columns: str, level: float = 0.95) -> dict[str, NDArray[Any]]:
+        """The margin of some columns: their values in all combinations, with intervals.
+
+        Without columns it is the total. Every margin is the exact sum of every finer one.
+
+        Raises:
+            InvalidInput: an unknown column, or one named twice.
+        """
+        this = self.statistic
+        names = list(this.columns)
+        for name in columns:
+            if name not in names or columns.count(name) > 1:
+                raise InvalidInput(
+                    f"margin of {columns!r}: every name must be one of {', '.join(names)}, and "
+                    f"only once"
+                )
+        kept = [names.index(name) for name in columns]
+        sizes = [this.shape[axis] for axis in kept]
+        picked = np.indices(sizes).reshape(len(kept), -1) if kept else np.zeros((0, 1), np.int64)
+        low = np.zeros((len(names), picked.shape[1]), np.int64)
+        high = low + np.array(this.shape)[:, None]
+        found: dict[str, NDArray[Any]] = {}
+        for row, axis in enumerate(kept):
+            low[axis], high[axis] = picked[row], picked[row] + 1
+            found[names[axis]] = np.array(this.columns[names[axis]], dtype=object)[picked[row]]
+        return {**found, **self._columns(low, high, level)}
+
+    def apply_fit(self, fit: Fit) -> FittedMargins:
+        """All margins made to fit: whole numbers, none below 0; they add up.
+
+        Whole and non-negative numbers are chosen from the first column on, each value's number
+        shared out among those of the next (`whole_numbers`): all margins are sums of these cells.
+        Intervals are those of the unadjusted estimates, cut to what is possible.
+        """
+        return FittedMargins(self, fit)
+
+    @override
+    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
+        """Every margin, the total first and the cells last."""
+        names, parts = list(self.statistic.columns), []
+        for count in range(len(names) + 1):
+            for kept in combinations(names, count):
+                found = self.margin(*kept, level=level)
+                rows = len(found["estimate"])
+                parts.append({name: np.full(rows, None, dtype=object) for name in names} | found)
+        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 class Contingency(GridCells):
@@ -60,6 +155,7 @@ class Contingency(GridCells):
     (True, True)
     """
 
+    reading = ContingencyReading
     keyword = stream = "contingency"
     says = "How many rows have each combination of some columns' values, with all margins."
     help = (
@@ -205,106 +301,6 @@ class Contingency(GridCells):
                 f"{field('known')} is for hierarchies; a contingency table has no levels: leave "
                 f"it out"
             )
-
-    @override
-    def read(self, release: StepRelease) -> ContingencyReading:
-        return ContingencyReading(self, release)
-
-
-class ContingencyReading(GridReading):
-    """Numbers of all margins at one step, or between two.
-
-    Names are values of all columns, in their order; None adds up all values of a column.
-    """
-
-    statistic: Contingency
-
-    def _box_in_words(self, name: str) -> tuple[Integers, Integers]:
-        """Values of all columns with strokes between, as in "north/*", where * adds them up."""
-        parts = [name] if len(self.statistic.columns) == 1 else name.split("/")
-        return self._box(tuple(None if part == "*" else part for part in parts))
-
-    def _box(self, name: Any) -> tuple[Integers, Integers]:
-        this = self.statistic
-        if name is None:
-            name = (None,) * len(this.columns)
-        values = tuple(name) if isinstance(name, (tuple, list)) else (name,)
-        if len(values) != len(this.columns):
-            raise InvalidInput(
-                f"name is {quote(name)}; give a value, or None for all, for each of "
-                f"{', '.join(this.columns)}"
-            )
-        places = [
-            None if one is None else this.place_of(axis, one) for axis, one in enumerate(values)
-        ]
-        low = [0 if place is None else place for place in places]
-        high = [
-            size if place is None else place + 1
-            for place, size in zip(places, this.shape, strict=True)
-        ]
-        return np.array(low)[:, None], np.array(high)[:, None]
-
-    @override
-    def screen(self, ask: Sequence[Any] | None, fit: Fit | None, level: float) -> list[TextTable]:
-        """The total and the margins of single columns."""
-        shown = self if fit is None else self.apply_fit(fit)
-        names, table = list(self.statistic.columns), shown.table_columns(level)
-        rows = []
-        for place in range(min(_ON_SCREEN, len(table["estimate"]))):
-            values = {name: table[name][place] for name in names}
-            named = [f"{name} {value}" for name, value in values.items() if value is not None]
-            if len(named) > 1:
-                break
-            numbers = readable({name: [table[name][place].item()] for name in ADDED})
-            rows.append((named[0] if named else "total", *(one[0] for one in numbers)))
-        return [TextTable((("margin", False), *((name, True) for name in ADDED)), rows)]
-
-    def margin(self, *columns: str, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """The margin of some columns: their values in all combinations, with intervals.
-
-        Without columns it is the total. Every margin is the exact sum of every finer one.
-
-        Raises:
-            InvalidInput: an unknown column, or one named twice.
-        """
-        this = self.statistic
-        names = list(this.columns)
-        for name in columns:
-            if name not in names or columns.count(name) > 1:
-                raise InvalidInput(
-                    f"margin of {columns!r}: every name must be one of {', '.join(names)}, and "
-                    f"only once"
-                )
-        kept = [names.index(name) for name in columns]
-        sizes = [this.shape[axis] for axis in kept]
-        picked = np.indices(sizes).reshape(len(kept), -1) if kept else np.zeros((0, 1), np.int64)
-        low = np.zeros((len(names), picked.shape[1]), np.int64)
-        high = low + np.array(this.shape)[:, None]
-        found: dict[str, NDArray[Any]] = {}
-        for row, axis in enumerate(kept):
-            low[axis], high[axis] = picked[row], picked[row] + 1
-            found[names[axis]] = np.array(this.columns[names[axis]], dtype=object)[picked[row]]
-        return {**found, **self._columns(low, high, level)}
-
-    def apply_fit(self, fit: Fit) -> FittedMargins:
-        """All margins made to fit: whole numbers, none below 0; they add up.
-
-        Whole and non-negative numbers are chosen from the first column on, each value's number
-        shared out among those of the next (`whole_numbers`): all margins are sums of these cells.
-        Intervals are those of the unadjusted estimates, cut to what is possible.
-        """
-        return FittedMargins(self, fit)
-
-    @override
-    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """Every margin, the total first and the cells last."""
-        names, parts = list(self.statistic.columns), []
-        for count in range(len(names) + 1):
-            for kept in combinations(names, count):
-                found = self.margin(*kept, level=level)
-                rows = len(found["estimate"])
-                parts.append({name: np.full(rows, None, dtype=object) for name in names} | found)
-        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,11 +12,9 @@ from typing_extensions import override
 from counton.arrays import Integers
 from counton.errors import field
 from counton.exact import Number
-from counton.mechanisms import StepRelease
 from counton.options import LOWER, RESOLUTION, UPPER, VALUE, MissingOptions, Statement
 from counton.privacy import Contribution
 from counton.statistics.base import Statistic
-from counton.statistics.readings import CellsReading
 from counton.statistics.tallied import Part, TallyStatistic, X
 
 
@@ -90,10 +88,6 @@ class Count(TallyStatistic):
     @override
     def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
         return [(0, said)]
-
-    @override
-    def read(self, release: StepRelease) -> CellsReading:
-        return CellsReading(self, release)
 
 
 class Sum(TallyStatistic):
@@ -208,7 +202,3 @@ class Sum(TallyStatistic):
         assert self.bounds.upper is not None
         low, high = self.bounds.to_grid([float(self.bounds.lower), float(self.bounds.upper)])
         return int(low), int(high)
-
-    @override
-    def read(self, release: StepRelease) -> CellsReading:
-        return CellsReading(self, release)

@@ -15,13 +15,12 @@ from typing_extensions import override
 
 from counton.errors import InvalidInput, StateError, field
 from counton.exact import Number, check_integer, exact, quote
-from counton.mechanisms import StepRelease
 from counton.options import EDGE, LOWER, RESOLUTION, UPPER, WEIGHT, OwnColumns, Statement
 from counton.privacy import Contribution
 from counton.privacy.contribution import Relation
 from counton.statistics.base import Drawing, Events, Exact, Statistic
 from counton.statistics.graphs import UNPROTECTED, NodeNumbers, checked_label, ends_of_edges
-from counton.statistics.readings import OnDemandReading, Reading
+from counton.statistics.readings import OnDemandReading
 
 if TYPE_CHECKING:
     from counton.plans.bounds import LowerBound
@@ -228,10 +227,6 @@ class Cuts(Statistic):
     def join(self, saved: bytes, news: Sequence[bytes]) -> bytes:
         rows = [_unpack(part) for part in (saved, *news)]
         return _pack(rows[-1][0], np.concatenate([row for _, row in rows]))
-
-    def read(self, release: StepRelease) -> Reading:
-        """Not called: cells are read on demand."""
-        raise NotImplementedError
 
     @override
     def reading_on_demand(self, machine: Machine, step: int) -> OnDemandReading:

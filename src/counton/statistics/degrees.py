@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,14 +13,13 @@ from typing_extensions import override
 from counton.errors import InvalidInput, field
 from counton.exact import check_integer, quote
 from counton.laws import Alternating, BoundedChange, Pattern
-from counton.mechanisms import StepRelease
 from counton.mechanisms.formulas import ReleasedNumber
 from counton.options import DEGREE, Option
 from counton.privacy import Contribution
 from counton.privacy.contribution import Relation
 from counton.statistics.base import Drawing
 from counton.statistics.graphs import OF_GRAPHS, REPLACED, UNIT, Beyond, GraphStatistic, ranks_of
-from counton.statistics.readings import Reading
+from counton.statistics.readings import Cells
 
 #: A number of edges as a text, as `Degrees.name_of` writes it.
 _DIGITS = re.compile(r"0|[1-9][0-9]{0,9}")
@@ -143,9 +142,18 @@ class Degrees(GraphStatistic):
             words += ", and which of their later edges are kept"
         return Contribution.of_pattern(pattern, words, relation=self.neighbours, unit=UNIT)
 
+    column = "degree"
+
+    @property
     @override
-    def read(self, release: StepRelease) -> Reading:
-        return DegreesReading(self, release)
+    def number_names(self) -> Sequence[int]:
+        """The degrees."""
+        return [int(self.name_of(cell)) for cell in range(self.cells[0])]
+
+    @override
+    def whole(self, cells: Cells) -> ReleasedNumber:
+        """All nodes."""
+        return cells.all()
 
     @override
     def cell(self, name: Any) -> int:
@@ -204,25 +212,3 @@ class Degrees(GraphStatistic):
             left = end >= 0
             np.add.at(changes, (steps[left], end[left]), -1)
         return changes
-
-
-class DegreesReading(Reading):
-    """The histogram after a step: ``[3]`` is the number of nodes with 3 edges."""
-
-    @override
-    def whole(self) -> ReleasedNumber:
-        """All nodes."""
-        return self._all_cells()
-
-    @override
-    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        statistic = self.statistic
-        low, high = self.release.interval(level)
-        names = [int(statistic.name_of(cell)) for cell in range(statistic.cells[0])]
-        return {
-            "degree": np.array(names),
-            "estimate": np.ravel(self.release.value),
-            "std": np.full(len(names), self.release.std),
-            "lower": np.ravel(low),
-            "upper": np.ravel(high),
-        }

@@ -12,13 +12,11 @@ from typing_extensions import override
 from counton.errors import InvalidInput, StateError, field
 from counton.exact import check_integer, quote
 from counton.laws import Alternating
-from counton.mechanisms import StepRelease
 from counton.options import CHANGES, COMES, Option, OwnColumns, Statement
 from counton.privacy import Contribution
 from counton.privacy.contribution import checked_unit
 from counton.statistics.base import Drawing, Events, Exact, Statistic
 from counton.statistics.count import Count
-from counton.statistics.readings import Reading
 from counton.statistics.users import DIGEST, once, pair_of
 
 _MOST = 2**40
@@ -206,10 +204,6 @@ class Distinct(Statistic):
         return read[-1][0].to_bytes(8, "little") + records[list(last.values())].tobytes()
 
     @override
-    def read(self, release: StepRelease) -> Reading:
-        return DistinctReading(self, release)
-
-    @override
     def cell(self, name: Any) -> int:
         """The only one is called "users"."""
         if name != "users":
@@ -219,23 +213,6 @@ class Distinct(Statistic):
     @override
     def name_of(self, cell: int) -> str:
         return "users"
-
-
-class DistinctReading(Reading):
-    """Users at one step.
-
-    Attributes:
-        users: estimate of their number, as ``["users"]``.
-    """
-
-    @property
-    def users(self) -> Any:
-        """Estimate of the number of users."""
-        return self["users"]
-
-    @override
-    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        return self.release.table_columns(level)
 
 
 class _Users(Exact):

@@ -16,7 +16,6 @@ from typing_extensions import override
 from counton.errors import InvalidInput, StateError, field
 from counton.exact import Number, exact, quote, text
 from counton.laws import Alternating
-from counton.mechanisms import StepRelease
 from counton.mechanisms.formulas import ReleasedNumber
 from counton.options import EDGE, RESOLUTION, WEIGHT, Option, OwnColumns, Statement
 from counton.privacy import Contribution
@@ -31,7 +30,7 @@ from counton.statistics.graphs import (
     ends_of_edges,
     keys_of,
 )
-from counton.statistics.readings import Reading
+from counton.statistics.readings import Cells
 
 _MOST_WEIGHT = 2**32
 
@@ -177,8 +176,9 @@ class Forest(Statistic):
         return _pack(nodes, np.concatenate([edges for _, edges in parts], axis=1))
 
     @override
-    def read(self, release: StepRelease) -> Reading:
-        return ForestReading(self, release)
+    def number_of(self, cells: Cells, name: Any = None) -> ReleasedNumber:
+        """The weight: of its only cell, in units of the resolution."""
+        return cells.one(0 if name is None else self.cell(name), self.resolution)
 
     @override
     def cell(self, name: Any) -> int:
@@ -190,49 +190,6 @@ class Forest(Statistic):
     @override
     def name_of(self, cell: int) -> str:
         return "weight"
-
-
-class ForestReading(Reading):
-    """The forest after a step.
-
-    Attributes:
-        weight: estimate of its weight, as ``["weight"]``.
-    """
-
-    statistic: Forest
-
-    @override
-    def __getitem__(self, name: Any) -> Any:
-        return self._to_weight(super().__getitem__(name))
-
-    def _to_weight(self, units: Any) -> Any:
-        resolution = self.statistic.resolution
-        return units * int(resolution) if resolution.denominator == 1 else float(units * resolution)
-
-    @override
-    def formula(self, name: str | None = None) -> ReleasedNumber:
-        self.statistic.cell("weight" if name is None else name)
-        return self._sum({0: 1.0}) * float(self.statistic.resolution)
-
-    @property
-    def weight(self) -> Any:
-        """Estimate of the weight."""
-        return self["weight"]
-
-    @override
-    def std(self, name: Any = None) -> float:
-        return super().std(name) * float(self.statistic.resolution)
-
-    @override
-    def interval(self, name: Any = "weight", level: float = 0.95) -> tuple[Any, Any]:
-        low, high = super().interval(name, level)
-        return self._to_weight(low), self._to_weight(high)
-
-    @override
-    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        low, high = self.interval("weight", level)
-        columns = {"step": self.step, "estimate": self.weight, "std": self.std()}
-        return {name: np.array([v]) for name, v in {**columns, "lower": low, "upper": high}.items()}
 
 
 class _Forest(Exact):

@@ -26,7 +26,7 @@ from counton.arrays import Floats, Integers, read_only
 from counton.columns import refuse_added
 from counton.errors import InvalidInput, field
 from counton.exact import quote
-from counton.mechanisms.formulas import Alone, ReleasedNumber
+from counton.mechanisms.formulas import ClosedForm, ReleasedNumber
 from counton.mechanisms.intervals import (
     check_level,
     interval_halfwidth,
@@ -34,19 +34,14 @@ from counton.mechanisms.intervals import (
     smooth_halfwidth,
     weighted_halfwidth,
 )
+from counton.mechanisms.releases import ReleaseDifference, StepRelease
 from counton.mechanisms.tables import fraction_bits, shift_of_cells
 from counton.options import Statement
 from counton.privacy import Contribution
 from counton.privacy.contribution import Relation
 from counton.statistics.base import Events, Statistic
 from counton.statistics.fitted import TableStatistic, most_read, refuse_inexact
-from counton.statistics.readings import (
-    Reading,
-    ReleaseDifference,
-    combined_halfwidths,
-    ends_of,
-    is_one_draw,
-)
+from counton.statistics.readings import Reading
 from counton.statistics.tallied import Part, X
 from counton.strategies.base import Norm
 from counton.strategies.lines.base import rounded_sums
@@ -81,6 +76,142 @@ def refuse_of_tables(stated: Statement) -> None:
             f"{field('unknown', 'discover')} finds groups, and the cells of a {stated.statistic} "
             f"are declared ({field('domain')}); leave it out"
         )
+
+
+class GridReading(Reading):
+    """Sums over boxes of cells at one step, or between two."""
+
+    statistic: GridCells
+
+    @cached_property
+    def _bits(self) -> int:
+        return self.statistic.bits_read(float(self.release._terms.std(range(1, 2))[0]))
+
+    @cached_property
+    def sums(self) -> Integers:
+        """Running sums of the cells along every axis, zeros in front, in units of 2^-16 or more.
+
+        Between two steps they are the difference of what was published.
+        """
+        found: Integers
+        if isinstance(self.release, ReleaseDifference):
+            now, earlier = self.release.now, self.release.earlier
+            found = read_only(self._sums(now) - self._sums(earlier))
+        else:
+            found = read_only(self._sums(self.release))
+        return found
+
+    def _sums(self, release: StepRelease) -> Integers:
+        rows = np.asarray(release.value, np.float64).reshape(self.statistic.cells)
+        return rounded_sums(np.array(self.statistic.grid.estimate(rows)), self._bits)
+
+    @property
+    def _grain(self) -> float:
+        """By how much a sum over a box may be rounded: each of its corners, of both steps."""
+        ends = 2 if isinstance(self.release, ReleaseDifference) else 1
+        return float(2.0**-self._bits * 2 ** len(self.statistic.shape) * ends)
+
+    @property
+    def counts(self) -> Floats:
+        """All cells, one axis after the other."""
+        found = self.sums
+        for axis in range(found.ndim):
+            found = np.diff(found, axis=axis)
+        return np.asarray(found * 2.0**-self._bits)
+
+    @property
+    def total(self) -> float:
+        """Of all cells."""
+        return float(self.sums.ravel()[-1] * 2.0**-self._bits)
+
+    def boxes(self, low: Integers, high: Integers) -> tuple[Floats, Floats]:
+        """Sums over boxes [low, high), and the standard deviations of their noise.
+
+        Args:
+            low, high: numbers of cells from 0, shape ``(axes, boxes)``.
+        """
+        value = np.zeros(low.shape[1], np.int64)
+        for corner in itertools.product((0, 1), repeat=len(low)):
+            ends = tuple(high[axis] if upper else low[axis] for axis, upper in enumerate(corner))
+            value += (-1) ** (len(corner) - sum(corner)) * self.sums[ends]
+        std = self.release.std * np.sqrt(self.statistic.grid.variance(low, high))
+        return np.asarray(value * 2.0**-self._bits), np.asarray(std)
+
+    def halves(self, low: Integers, high: Integers, level: float) -> Floats:
+        """Half-widths of intervals of boxes.
+
+        Where each measured cell has one draw of noise, they come from its law, a sum of discrete
+        draws: exact where cells alone are measured; at most a quarter of an atom or 1/128 of the
+        standard deviation too wide where noise is narrow. Else, and where that would take too long
+        or noise is wide, they come from the standard deviation, with what that leaves open added.
+        """
+        if self.cells.one_draw:
+            return self._of_draws(low, high, level)
+        std = self.cells.std * np.sqrt(self.statistic.grid.variance(low, high))
+        read = math.prod(self.statistic.cells)
+        return self.cells.halfwidths(std, check_level(level), read) + self._grain
+
+    def _of_draws(self, low: Integers, high: Integers, level: float) -> Floats:
+        """Half-widths from the law of single draws."""
+        level, grid, terms = check_level(level), self.statistic.grid, self.release._terms
+        law = terms.law
+        # Each corner of a box is rounded by half a unit.
+        rounding = 2.0 ** (len(low) - 1 - self._bits)
+        if (weight := grid.cell_weight) is not None:
+            draws, where = np.unique(_few(np.prod(high - low, axis=0)), return_inverse=True)
+            half = np.array([interval_halfwidth(law, n, level) / weight for n in draws.tolist()])
+            half = terms.in_data_units(half[where.reshape(-1)])
+            half = half + (rounding if weight > 1 else 0.0)
+        elif is_narrow(law) and (read := grid.read_weights(low, high)) is not None:
+            kinds, where = read
+            half = np.array([weighted_halfwidth(law, kind, level) for kind in kinds])
+            half = terms.in_data_units(half[where]) + rounding
+        else:
+            std = np.sqrt(grid.variance(low, high) * law.variance)
+            half = terms.in_data_units(smooth_halfwidth(std, law, level)) + rounding
+        return np.asarray(np.where((high > low).all(axis=0), half, 0.0), np.float64)
+
+    def _columns(self, low: Integers, high: Integers, level: float) -> dict[str, NDArray[Any]]:
+        """Estimate, std and interval of boxes."""
+        estimate, std = self.boxes(low, high)
+        half = self.halves(low, high, level)
+        return {
+            "estimate": estimate,
+            "std": std,
+            "lower": estimate - half,
+            "upper": estimate + half,
+        }
+
+    @override
+    def number_of(self, name: Any = None) -> ReleasedNumber:
+        """A sum over a box, by its name; of all cells unless named."""
+        low, high = self._box_in_words(name) if isinstance(name, str) else self._box(name)
+        estimate, std = (float(found[0]) for found in self.boxes(low, high))
+
+        def ends(level: float) -> tuple[float, float]:
+            half = float(self.halves(low, high, level)[0])
+            return estimate - half, estimate + half
+
+        reads = self.statistic.grid.reads(low[:, 0], high[:, 0])
+        if reads is None:  # too many cells to be added to others
+            return ClosedForm(estimate, ends, std)
+        weights = {int(cell): float(reads[cell]) for cell in np.flatnonzero(reads)}
+        return ClosedForm(
+            estimate, ends, std, lambda: self.cells.sum(weights, estimate, self._grain)
+        )
+
+    @override
+    def whole(self) -> ReleasedNumber:
+        """All cells."""
+        return self.number_of()
+
+    def _box_in_words(self, name: str) -> tuple[Integers, Integers]:
+        """The box of a name in one text."""
+        return self._box(name)
+
+    @abstractmethod
+    def _box(self, name: Any) -> tuple[Integers, Integers]:
+        """The box of a name, shapes ``(axes, 1)``."""
 
 
 class GridCells(TableStatistic):
@@ -343,157 +474,6 @@ class GridCells(TableStatistic):
                 f"declared"
             )
         return self._codes[axis][label]
-
-
-class GridReading(Reading):
-    """Sums over boxes of cells at one step, or between two."""
-
-    statistic: GridCells
-
-    @cached_property
-    def _bits(self) -> int:
-        return self.statistic.bits_read(float(self.release._terms.std(range(1, 2))[0]))
-
-    @cached_property
-    def sums(self) -> Integers:
-        """Running sums of the cells along every axis, zeros in front, in units of 2^-16 or more."""
-        rows = np.asarray(self.release.value, np.float64).reshape(self.statistic.cells)
-        sums = rounded_sums(np.array(self.statistic.grid.estimate(rows)), self._bits)
-        found: Integers = read_only(sums)
-        return found
-
-    @override
-    def since(self, earlier: Reading) -> Self:
-        """The difference of what was published."""
-        found = super().since(earlier)
-        assert isinstance(earlier, GridReading)
-        found.__dict__["sums"] = self.sums - earlier.sums
-        return found
-
-    @property
-    def counts(self) -> Floats:
-        """All cells, one axis after the other."""
-        found = self.sums
-        for axis in range(found.ndim):
-            found = np.diff(found, axis=axis)
-        return np.asarray(found * 2.0**-self._bits)
-
-    @property
-    def total(self) -> float:
-        """Of all cells."""
-        return float(self.sums.ravel()[-1] * 2.0**-self._bits)
-
-    def boxes(self, low: Integers, high: Integers) -> tuple[Floats, Floats]:
-        """Sums over boxes [low, high), and the standard deviations of their noise.
-
-        Args:
-            low, high: numbers of cells from 0, shape ``(axes, boxes)``.
-        """
-        value = np.zeros(low.shape[1], np.int64)
-        for corner in itertools.product((0, 1), repeat=len(low)):
-            ends = tuple(high[axis] if upper else low[axis] for axis, upper in enumerate(corner))
-            value += (-1) ** (len(corner) - sum(corner)) * self.sums[ends]
-        std = self.release.std * np.sqrt(self.statistic.grid.variance(low, high))
-        return np.asarray(value * 2.0**-self._bits), np.asarray(std)
-
-    def halves(self, low: Integers, high: Integers, level: float) -> Floats:
-        """Half-widths of intervals of boxes.
-
-        Where each measured cell has one draw of noise, they come from its law, a sum of discrete
-        draws: exact where cells alone are measured; at most a quarter of an atom or 1/128 of the
-        standard deviation too wide where noise is narrow. Else, and where that would take too long
-        or noise is wide, they come from the standard deviation, with what that leaves open added.
-        """
-        terms, release = self.release._terms, self.release
-        if is_one_draw(release):
-            return self._of_draws(low, high, level)
-        std = release.std * np.sqrt(self.statistic.grid.variance(low, high))
-        half = combined_halfwidths(release, std, check_level(level))
-        # Cells may be rounded; by Cauchy and Schwarz that moves a box by no more than this.
-        each = float(terms.strategy.window_rounding(*ends_of(release))) * float(terms.released_unit)
-        read = math.sqrt(math.prod(self.statistic.cells))
-        moved = each * std / release.std * read if release.std else 0.0
-        corners = 2 ** len(self.statistic.shape)
-        grain = 2.0**-self._bits * corners * (2 if isinstance(release, ReleaseDifference) else 1)
-        return np.asarray(half + moved + grain, np.float64)
-
-    def _of_draws(self, low: Integers, high: Integers, level: float) -> Floats:
-        """Half-widths from the law of single draws."""
-        level, grid, terms = check_level(level), self.statistic.grid, self.release._terms
-        law = terms.law
-        # Each corner of a box is rounded by half a unit.
-        rounding = 2.0 ** (len(low) - 1 - self._bits)
-        if (weight := grid.cell_weight) is not None:
-            draws, where = np.unique(_few(np.prod(high - low, axis=0)), return_inverse=True)
-            half = np.array([interval_halfwidth(law, n, level) / weight for n in draws.tolist()])
-            half = terms.in_data_units(half[where.reshape(-1)])
-            half = half + (rounding if weight > 1 else 0.0)
-        elif is_narrow(law) and (read := grid.read_weights(low, high)) is not None:
-            kinds, where = read
-            half = np.array([weighted_halfwidth(law, kind, level) for kind in kinds])
-            half = terms.in_data_units(half[where]) + rounding
-        else:
-            std = np.sqrt(grid.variance(low, high) * law.variance)
-            half = terms.in_data_units(smooth_halfwidth(std, law, level)) + rounding
-        return np.asarray(np.where((high > low).all(axis=0), half, 0.0), np.float64)
-
-    def _columns(self, low: Integers, high: Integers, level: float) -> dict[str, NDArray[Any]]:
-        """Estimate, std and interval of boxes."""
-        estimate, std = self.boxes(low, high)
-        half = self.halves(low, high, level)
-        return {
-            "estimate": estimate,
-            "std": std,
-            "lower": estimate - half,
-            "upper": estimate + half,
-        }
-
-    @override
-    def formula(self, name: str | None = None) -> ReleasedNumber:
-        """All cells unless named."""
-        low, high = self._box(None) if name is None else self._box_in_words(name)
-        estimate, std = self.boxes(low, high)
-        reads = self.statistic.grid.reads(low[:, 0], high[:, 0])
-        if reads is None:  # too many cells: an interval of its own
-
-            def ends(level: float) -> tuple[float, float]:
-                half = float(self.halves(low, high, level)[0])
-                return float(estimate[0]) - half, float(estimate[0]) + half
-
-            return Alone(float(estimate[0]), ends, float(std[0]))
-        weights = {int(cell): float(reads[cell]) for cell in np.flatnonzero(reads)}
-        corners = 2 ** len(self.statistic.shape)
-        grain = (
-            2.0**-self._bits * corners * (2 if isinstance(self.release, ReleaseDifference) else 1)
-        )
-        return self._sum(weights, float(estimate[0]), grain)
-
-    @override
-    def whole(self) -> ReleasedNumber:
-        """All cells."""
-        return self.formula()
-
-    def std(self, name: Any = None) -> float:
-        """Standard deviation of the noise of what ``[name]`` gives; of all cells unless given."""
-        low, high = self._box(name)
-        return float(self.boxes(low, high)[1][0])
-
-    def __getitem__(self, name: Any) -> float:
-        """A sum over a box, by its name."""
-        return float(self.boxes(*self._box(name))[0][0])
-
-    def interval(self, name: Any, level: float = 0.95) -> tuple[float, float]:
-        """Ends of the interval that holds the truth with probability ``level`` at least."""
-        found = self._columns(*self._box(name), level)
-        return float(found["lower"][0]), float(found["upper"][0])
-
-    def _box_in_words(self, name: str) -> tuple[Integers, Integers]:
-        """The box of a name in one text."""
-        return self._box(name)
-
-    @abstractmethod
-    def _box(self, name: Any) -> tuple[Integers, Integers]:
-        """The box of a name, shapes ``(axes, 1)``."""
 
 
 #: Sizes of sums of which each gets its own law.

@@ -13,12 +13,37 @@ from typing_extensions import override
 from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput
 from counton.exact import quote
-from counton.mechanisms import StepRelease
 from counton.privacy import Contribution, Guarantee
 from counton.statistics.base import ErrorOf, Events, Exact, Statistic
 from counton.statistics.known import statistic_from_dict
-from counton.statistics.readings import Reading, ReleaseDifference
+from counton.statistics.readings import Reading, columns_by_group
 from counton.statistics.tallied import Part, TallyStatistic, X
+
+
+class GroupedReading(Reading):
+    """Readings by group."""
+
+    statistic: Grouped
+
+    def of(self, group: str) -> Reading:
+        """What was released of one group.
+
+        Raises:
+            InvalidInput: it is none of those declared.
+        """
+        place, inner = self.statistic.group(group), self.statistic.inner
+        first = place * math.prod(inner.cells)
+        part = self.cells.part(lambda values: values[place], self.cells.terms, first)
+        return inner.reading(inner, part)
+
+    @override
+    def by_group(self, groups: Sequence[str] | None) -> dict[str, Reading]:
+        return {group: self.of(group) for group in groups or self.statistic.groups}
+
+    @override
+    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
+        """Those of each group, with its name."""
+        return columns_by_group(self.by_group(None), level)
 
 
 class Grouped(TallyStatistic):
@@ -44,6 +69,8 @@ class Grouped(TallyStatistic):
     >>> -20 < reading.of("north")["count"] < 20
     True
     """
+
+    reading = GroupedReading
 
     def __init__(self, of: Statistic | Mapping[str, Any], groups: Sequence[str]) -> None:
         inner = statistic_from_dict(of) if isinstance(of, Mapping) else of
@@ -170,10 +197,6 @@ class Grouped(TallyStatistic):
         each = self.inner.total(cells.reshape(-1, *self.inner.cells))
         return np.asarray(each.reshape(len(cells), len(self.groups)).max(axis=1), np.float64)
 
-    @override
-    def read(self, release: StepRelease) -> GroupedReading:
-        return GroupedReading(self, release)
-
     def group(self, name: Any) -> int:
         """Number of a group.
 
@@ -218,41 +241,3 @@ class _ByGroup(Exact):
     @override
     def save(self) -> bytes:
         return b""
-
-
-class GroupedReading(Reading):
-    """Readings by group."""
-
-    statistic: Grouped
-
-    def of(self, group: str) -> Reading:
-        """What was released of one group.
-
-        Raises:
-            InvalidInput: it is none of those declared.
-        """
-        value = np.asarray(self.release.value)[self.statistic.group(group)]
-        if not self.statistic.inner.cells:
-            value = value.item()
-        terms, std = self.release._terms, self.release.std
-        release = StepRelease(self.step, value, std, terms)
-        if isinstance(self.release, ReleaseDifference):
-            release = ReleaseDifference(self.step, value, std, terms, start=self.release.start)
-        found = self.statistic.inner.read(release)
-        place = self.statistic.group(group) * math.prod(self.statistic.inner.cells)
-        found.first_cell = self.first_cell + place
-        return found
-
-    @override
-    def by_group(self, groups: Sequence[str] | None) -> dict[str, Reading]:
-        return {group: self.of(group) for group in groups or self.statistic.groups}
-
-    @override
-    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """Those of each group, with its name."""
-        parts = [self.of(group).table_columns(level) for group in self.statistic.groups]
-        rows = [len(next(iter(part.values()))) for part in parts]
-        found: dict[str, NDArray[Any]] = {"group": np.repeat(np.array(self.statistic.groups), rows)}
-        for name in parts[0]:
-            found[name] = np.concatenate([part[name] for part in parts])
-        return found

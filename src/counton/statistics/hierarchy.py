@@ -29,7 +29,6 @@ from counton.columns import MISSING, OUTSIDE, TextTable, refuse_added
 from counton.errors import InvalidInput, field
 from counton.exact import quantity, quote
 from counton.laws import BoundedChange
-from counton.mechanisms import StepRelease
 from counton.mechanisms.adjusted import (
     AdjustedHierarchy,
     adjusted_hierarchy,
@@ -37,8 +36,9 @@ from counton.mechanisms.adjusted import (
     check_known,
 )
 from counton.mechanisms.fit import Fit
-from counton.mechanisms.formulas import ReleasedNumber
+from counton.mechanisms.formulas import ClosedForm, Formula, ReleasedNumber
 from counton.mechanisms.intervals import check_level, smooth_halfwidth
+from counton.mechanisms.releases import ReleaseDifference, StepRelease
 from counton.mechanisms.tables import fraction_bits, shift_of_cells
 from counton.options import COUNTS, REPLACE, Option, Statement
 from counton.privacy import ZCDP, Contribution
@@ -46,13 +46,7 @@ from counton.privacy.contribution import Relation
 from counton.statistics.base import Drawing, ErrorOf, Events, Statistic
 from counton.statistics.fitted import TableStatistic, most_read, refuse_inexact
 from counton.statistics.grid_cells import refuse_of_tables
-from counton.statistics.readings import (
-    Reading,
-    ReleaseDifference,
-    combined_halfwidths,
-    ends_of,
-    is_one_draw,
-)
+from counton.statistics.readings import Reading
 from counton.statistics.tallied import Part, X
 from counton.strategies.base import Norm
 from counton.strategies.trees import HierarchyLaw, Tree, TreeStrategy
@@ -67,6 +61,218 @@ _LEAST_STD, _LARGEST_STD = 2.0**-20, 2.0**32
 _MOST_LEAVES = 2**26
 #: Nodes on a screen.
 _ON_SCREEN = 12
+
+
+class HierarchyReading(Reading):
+    """All nodes at one step, or between two: children add up to their parents.
+
+    Names are paths of nodes: ``("CA", "Napa")``, ``"CA"``, and ``()`` for everything.
+    """
+
+    statistic: Hierarchy
+
+    @cached_property
+    def _bits(self) -> int:
+        return self.statistic.bits_read(float(self.release._terms.std(range(1, 2))[0]))
+
+    @cached_property
+    def nodes(self) -> tuple[Integers, ...]:
+        """For each level every node, in units of 2^-16 or more."""
+        if isinstance(self.release, ReleaseDifference):  # the difference of what was published
+            both = self._nodes(self.release.now), self._nodes(self.release.earlier)
+            found = [now - before for now, before in zip(*both, strict=True)]
+        else:
+            found = self._nodes(self.release)
+        return tuple(map(read_only, found))
+
+    def _nodes(self, release: StepRelease) -> list[Integers]:
+        cells = np.asarray(release.value, np.float64)
+        return list(self.statistic.measuring.share_to_nodes(cells, self._bits))
+
+    @property
+    def _grain(self) -> float:
+        """By how much a node may be rounded as it is shared out, within 2 units; of both steps."""
+        return 2.0 ** (1 - self._bits) * (2 if isinstance(self.release, ReleaseDifference) else 1)
+
+    @property
+    def estimates(self) -> tuple[Floats, ...]:
+        """For each level ("total" first) every node's number."""
+        return tuple(np.asarray(part * 2.0**-self._bits) for part in self.nodes)
+
+    @property
+    def total(self) -> float:
+        """Of everything."""
+        return float(self.estimates[0][0])
+
+    @override
+    def screen(self, ask: Sequence[Any] | None, fit: Fit | None, level: float) -> list[TextTable]:
+        """Levels, and what adds up to what in the first two."""
+        estimates: Sequence[Floats] = self.estimates
+        stds: Sequence[Floats] = self.stds
+        if fit is not None:
+            fitted = self.apply_fit(fit)
+            estimates, stds = fitted.estimates, fitted.std
+        tree, whole = self.statistic.tree, fit is not None and fit.integers
+        return [
+            _level_table(tree, estimates, stds, whole),
+            _sum_table(tree, estimates, stds, whole),
+        ]
+
+    def estimate(self, node: Any) -> float:
+        """Of one node, given by its path (``()`` is the total).
+
+        Raises:
+            InvalidInput: there is no such node.
+        """
+        level, place = self.statistic.tree.find(node)
+        return float(self.nodes[level][place] * 2.0**-self._bits)
+
+    @override
+    def number_of(self, name: Any = None) -> ReleasedNumber:
+        """A node by its path, also in one text, as in "CA/Napa"; the total unless named.
+
+        Raises:
+            InvalidInput: there is no such node.
+        """
+        level, place = self._find_node(name)
+        value = float(self.nodes[level][place] * 2.0**-self._bits)
+        std = self.cells.std * math.sqrt(float(self.statistic.law.variances[level][place]))
+
+        def ends(confidence: float) -> tuple[float, float]:
+            half = float(self._halves(np.array([std]), confidence)[0])
+            return value - half, value + half
+
+        def parts() -> Formula:
+            weights = self.statistic.measuring.reads(level, place)
+            return self.cells.sum(weights, value, self._grain)
+
+        return ClosedForm(value, ends, std, parts)
+
+    @override
+    def whole(self) -> ReleasedNumber:
+        """The total."""
+        return self.number_of()
+
+    def _find_node(self, name: Any) -> tuple[int, int]:
+        """A node by its path, also in one text."""
+        tree = self.statistic.tree
+        if name is None:
+            return tree.find(())
+        if not isinstance(name, str):
+            return tree.find(name)
+        with suppress(InvalidInput):
+            return tree.find(name)
+        return tree.find(tuple(name.split("/")))
+
+    @property
+    def stds(self) -> tuple[Floats, ...]:
+        """For each level the standard deviation of the noise of every node."""
+        return tuple(self.release.std * np.sqrt(part) for part in self.statistic.law.variances)
+
+    def sum_of(self, nodes: Sequence[Any] | Mapping[Any, float]) -> tuple[float, float]:
+        """A set of nodes together, and the standard deviation of that.
+
+        Args:
+            nodes: paths of nodes; or a mapping from them to weights: ``{"CA": 1, "NY": -1}`` is
+                the difference of two.
+
+        Raises:
+            InvalidInput: a node that is not in the tree, a bare label instead of a list, or a
+                weight that is no finite number.
+        """
+        listed, times = node_weights(nodes)
+        weights = [np.zeros(size) for size in self.statistic.tree.sizes]
+        value = 0.0
+        for (level, place), weight in zip(
+            map(self.statistic.tree.find, listed), times, strict=True
+        ):
+            weights[level][place] += weight
+            value += weight * float(self.nodes[level][place] * 2.0**-self._bits)
+        return value, self.release.std * math.sqrt(self.statistic.law.functional(weights))
+
+    def covariance(self, first: Any, second: Any) -> float:
+        """Covariance of the noise of two nodes.
+
+        Raises:
+            InvalidInput: a node that is not in the tree.
+        """
+        tree, law = self.statistic.tree, self.statistic.law
+        return self.release.std**2 * law.covariance(tree.find(first), tree.find(second))
+
+    def adjust(
+        self,
+        *,
+        known: Mapping[Any, int] | None = None,
+        integers: bool = False,
+        nonnegative: bool = False,
+    ) -> AdjustedHierarchy:
+        """The table made to fit: known totals kept, whole numbers, none below 0; they add up.
+
+        All of it is a function of the release and of what is public, and costs no privacy. Known
+        totals enter by least squares with the exact covariance, which makes other numbers more
+        accurate. Non-negative numbers are biased where little is counted: see
+        `AdjustedHierarchy.notes`.
+
+        Args:
+            known: public totals by the node's path (``()`` is everything): what is known besides
+                the release, never the exact counts that it protects.
+            integers: whole numbers.
+            nonnegative: none below 0.
+
+        Raises:
+            InvalidInput: a node that is not in the tree, known totals that contradict each other
+                or are no whole numbers, or too many of them.
+            SumOverflow: estimates beyond 2^53.
+        """
+        law = self.statistic.measuring.strategy.joint_law(self.release.std**2)
+        return adjusted_hierarchy(
+            law,
+            self.estimates,
+            2.0**-self._bits,
+            self._halves,
+            known=known,
+            integers=integers,
+            nonnegative=nonnegative,
+        )
+
+    def apply_fit(self, fit: Fit) -> AdjustedHierarchy:
+        """See `adjust`."""
+        known = dict(fit.known)
+        return self.adjust(known=known, integers=fit.integers, nonnegative=fit.nonnegative)
+
+    def _halves(self, std: Floats, level: float) -> Floats:
+        """Half-widths of intervals of nodes."""
+        if self.cells.one_draw:
+            law = self.cells.terms.law
+            half = smooth_halfwidth(std, law, check_level(level)) + 2.0**-self._bits
+            return np.asarray(half, np.float64)
+        read = 1 + sum(int(part.max(initial=0)) for part in self.statistic.tree.children)
+        return self.cells.halfwidths(std, check_level(level), read) + self._grain
+
+    def level_columns(self, nodes: str, level: float = 0.95) -> dict[str, NDArray[Any]]:
+        """The table of one level of the tree: its columns, estimate, std, lower and upper.
+
+        Args:
+            nodes: name of the tree's level.
+            level: probability with which each interval holds.
+
+        Raises:
+            InvalidInput: there is no such level, or a probability outside (0, 1).
+        """
+        tree = self.statistic.tree
+        depth = tree.level(nodes)
+        order = tree.order[depth]
+        estimate = self.estimates[depth][order]
+        std = self.release.std * np.sqrt(self.statistic.law.variances[depth])[order]
+        half = self._halves(std, level)
+        numbers = {"estimate": estimate, "std": std, "lower": estimate - half}
+        return {**tree.path_columns(depth), **numbers, "upper": estimate + half}
+
+    @override
+    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
+        """All levels, the total first."""
+        tree = self.statistic.tree
+        return all_levels(tree, [self.level_columns(name, level) for name in tree.levels])
 
 
 class Hierarchy(TableStatistic):
@@ -106,6 +312,7 @@ class Hierarchy(TableStatistic):
     True
     """
 
+    reading = HierarchyReading
     keyword = stream = "hierarchy"
     says = "How many rows belong to each node of a tree; the counts add up over space and time."
     help = (
@@ -496,10 +703,6 @@ class Hierarchy(TableStatistic):
         """
         check_known(self.tree, dict(fit.known), nonnegative=fit.nonnegative)
 
-    @override
-    def read(self, release: StepRelease) -> HierarchyReading:
-        return HierarchyReading(self, release)
-
 
 def targets_of(given: str | Mapping[str, float] | None) -> Mapping[str, float] | None:
     """Standard deviations by level, as they are asked for.
@@ -526,229 +729,6 @@ def targets_of(given: str | Mapping[str, float] | None) -> Mapping[str, float] |
                 f"{field('target', part)} is not LEVEL=STD; write it as in state=50,county=100"
             )
     return targets
-
-
-class HierarchyReading(Reading):
-    """All nodes at one step, or between two: children add up to their parents.
-
-    Names are paths of nodes: ``("CA", "Napa")``, ``"CA"``, and ``()`` for everything.
-    """
-
-    statistic: Hierarchy
-
-    @cached_property
-    def _bits(self) -> int:
-        return self.statistic.bits_read(float(self.release._terms.std(range(1, 2))[0]))
-
-    @cached_property
-    def nodes(self) -> tuple[Integers, ...]:
-        """For each level every node, in units of 2^-16 or more."""
-        cells = np.asarray(self.release.value, np.float64)
-        return tuple(map(read_only, self.statistic.measuring.share_to_nodes(cells, self._bits)))
-
-    @property
-    def estimates(self) -> tuple[Floats, ...]:
-        """For each level ("total" first) every node's number."""
-        return tuple(np.asarray(part * 2.0**-self._bits) for part in self.nodes)
-
-    @property
-    def total(self) -> float:
-        """Of everything."""
-        return float(self.estimates[0][0])
-
-    @override
-    def screen(self, ask: Sequence[Any] | None, fit: Fit | None, level: float) -> list[TextTable]:
-        """Levels, and what adds up to what in the first two."""
-        estimates: Sequence[Floats] = self.estimates
-        stds: Sequence[Floats] = self.stds
-        if fit is not None:
-            fitted = self.apply_fit(fit)
-            estimates, stds = fitted.estimates, fitted.std
-        tree, whole = self.statistic.tree, fit is not None and fit.integers
-        return [
-            _level_table(tree, estimates, stds, whole),
-            _sum_table(tree, estimates, stds, whole),
-        ]
-
-    @override
-    def since(self, earlier: Reading) -> HierarchyReading:
-        """The difference of what was published."""
-        found = super().since(earlier)
-        assert isinstance(earlier, HierarchyReading)
-        parts = zip(self.nodes, earlier.nodes, strict=True)
-        found.__dict__["nodes"] = tuple(now - before for now, before in parts)
-        return found
-
-    def estimate(self, node: Any) -> float:
-        """Of one node, given by its path (``()`` is the total).
-
-        Raises:
-            InvalidInput: there is no such node.
-        """
-        level, place = self.statistic.tree.find(node)
-        return float(self.nodes[level][place] * 2.0**-self._bits)
-
-    @override
-    def __getitem__(self, name: Any) -> float:
-        return self.estimate(name)
-
-    @override
-    def formula(self, name: str | None = None) -> ReleasedNumber:
-        """A path, as in "CA/Napa"; the total unless named."""
-        level, place = self._find_node(name)
-        weights = self.statistic.measuring.reads(level, place)
-        value = float(self.nodes[level][place] * 2.0**-self._bits)
-        # Nodes are rounded as they are shared out, within 2 units; of a difference both are.
-        grain = 2.0 ** (1 - self._bits) * (2 if isinstance(self.release, ReleaseDifference) else 1)
-        return self._sum(weights, value, grain)
-
-    @override
-    def whole(self) -> ReleasedNumber:
-        """The total."""
-        return self.formula()
-
-    def _find_node(self, name: str | None) -> tuple[int, int]:
-        """A node by its path in one text."""
-        tree = self.statistic.tree
-        if name is None:
-            return tree.find(())
-        with suppress(InvalidInput):
-            return tree.find(name)
-        return tree.find(tuple(name.split("/")))
-
-    def std(self, name: Any = ()) -> float:
-        """Standard deviation of the noise of a node; of the total unless given.
-
-        Raises:
-            InvalidInput: there is no such node.
-        """
-        level, place = self.statistic.tree.find(name)
-        return self.release.std * math.sqrt(float(self.statistic.law.variances[level][place]))
-
-    def interval(self, name: Any, level: float = 0.95) -> tuple[float, float]:
-        """Ends of the interval that holds a node's number with probability ``level`` at least.
-
-        Raises:
-            InvalidInput: there is no such node, or a level outside (0, 1 - 1e-9].
-        """
-        estimate, half = self.estimate(name), self._halves(np.array([self.std(name)]), level)[0]
-        return estimate - float(half), estimate + float(half)
-
-    @property
-    def stds(self) -> tuple[Floats, ...]:
-        """For each level the standard deviation of the noise of every node."""
-        return tuple(self.release.std * np.sqrt(part) for part in self.statistic.law.variances)
-
-    def sum_of(self, nodes: Sequence[Any] | Mapping[Any, float]) -> tuple[float, float]:
-        """A set of nodes together, and the standard deviation of that.
-
-        Args:
-            nodes: paths of nodes; or a mapping from them to weights: ``{"CA": 1, "NY": -1}`` is
-                the difference of two.
-
-        Raises:
-            InvalidInput: a node that is not in the tree, a bare label instead of a list, or a
-                weight that is no finite number.
-        """
-        listed, times = node_weights(nodes)
-        weights = [np.zeros(size) for size in self.statistic.tree.sizes]
-        value = 0.0
-        for (level, place), weight in zip(
-            map(self.statistic.tree.find, listed), times, strict=True
-        ):
-            weights[level][place] += weight
-            value += weight * float(self.nodes[level][place] * 2.0**-self._bits)
-        return value, self.release.std * math.sqrt(self.statistic.law.functional(weights))
-
-    def covariance(self, first: Any, second: Any) -> float:
-        """Covariance of the noise of two nodes.
-
-        Raises:
-            InvalidInput: a node that is not in the tree.
-        """
-        tree, law = self.statistic.tree, self.statistic.law
-        return self.release.std**2 * law.covariance(tree.find(first), tree.find(second))
-
-    def adjust(
-        self,
-        *,
-        known: Mapping[Any, int] | None = None,
-        integers: bool = False,
-        nonnegative: bool = False,
-    ) -> AdjustedHierarchy:
-        """The table made to fit: known totals kept, whole numbers, none below 0; they add up.
-
-        All of it is a function of the release and of what is public, and costs no privacy. Known
-        totals enter by least squares with the exact covariance, which makes other numbers more
-        accurate. Non-negative numbers are biased where little is counted: see
-        `AdjustedHierarchy.notes`.
-
-        Args:
-            known: public totals by the node's path (``()`` is everything): what is known besides
-                the release, never the exact counts that it protects.
-            integers: whole numbers.
-            nonnegative: none below 0.
-
-        Raises:
-            InvalidInput: a node that is not in the tree, known totals that contradict each other
-                or are no whole numbers, or too many of them.
-            SumOverflow: estimates beyond 2^53.
-        """
-        law = self.statistic.measuring.strategy.joint_law(self.release.std**2)
-        return adjusted_hierarchy(
-            law,
-            self.estimates,
-            2.0**-self._bits,
-            self._halves,
-            known=known,
-            integers=integers,
-            nonnegative=nonnegative,
-        )
-
-    def apply_fit(self, fit: Fit) -> AdjustedHierarchy:
-        """See `adjust`."""
-        known = dict(fit.known)
-        return self.adjust(known=known, integers=fit.integers, nonnegative=fit.nonnegative)
-
-    def _halves(self, std: Floats, level: float) -> Floats:
-        """Half-widths of intervals of nodes."""
-        terms, tree = self.release._terms, self.statistic.tree
-        if is_one_draw(self.release):
-            half = smooth_halfwidth(std, terms.law, check_level(level)) + 2.0**-self._bits
-            return np.asarray(half, np.float64)
-        half = combined_halfwidths(self.release, std, check_level(level))
-        # Cells may be rounded; by Cauchy and Schwarz that moves a node by no more than this.
-        each = float(terms.strategy.window_rounding(*ends_of(self.release)))
-        each *= float(terms.released_unit)
-        read = 1 + sum(int(part.max(initial=0)) for part in tree.children)
-        moved = each * std / self.release.std * math.sqrt(read) if self.release.std else 0.0
-        grain = 2.0 ** (1 - self._bits) * (2 if isinstance(self.release, ReleaseDifference) else 1)
-        return np.asarray(half + moved + grain, np.float64)
-
-    def level_columns(self, nodes: str, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """The table of one level of the tree: its columns, estimate, std, lower and upper.
-
-        Args:
-            nodes: name of the tree's level.
-            level: probability with which each interval holds.
-
-        Raises:
-            InvalidInput: there is no such level, or a probability outside (0, 1).
-        """
-        tree = self.statistic.tree
-        depth = tree.level(nodes)
-        order = tree.order[depth]
-        estimate = self.estimates[depth][order]
-        std = self.release.std * np.sqrt(self.statistic.law.variances[depth])[order]
-        half = self._halves(std, level)
-        numbers = {"estimate": estimate, "std": std, "lower": estimate - half}
-        return {**tree.path_columns(depth), **numbers, "upper": estimate + half}
-
-    @override
-    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """All levels, the total first."""
-        tree = self.statistic.tree
-        return all_levels(tree, [self.level_columns(name, level) for name in tree.levels])
 
 
 def wanted_variances(

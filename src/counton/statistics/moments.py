@@ -40,8 +40,13 @@ from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput, SumOverflow, field
 from counton.exact import Number, check_integer, exact, quote, readable, text
 from counton.laws import BoundedChange
-from counton.mechanisms import StepRelease
-from counton.mechanisms.formulas import Formula, Ratio, ReleasedNumber, product, quotient
+from counton.mechanisms.formulas import (
+    ClosedForm,
+    Formula,
+    ReleasedNumber,
+    product,
+    quotient,
+)
 from counton.mechanisms.intervals import SMALLEST_TAIL, check_level
 from counton.options import TABLE_COLUMNS, Option, Statement, split_names
 from counton.privacy import Contribution, value_grid
@@ -55,7 +60,7 @@ from counton.statistics.moment_ends import (
     slope_ends,
     variance_ends,
 )
-from counton.statistics.readings import Reading, combined_halfwidths
+from counton.statistics.readings import Cells, Reading
 from counton.statistics.tallied import Part, TallyStatistic, X
 
 _MOST_COLUMNS, _MOST_GRID = 8, 2**16
@@ -65,6 +70,352 @@ _LARGEST_SUM, _LARGEST_ROW = 2**62, 2**62
 #: Divisors are larger than what they may be off by so much more than rounding.
 _SURELY = 1 + 1e-9
 _KINDS = ("sum", "mean", "variance", "covariance", "slope")
+
+
+class _Smooth(NamedTuple):
+    """A function of the sums where they were released.
+
+    Attributes:
+        value: of the function.
+        slopes: its derivatives by the sums, in units of a row: of what its error is to first order;
+            NaN where it has none.
+        beyond: what products of errors can add, as a function of the level.
+        over: by which factor errors may be larger, as far as a denominator is unknown; infinite
+            where it may be 0.
+        least, most: between which values the truth lies in any case.
+    """
+
+    value: float
+    slopes: Floats
+    beyond: Callable[[float], float]
+    over: Callable[[float], float]
+    least: float
+    most: float
+
+
+def _none(_level: float) -> float:
+    return 0.0
+
+
+class MomentsReading(Reading):
+    """Moments at one step, or of the rows between two.
+
+    Names: ``"count"``, ``("mean", column)``, ``("variance", column)``, ``("covariance", one,
+    other)``, and ``("slope", of, on)`` of the least-squares line. Variances and covariances are
+    those of the rows there are: sums of squares are divided by their number.
+    """
+
+    statistic: Moments
+
+    def __init__(self, statistic: Moments, cells: Cells) -> None:
+        super().__init__(statistic, cells)
+        self._overs: dict[float, float] = {}  # by level
+        self._ones: dict[float, float] = {}  # by what may fail
+
+    @override
+    def number_of(self, name: Any = None) -> ReleasedNumber:
+        """By a name as above, or as the table calls it, as in "mean price"; see the module.
+
+        Raises:
+            InvalidInput: another name, or none.
+        """
+        if name is None:
+            raise InvalidInput(
+                f"Moments says several numbers; name one of {', '.join(self.statistic.kinds)}"
+            )
+        asked = self.statistic.kinds.get(name, name) if isinstance(name, str) else name
+        found = self._function(asked)
+        estimate = min(max(found.value, found.least), found.most)
+        std = self._std(found.slopes)
+        parts = None if asked[0] == "slope" else lambda: self._formula(*asked)
+        return ClosedForm(estimate, lambda level: self._ends(asked, level), std, parts)
+
+    def _formula(self, kind: str, *columns: str) -> Formula:
+        """How a number follows from released cells."""
+        this, places = self.statistic, [self.statistic.place(one) for one in columns]
+        unit, quotients = 1.0 / this.grid**2, dict[int, Formula]()
+        number = self.cells.sum({0: unit})
+        if kind == "count":
+            return number
+        if kind == "sum":
+            middle, one = float(this.middle[places[0]]), self.cells.sum({1 + places[0]: unit})
+            return number * middle + one * float(this.half[places[0]])
+
+        def share(place: int) -> Formula:
+            if place not in quotients:
+                quotients[place] = quotient(self.cells.sum({place: unit}), number)
+            return quotients[place]
+
+        half = [float(this.half[place]) for place in places]
+        if kind == "mean":
+            centred = share(1 + places[0]).within(-1.0, 1.0)
+            return centred * half[0] + float(this.middle[places[0]])
+        first, last = places[0], places[-1]
+        count, both = len(this.names), product(share(1 + first), share(1 + last))
+        if first == last:
+            moment = (-(share(1 + count + first) + both) + 1.0).within(0.0, 1.0)
+        else:
+            pair = this.pairs.index((min(first, last), max(first, last)))
+            moment = (share(1 + 2 * count + pair) - both).within(-1.0, 1.0)
+        return moment * (half[0] * half[-1])
+
+    def line(self, of: str, *, on: str) -> Line:
+        """The least-squares line of one column on another.
+
+        Raises:
+            InvalidInput: no columns of these names, or twice the same.
+        """
+        self._slope(*self._two(of, on))
+        return Line(self, of, on)
+
+    # ------------------------------------------------------------------ functions of the sums
+
+    def _function(self, name: Any) -> _Smooth:
+        if isinstance(name, str):
+            name = (name,)
+        if name == ("count",):
+            return self._count
+        if isinstance(name, (tuple, list)) and name and name[0] in _KINDS:
+            kind, *columns = name
+            if kind == "sum" and len(columns) == 1:
+                return self._sum_of(self.statistic.place(columns[0]))
+            if kind in ("mean", "variance") and len(columns) == 1:
+                place = self.statistic.place(columns[0])
+                return self._mean(place) if kind == "mean" else self._covariance(place, place)
+            if kind in ("covariance", "slope") and len(columns) == 2:
+                two = self._two(*columns)
+                return self._covariance(*two) if kind == "covariance" else self._slope(*two)
+        raise InvalidInput(
+            f"name is {quote(name)}; it must be 'count', or one of ('mean', column), ('sum', "
+            f"column), ('variance', column), ('covariance', one, other) and ('slope', of, on)"
+        )
+
+    def _two(self, one: object, other: object) -> tuple[int, int]:
+        places = self.statistic.place(one), self.statistic.place(other)
+        if places[0] == places[1]:
+            raise InvalidInput(f"both columns are {quote(one)}; give two different ones")
+        return places
+
+    @property
+    def _sums(self) -> Floats:
+        """Released sums in units of a row."""
+        return np.asarray(self.cells.values, np.float64) / self.statistic.grid**2
+
+    def _unit(self, place: int) -> Floats:
+        """The derivative of one sum."""
+        found = np.zeros(self.statistic.cells[0])
+        found[place] = 1.0
+        return found
+
+    @property
+    def _count(self) -> _Smooth:
+        return _Smooth(float(self._sums[0]), self._unit(0), _none, lambda _: 1.0, 0.0, math.inf)
+
+    def _sum_of(self, column: int) -> _Smooth:
+        """What a column adds up to."""
+        middle, half = self.statistic.middle[column], self.statistic.half[column]
+        slopes = middle * self._unit(0) + half * self._unit(1 + column)
+        return _Smooth(
+            float(slopes @ self._sums), slopes, _none, lambda _: 1.0, -math.inf, math.inf
+        )
+
+    def _over(self, level: float) -> float:
+        """By which factor a ratio may be further off, since the number of rows is not known."""
+        if level not in self._overs:
+            number = float(self._sums[0])
+            rest = 1 - self._half(self._unit(0), level) / number if number > 0 else 0.0
+            self._overs[level] = 1 / rest if rest > 0 else math.inf
+        return self._overs[level]
+
+    def _share(self, place: int) -> tuple[float, Floats]:
+        """A sum over the number of rows, and its derivatives; 0 where no row is seen."""
+        sums = self._sums
+        if sums[0] <= 0:
+            return 0.0, np.full(len(sums), math.nan)
+        share = float(sums[place] / sums[0])
+        return share, (self._unit(place) - share * self._unit(0)) / sums[0]
+
+    def _mean_of(self, column: int) -> _Smooth:
+        """The mean of a column, where -1 and 1 are its bounds."""
+        value, slopes = self._share(1 + column)
+        return _Smooth(value, slopes, _none, self._over, -1.0, 1.0)
+
+    def _mean(self, column: int) -> _Smooth:
+        return self._scale(
+            self._mean_of(column), self.statistic.half[column], self.statistic.middle[column]
+        )
+
+    def _moment(self, one: int, other: int) -> _Smooth:
+        """A covariance, or a variance, where bounds are -1 and 1."""
+        this, means = self.statistic, (self._mean_of(one), self._mean_of(other))
+        count = len(this.names)
+        if one == other:
+            lacking, slopes = self._share(1 + count + one)
+            raw, slopes = 1 - lacking, -slopes
+        else:
+            pair = (min(one, other), max(one, other))
+            raw, slopes = self._share(1 + 2 * count + this.pairs.index(pair))
+        value = raw - means[0].value * means[1].value
+        slopes = slopes - means[0].value * means[1].slopes - means[1].value * means[0].slopes
+
+        def beyond(level: float) -> float:
+            return math.prod(self._reach(mean, level) for mean in means)
+
+        return _Smooth(value, slopes, beyond, self._over, 0.0 if one == other else -1.0, 1.0)
+
+    def _covariance(self, one: int, other: int) -> _Smooth:
+        half = self.statistic.half
+        return self._scale(self._moment(one, other), float(half[one] * half[other]))
+
+    def _slope(self, of: int, on: int) -> _Smooth:
+        both, spread = self._moment(of, on), self._moment(on, on)
+        half = self.statistic.half
+        factor, most = float(half[of] / half[on]), float(self.statistic.grid)
+        if spread.value <= 0 or not np.isfinite(spread.slopes).all():
+            nothing = np.full(len(both.slopes), math.nan)
+            nowhere = _Smooth(0.0, nothing, _none, lambda _: math.inf, -most, most)
+            return self._scale(nowhere, factor)
+        value = both.value / spread.value
+        slopes = (both.slopes - value * spread.slopes) / spread.value
+
+        def beyond(level: float) -> float:
+            return (both.beyond(level) + abs(value) * spread.beyond(level)) / spread.value
+
+        def over(level: float) -> float:
+            rest = 1 - self._reach(spread, level) / spread.value
+            return self._over(level) / rest if rest > 0 else math.inf
+
+        return self._scale(_Smooth(value, slopes, beyond, over, -most, most), factor)
+
+    def _height(self, of: int, on: int, at: float) -> _Smooth:
+        """Of the line at a point."""
+        slope = self._slope(of, on)
+        means = self._mean(of), self._mean(on)
+        away = at - means[1].value
+        value = means[0].value + slope.value * away
+        slopes = means[0].slopes + slope.slopes * away - slope.value * means[1].slopes
+
+        def beyond(level: float) -> float:
+            return abs(away) * slope.beyond(level) + self._reach(slope, level) * self._reach(
+                means[1], level
+            )
+
+        # No further from the mean than by the largest slope times the largest distance.
+        this = self.statistic
+        apart = abs(at - this.middle[on]) + this.half[on]
+        most = float(this.half[of] + slope.most * apart)
+        middle = float(this.middle[of])
+        return _Smooth(value, slopes, beyond, slope.over, middle - most, middle + most)
+
+    @staticmethod
+    def _scale(found: _Smooth, factor: float, added: float = 0.0) -> _Smooth:
+        factor = float(factor)
+        return _Smooth(
+            found.value * factor + float(added),
+            found.slopes * factor,
+            lambda level: found.beyond(level) * factor,
+            found.over,
+            found.least * factor + float(added),
+            found.most * factor + float(added),
+        )
+
+    def _std(self, slopes: Floats) -> float:
+        """Of the noise of a linear function of the sums."""
+        if not np.isfinite(slopes).all():
+            return math.inf
+        return self.cells.std / self.statistic.grid**2 * float(np.linalg.norm(slopes))
+
+    def _half(self, slopes: Floats, level: float) -> float:
+        """Half-width of the interval of a linear function of the sums."""
+        std = self._std(slopes)
+        if not math.isfinite(std):
+            return math.inf
+        return float(self.cells.halfwidths(np.array(std), level))
+
+    def _one(self, fails: float) -> float:
+        """By how much a sum with weights of norm 1 is off, but for this probability.
+
+        Where that is below what laws are told apart at, twice as much as but for its root: their
+        tails fall at least exponentially.
+        """
+        if fails not in self._ones:
+            alone = self._unit(0)
+            if fails > 2 * SMALLEST_TAIL:
+                self._ones[fails] = self._half(alone, 1 - fails)
+            else:
+                self._ones[fails] = 2 * self._half(alone, 1 - math.sqrt(fails))
+        return self._ones[fails]
+
+    def _reach(self, found: _Smooth, level: float) -> float:
+        """By how much the estimate may be off."""
+        over = found.over(level)
+        if not math.isfinite(over):
+            return math.inf
+        return self._half(found.slopes, level) * over + found.beyond(level)
+
+    def _interval(self, found: _Smooth, level: float) -> tuple[float, float]:
+        reach = self._reach(found, level)
+        if not math.isfinite(reach):
+            return found.least, found.most
+        return (
+            min(max(found.value - reach, found.least), found.most),
+            max(min(found.value + reach, found.most), found.least),
+        )
+
+    def _ends(self, name: Any, level: float) -> tuple[float, float]:
+        """Of the interval of what has this name."""
+        found = self._function(name)  # says what is wrong with the name
+        kind, *columns = (name,) if isinstance(name, str) else name
+        if kind in ("count", "sum"):
+            return self._interval(found, level)
+        number, fails = float(self._sums[0]), 1 - level
+        if kind == "mean":
+            known, place = self._one(fails), self.statistic.place(columns[0])
+            if not number > known * _SURELY:
+                return found.least, found.most
+            mean = MeanEnds.of(self._share(1 + place)[0], known / number)
+            half, middle = float(self.statistic.half[place]), float(self.statistic.middle[place])
+            return middle + half * mean.low, middle + half * mean.high
+        places = [self.statistic.place(one) for one in columns]
+        low = high = min(max(found.value, found.least), found.most)
+        # How what may fail is shared hangs on the true number of rows: on all that are possible.
+        off = self._one(fails * NUMBER_FAILS)
+        std = self._std(self._unit(0)) or 1.0  # of no noise: then off is 0 too
+        for part in means_fail((number - off) / std, (number + off) / std):
+            rest = fails * (1 - NUMBER_FAILS)
+            known = self._one(rest * part / len(places))
+            ratio = self._one(rest * (1 - part))
+            if not number > max(known, ratio) * _SURELY:
+                return found.least, found.most
+            ends = self._second(kind, places, known / number, ratio / number)
+            low, high = min(low, ends[0]), max(high, ends[1])
+        return low, high
+
+    def _second(
+        self, kind: str, places: Sequence[int], known: float, ratio: float
+    ) -> tuple[float, float]:
+        """Ends of a variance, a covariance or a slope.
+
+        Args:
+            kind: which of these.
+            places: of its columns.
+            known: half-width of one sum over the number of rows, with which means are known.
+            ratio: the same, of the number itself.
+        """
+        this, shares = self.statistic, [self._share(1 + place)[0] for place in places]
+        moment, half = self._moment(places[0], places[-1]).value, this.half[list(places)]
+        if kind == "variance":
+            ends = variance_ends(moment, MeanEnds.of(shares[0], known), ratio)
+            scale = float(half[0] ** 2)
+        elif kind == "covariance":
+            both, apart = (MeanEnds.of(shares[0] + sign * shares[1], known, 2) for sign in (1, -1))
+            ends, scale = covariance_ends(moment, both, apart, ratio), float(half[0] * half[1])
+        else:
+            of, on = (MeanEnds.of(share, known) for share in shares)
+            spread = self._moment(places[1], places[1]).value
+            ends = slope_ends(*(moment, spread), on=on, of=of, ratio=ratio, most=float(this.grid))
+            scale = float(half[0] / half[1])
+        return ends[0] * scale, ends[1] * scale
 
 
 class Moments(TallyStatistic):
@@ -103,6 +454,8 @@ class Moments(TallyStatistic):
 
     keyword = "moments"
     says = "Means, variances and covariances of columns, and their least-squares lines."
+    reading = MomentsReading
+    column = "name"
     phrase = "table of means, variances, covariances and least-squares slopes of {columns}"
     drawing = Drawing("Running means, variances and slopes", "", panels=True, from_zero=False)
     also_called = ("variance", "var", "std", "correlation")
@@ -351,9 +704,20 @@ class Moments(TallyStatistic):
         ]
         return np.concatenate(parts, axis=1).astype(np.int64)
 
+    @cached_property
+    def kinds(self) -> dict[str, tuple[str, ...]]:
+        """All that a table says, by what it is called there: the kind, and its columns."""
+        pairs = [(self.names[j], self.names[k]) for j, k in self.pairs]
+        asked: list[tuple[str, ...]] = [("count",)]
+        asked += [(kind, name) for kind in ("mean", "variance") for name in self.names]
+        asked += [("covariance", *pair) for pair in pairs]
+        asked += [("slope", *ends) for one, other in pairs for ends in ((other, one), (one, other))]
+        return {" ".join(one): one for one in asked}
+
+    @property
     @override
-    def read(self, release: StepRelease) -> MomentsReading:
-        return MomentsReading(self, release)
+    def number_names(self) -> Sequence[str]:
+        return [*self.kinds]
 
     def place(self, name: object) -> int:
         """Number of a column.
@@ -366,400 +730,6 @@ class Moments(TallyStatistic):
                 f"column is {quote(name)}; there are {', '.join(map(repr, self.names))}"
             )
         return self.names.index(str(name))
-
-
-class _Smooth(NamedTuple):
-    """A function of the sums where they were released.
-
-    Attributes:
-        value: of the function.
-        slopes: its derivatives by the sums, in units of a row: of what its error is to first order;
-            NaN where it has none.
-        beyond: what products of errors can add, as a function of the level.
-        over: by which factor errors may be larger, as far as a denominator is unknown; infinite
-            where it may be 0.
-        least, most: between which values the truth lies in any case.
-    """
-
-    value: float
-    slopes: Floats
-    beyond: Callable[[float], float]
-    over: Callable[[float], float]
-    least: float
-    most: float
-
-
-def _none(_level: float) -> float:
-    return 0.0
-
-
-class MomentsReading(Reading):
-    """Moments at one step, or of the rows between two.
-
-    Names: ``"count"``, ``("mean", column)``, ``("variance", column)``, ``("covariance", one,
-    other)``, and ``("slope", of, on)`` of the least-squares line. Variances and covariances are
-    those of the rows there are: sums of squares are divided by their number.
-    """
-
-    statistic: Moments
-
-    def __init__(self, statistic: Moments, release: StepRelease) -> None:
-        super().__init__(statistic, release)
-        self._overs: dict[float, float] = {}  # by level
-        self._ones: dict[float, float] = {}  # by what may fail
-
-    def __getitem__(self, name: Any) -> float:
-        """An estimate, in data units; between what is possible.
-
-        Raises:
-            InvalidInput: another name.
-        """
-        found = self._function(name)
-        return min(max(found.value, found.least), found.most)
-
-    def std(self, name: Any = "count") -> float:
-        """Standard deviation of the noise of an estimate, to first order; infinite without rows.
-
-        Raises:
-            InvalidInput: another name.
-        """
-        return self._std(self._function(name).slopes)
-
-    def interval(self, name: Any, level: float = 0.95) -> tuple[float, float]:
-        """Ends of the interval that holds the truth with probability ``level``; see the module.
-
-        Raises:
-            InvalidInput: another name, or a level outside (0, 1 - 1e-9].
-        """
-        return self._ends(name, check_level(level))
-
-    @override
-    def formula(self, name: str | None = None) -> ReleasedNumber:
-        """As the table calls them, as in "mean price"."""
-        if name is None:
-            raise InvalidInput(
-                f"Moments says several numbers; name one of {', '.join(self._names)}"
-            )
-        if name not in self._names:
-            raise InvalidInput(
-                f"number is {quote(name)}; it must be one of {', '.join(self._names)}"
-            )
-        this, asked = self.statistic, self._names[name]
-        unit = 1.0 / this.grid**2
-        if asked == "count":
-            return self._sum({0: unit})
-        kind, places = asked[0], [this.place(one) for one in asked[1:]]
-        number, quotients = self._sum({0: unit}), dict[int, Formula]()
-
-        def share(place: int) -> Formula:
-            if place not in quotients:
-                quotients[place] = quotient(self._sum({place: unit}), number)
-            return quotients[place]
-
-        def moment(one: int, other: int) -> Formula:
-            count = len(this.names)
-            both = product(share(1 + one), share(1 + other))
-            if one == other:
-                return (-(share(1 + count + one) + both) + 1.0).within(0.0, 1.0)
-            pair = this.pairs.index((min(one, other), max(one, other)))
-            return (share(1 + 2 * count + pair) - both).within(-1.0, 1.0)
-
-        half = [float(this.half[place]) for place in places]
-        if kind == "mean":
-            centred = share(1 + places[0]).within(-1.0, 1.0)
-            return centred * half[0] + float(this.middle[places[0]])
-        if kind == "slope":
-            of, on = places
-            most = this.grid * half[0] / half[1]
-            scale = half[0] / half[1]
-            return Ratio(moment(of, on), moment(on, on), scale, least=-most, most=most)
-        return moment(places[0], places[-1]) * (half[0] * half[-1])
-
-    @cached_property
-    def _names(self) -> dict[str, Any]:
-        """All that the table says, by what it is called there."""
-        return {one if isinstance(one, str) else " ".join(one): one for one in self._all()}
-
-    def _all(self) -> list[Any]:
-        names = self.statistic.names
-        pairs = [(names[j], names[k]) for j, k in self.statistic.pairs]
-        asked: list[Any] = ["count"]
-        asked += [(kind, name) for kind in ("mean", "variance") for name in names]
-        asked += [("covariance", *pair) for pair in pairs]
-        asked += [("slope", *ends) for one, other in pairs for ends in ((other, one), (one, other))]
-        return asked
-
-    def line(self, of: str, *, on: str) -> Line:
-        """The least-squares line of one column on another.
-
-        Raises:
-            InvalidInput: no columns of these names, or twice the same.
-        """
-        self._slope(*self._two(of, on))
-        return Line(self, of, on)
-
-    @override
-    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """Rows are all that has a name."""
-        asked = self._all()
-        found = [self._function(name) for name in asked]
-        ends = [self._ends(name, check_level(level)) for name in asked]
-        return {
-            "name": np.array([one if isinstance(one, str) else " ".join(one) for one in asked]),
-            "estimate": np.array([self[name] for name in asked]),
-            "std": np.array([self._std(one.slopes) for one in found]),
-            "lower": np.array([low for low, _ in ends]),
-            "upper": np.array([high for _, high in ends]),
-        }
-
-    # ------------------------------------------------------------------ functions of the sums
-
-    def _function(self, name: Any) -> _Smooth:
-        if isinstance(name, str):
-            name = (name,)
-        if name == ("count",):
-            return self._count
-        if isinstance(name, (tuple, list)) and name and name[0] in _KINDS:
-            kind, *columns = name
-            if kind == "sum" and len(columns) == 1:
-                return self._sum_of(self.statistic.place(columns[0]))
-            if kind in ("mean", "variance") and len(columns) == 1:
-                place = self.statistic.place(columns[0])
-                return self._mean(place) if kind == "mean" else self._covariance(place, place)
-            if kind in ("covariance", "slope") and len(columns) == 2:
-                two = self._two(*columns)
-                return self._covariance(*two) if kind == "covariance" else self._slope(*two)
-        raise InvalidInput(
-            f"name is {quote(name)}; it must be 'count', or one of ('mean', column), ('sum', "
-            f"column), ('variance', column), ('covariance', one, other) and ('slope', of, on)"
-        )
-
-    def _two(self, one: object, other: object) -> tuple[int, int]:
-        places = self.statistic.place(one), self.statistic.place(other)
-        if places[0] == places[1]:
-            raise InvalidInput(f"both columns are {quote(one)}; give two different ones")
-        return places
-
-    @property
-    def _sums(self) -> Floats:
-        """Released sums in units of a row."""
-        return np.asarray(np.ravel(self.release.value), np.float64) / self.statistic.grid**2
-
-    def _unit(self, place: int) -> Floats:
-        """The derivative of one sum."""
-        found = np.zeros(self.statistic.cells[0])
-        found[place] = 1.0
-        return found
-
-    @property
-    def _count(self) -> _Smooth:
-        return _Smooth(float(self._sums[0]), self._unit(0), _none, lambda _: 1.0, 0.0, math.inf)
-
-    def _sum_of(self, column: int) -> _Smooth:
-        """What a column adds up to."""
-        middle, half = self.statistic.middle[column], self.statistic.half[column]
-        slopes = middle * self._unit(0) + half * self._unit(1 + column)
-        return _Smooth(
-            float(slopes @ self._sums), slopes, _none, lambda _: 1.0, -math.inf, math.inf
-        )
-
-    def _over(self, level: float) -> float:
-        """By which factor a ratio may be further off, since the number of rows is not known."""
-        if level not in self._overs:
-            number = float(self._sums[0])
-            rest = 1 - self._half(self._unit(0), level) / number if number > 0 else 0.0
-            self._overs[level] = 1 / rest if rest > 0 else math.inf
-        return self._overs[level]
-
-    def _share(self, place: int) -> tuple[float, Floats]:
-        """A sum over the number of rows, and its derivatives; 0 where no row is seen."""
-        sums = self._sums
-        if sums[0] <= 0:
-            return 0.0, np.full(len(sums), math.nan)
-        share = float(sums[place] / sums[0])
-        return share, (self._unit(place) - share * self._unit(0)) / sums[0]
-
-    def _mean_of(self, column: int) -> _Smooth:
-        """The mean of a column, where -1 and 1 are its bounds."""
-        value, slopes = self._share(1 + column)
-        return _Smooth(value, slopes, _none, self._over, -1.0, 1.0)
-
-    def _mean(self, column: int) -> _Smooth:
-        return self._scale(
-            self._mean_of(column), self.statistic.half[column], self.statistic.middle[column]
-        )
-
-    def _moment(self, one: int, other: int) -> _Smooth:
-        """A covariance, or a variance, where bounds are -1 and 1."""
-        this, means = self.statistic, (self._mean_of(one), self._mean_of(other))
-        count = len(this.names)
-        if one == other:
-            lacking, slopes = self._share(1 + count + one)
-            raw, slopes = 1 - lacking, -slopes
-        else:
-            pair = (min(one, other), max(one, other))
-            raw, slopes = self._share(1 + 2 * count + this.pairs.index(pair))
-        value = raw - means[0].value * means[1].value
-        slopes = slopes - means[0].value * means[1].slopes - means[1].value * means[0].slopes
-
-        def beyond(level: float) -> float:
-            return math.prod(self._reach(mean, level) for mean in means)
-
-        return _Smooth(value, slopes, beyond, self._over, 0.0 if one == other else -1.0, 1.0)
-
-    def _covariance(self, one: int, other: int) -> _Smooth:
-        half = self.statistic.half
-        return self._scale(self._moment(one, other), float(half[one] * half[other]))
-
-    def _slope(self, of: int, on: int) -> _Smooth:
-        both, spread = self._moment(of, on), self._moment(on, on)
-        half = self.statistic.half
-        factor, most = float(half[of] / half[on]), float(self.statistic.grid)
-        if spread.value <= 0 or not np.isfinite(spread.slopes).all():
-            nothing = np.full(len(both.slopes), math.nan)
-            nowhere = _Smooth(0.0, nothing, _none, lambda _: math.inf, -most, most)
-            return self._scale(nowhere, factor)
-        value = both.value / spread.value
-        slopes = (both.slopes - value * spread.slopes) / spread.value
-
-        def beyond(level: float) -> float:
-            return (both.beyond(level) + abs(value) * spread.beyond(level)) / spread.value
-
-        def over(level: float) -> float:
-            rest = 1 - self._reach(spread, level) / spread.value
-            return self._over(level) / rest if rest > 0 else math.inf
-
-        return self._scale(_Smooth(value, slopes, beyond, over, -most, most), factor)
-
-    def _height(self, of: int, on: int, at: float) -> _Smooth:
-        """Of the line at a point."""
-        slope = self._slope(of, on)
-        means = self._mean(of), self._mean(on)
-        away = at - means[1].value
-        value = means[0].value + slope.value * away
-        slopes = means[0].slopes + slope.slopes * away - slope.value * means[1].slopes
-
-        def beyond(level: float) -> float:
-            return abs(away) * slope.beyond(level) + self._reach(slope, level) * self._reach(
-                means[1], level
-            )
-
-        # No further from the mean than by the largest slope times the largest distance.
-        this = self.statistic
-        apart = abs(at - this.middle[on]) + this.half[on]
-        most = float(this.half[of] + slope.most * apart)
-        middle = float(this.middle[of])
-        return _Smooth(value, slopes, beyond, slope.over, middle - most, middle + most)
-
-    @staticmethod
-    def _scale(found: _Smooth, factor: float, added: float = 0.0) -> _Smooth:
-        factor = float(factor)
-        return _Smooth(
-            found.value * factor + float(added),
-            found.slopes * factor,
-            lambda level: found.beyond(level) * factor,
-            found.over,
-            found.least * factor + float(added),
-            found.most * factor + float(added),
-        )
-
-    def _std(self, slopes: Floats) -> float:
-        """Of the noise of a linear function of the sums."""
-        if not np.isfinite(slopes).all():
-            return math.inf
-        return self.release.std / self.statistic.grid**2 * float(np.linalg.norm(slopes))
-
-    def _half(self, slopes: Floats, level: float) -> float:
-        """Half-width of the interval of a linear function of the sums."""
-        std = self._std(slopes)
-        if not math.isfinite(std):
-            return math.inf
-        return float(combined_halfwidths(self.release, np.array(std), level))
-
-    def _one(self, fails: float) -> float:
-        """By how much a sum with weights of norm 1 is off, but for this probability.
-
-        Where that is below what laws are told apart at, twice as much as but for its root: their
-        tails fall at least exponentially.
-        """
-        if fails not in self._ones:
-            alone = self._unit(0)
-            if fails > 2 * SMALLEST_TAIL:
-                self._ones[fails] = self._half(alone, 1 - fails)
-            else:
-                self._ones[fails] = 2 * self._half(alone, 1 - math.sqrt(fails))
-        return self._ones[fails]
-
-    def _reach(self, found: _Smooth, level: float) -> float:
-        """By how much the estimate may be off."""
-        over = found.over(level)
-        if not math.isfinite(over):
-            return math.inf
-        return self._half(found.slopes, level) * over + found.beyond(level)
-
-    def _interval(self, found: _Smooth, level: float) -> tuple[float, float]:
-        reach = self._reach(found, level)
-        if not math.isfinite(reach):
-            return found.least, found.most
-        return (
-            min(max(found.value - reach, found.least), found.most),
-            max(min(found.value + reach, found.most), found.least),
-        )
-
-    def _ends(self, name: Any, level: float) -> tuple[float, float]:
-        """Of the interval of what has this name."""
-        found = self._function(name)  # says what is wrong with the name
-        kind, *columns = (name,) if isinstance(name, str) else name
-        if kind in ("count", "sum"):
-            return self._interval(found, level)
-        number, fails = float(self._sums[0]), 1 - level
-        if kind == "mean":
-            known, place = self._one(fails), self.statistic.place(columns[0])
-            if not number > known * _SURELY:
-                return found.least, found.most
-            mean = MeanEnds.of(self._share(1 + place)[0], known / number)
-            half, middle = float(self.statistic.half[place]), float(self.statistic.middle[place])
-            return middle + half * mean.low, middle + half * mean.high
-        places = [self.statistic.place(one) for one in columns]
-        low = high = min(max(found.value, found.least), found.most)
-        # How what may fail is shared hangs on the true number of rows: on all that are possible.
-        off = self._one(fails * NUMBER_FAILS)
-        std = self._std(self._unit(0)) or 1.0  # of no noise: then off is 0 too
-        for part in means_fail((number - off) / std, (number + off) / std):
-            rest = fails * (1 - NUMBER_FAILS)
-            known = self._one(rest * part / len(places))
-            ratio = self._one(rest * (1 - part))
-            if not number > max(known, ratio) * _SURELY:
-                return found.least, found.most
-            ends = self._second(kind, places, known / number, ratio / number)
-            low, high = min(low, ends[0]), max(high, ends[1])
-        return low, high
-
-    def _second(
-        self, kind: str, places: Sequence[int], known: float, ratio: float
-    ) -> tuple[float, float]:
-        """Ends of a variance, a covariance or a slope.
-
-        Args:
-            kind: which of these.
-            places: of its columns.
-            known: half-width of one sum over the number of rows, with which means are known.
-            ratio: the same, of the number itself.
-        """
-        this, shares = self.statistic, [self._share(1 + place)[0] for place in places]
-        moment, half = self._moment(places[0], places[-1]).value, this.half[list(places)]
-        if kind == "variance":
-            ends = variance_ends(moment, MeanEnds.of(shares[0], known), ratio)
-            scale = float(half[0] ** 2)
-        elif kind == "covariance":
-            both, apart = (MeanEnds.of(shares[0] + sign * shares[1], known, 2) for sign in (1, -1))
-            ends, scale = covariance_ends(moment, both, apart, ratio), float(half[0] * half[1])
-        else:
-            of, on = (MeanEnds.of(share, known) for share in shares)
-            spread = self._moment(places[1], places[1]).value
-            ends = slope_ends(*(moment, spread), on=on, of=of, ratio=ratio, most=float(this.grid))
-            scale = float(half[0] / half[1])
-        return ends[0] * scale, ends[1] * scale
 
 
 class Line:
@@ -784,7 +754,7 @@ class Line:
     @property
     def slope(self) -> float:
         """By how much ``of`` rises where ``on`` rises by one; 0 where no spread is seen."""
-        return self._reading["slope", self.of, self.on]
+        return float(self._reading["slope", self.of, self.on])
 
     def slope_interval(self, level: float = 0.95) -> tuple[float, float]:
         """Ends that hold the slope with probability ``level``, where there is one.

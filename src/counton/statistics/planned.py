@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from counton.arrays import Integers
 from counton.mechanisms.design import Design
 from counton.mechanisms.releases import StepRelease
-from counton.statistics.readings import Reading, ReleaseDifference
+from counton.statistics.readings import Reading
 
 if TYPE_CHECKING:
     from counton.statistics.base import Statistic
@@ -97,12 +97,11 @@ def _reading(
     value: Any = np.zeros(terms.shape) if cells is None else cells
     value = terms.of_exact(np.asarray(value, np.int64))
     value = value if terms.shape else np.asarray(value).item()
-    std = float(terms.window_std(start, step))
+    release = StepRelease(step, value, float(terms.std(step)), terms)
     if start:
-        return statistic.read(ReleaseDifference(step, value, std, terms, start=start))
-    if terms.strategy.workload == "windows":
-        std = float(terms.std(step))
-    return statistic.read(StepRelease(step, value, std, terms))
+        nothing = StepRelease(start, value - value, float(terms.std(start)), terms)
+        release = release.since(nothing)
+    return statistic.read(release)
 
 
 def planned_reading(

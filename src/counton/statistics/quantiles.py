@@ -27,16 +27,15 @@ from counton.columns import TextTable, readable
 from counton.errors import InvalidInput, field
 from counton.exact import check_integer, exact, quote
 from counton.laws import Shift
-from counton.mechanisms import StepRelease
 from counton.mechanisms.fit import Fit
-from counton.mechanisms.formulas import Alone, ReleasedNumber
+from counton.mechanisms.formulas import ClosedForm, ReleasedNumber
 from counton.mechanisms.intervals import check_level
 from counton.options import LINE, LOWER, REPLACE, UPPER, VALUE, Option, Statement, numbers_of
 from counton.privacy import Contribution, value_grid
 from counton.privacy.contribution import Relation
 from counton.statistics.base import Drawing, ErrorOf, Events, Statistic
 from counton.statistics.fitted import TableStatistic
-from counton.statistics.readings import Reading, combined_halfwidths, ends_of
+from counton.statistics.readings import Reading
 from counton.statistics.tallied import Part, X
 from counton.strategies.base import Norm
 from counton.strategies.lines import LineStrategy, Prefixes
@@ -114,6 +113,189 @@ class Quantile(NamedTuple):
     upper: float
 
 
+class QuantilesReading(Reading):
+    """How values are distributed at one step, or between two."""
+
+    statistic: Quantiles
+
+    @cached_property
+    def _below(self) -> Floats:
+        """Estimates of how many values lie below each edge."""
+        rows = np.asarray(self.release.value, dtype=np.float64)
+        counts = self.statistic.line.estimate(rows)
+        found: Floats = read_only(np.concatenate([[0.0], np.cumsum(counts)]))
+        return found
+
+    def _halves(self, variances: Floats, level: float) -> Floats:
+        """Half-widths of queries, from their variances for rows of variance 1."""
+        std = self.cells.std * np.sqrt(variances)
+        return self.cells.halfwidths(std, level, self.statistic.line.measurements)
+
+    def between(
+        self, low: float | None = None, high: float | None = None, level: float = 0.95
+    ) -> Estimate:
+        """How many values lie in [low, high).
+
+        Args:
+            low, high: edges of cells; None for no bound, as the first and last edge.
+            level: probability with which the interval holds the truth, at least.
+
+        Raises:
+            InvalidInput: no edges, or not ascending; or a level outside (0, 1 - 1e-9].
+        """
+        this, level = self.statistic, check_level(level)
+        first = 0 if low is None else this.edge(low)
+        last = len(this.edges) - 1 if high is None else this.edge(high)
+        if first >= last:
+            raise InvalidInput(f"low is {low!r} and high is {high!r}: low must be below high")
+        value = float(self._below[last] - self._below[first])
+        variance = this.line.variance(np.array([first]), np.array([last]))
+        half = float(self._halves(variance, level)[0])
+        std = self.release.std * math.sqrt(float(variance[0]))
+        return Estimate(value, std, value - half, value + half)
+
+    def weighted_sum(self, weights: Sequence[float] | Floats, level: float = 0.95) -> Estimate:
+        """A sum over all values, each of which counts as the weight of its cell.
+
+        Args:
+            weights: one for each cell, known before anything was released.
+            level: probability with which the interval holds the truth, at least.
+
+        Raises:
+            InvalidInput: weights that are not one finite number for each cell; or a level outside
+                (0, 1 - 1e-9].
+        """
+        this, level = self.statistic, check_level(level)
+        given = np.asarray(weights, np.float64)
+        if given.shape != (this.places,) or not np.isfinite(given).all():
+            raise InvalidInput(
+                f"weights are {quote(weights)}; give one finite number for each of the "
+                f"{this.places:,} cells"
+            )
+        value = float(given @ np.diff(self._below))
+        variance = np.array([max(this.line.functional_variance(given[None]), 0.0)])
+        half = float(self._halves(variance, level)[0])
+        return Estimate(
+            value, self.release.std * math.sqrt(variance[0]), value - half, value + half
+        )
+
+    def quantile(self, share: float, level: float = 0.95) -> Quantile:
+        """The value below which ``share`` of all values lie, with an interval.
+
+        The truth is the least value such that so large a share of the values, clipped to the edges,
+        are at most as large; it lies in one cell, [e, f). The estimated numbers of values below
+        each edge are made monotone, and inverted, with values spread evenly over a cell.
+
+        The interval reaches from the lower end of the first cell to the upper end of the last one
+        that could hold it. Cells are left out whose upper edge has too few values below it (fewer
+        than ``share`` of all by more than the half-width of this difference, a linear function of
+        the released rows), or whose lower edge has too many. The true cell is left out by
+        either test with probability (1 - level) / 2 at most; other cells do not matter, so the
+        interval holds with probability ``level`` at least, for one share at one time.
+
+        Args:
+            share: above 0 and below 1.
+            level: probability with which the interval holds the truth, at least.
+
+        Raises:
+            InvalidInput: a share or a level out of range.
+        """
+        this, level = self.statistic, check_level(level)
+        try:
+            part = float(share)
+        except (TypeError, ValueError):
+            part = math.nan
+        if not 0 < part < 1:
+            raise InvalidInput(f"share is {quote(share)}; it must be above 0 and below 1: try 0.5")
+        excess = self._below - part * self._below[-1]
+        half = self._halves(this.excess_variance(part), level)
+        first = _first(excess[1:] >= -half[1:])
+        last = len(this.edges) - 2 - _first((excess[:-1] < half[:-1])[::-1])
+        value = self._inverse(part)
+        ends = float(this.edges[first]), float(this.edges[last + 1]), value
+        return Quantile(part, value, min(ends), max(ends))
+
+    @override
+    def number_of(self, name: Any = None) -> ReleasedNumber:
+        """How many values lie between two edges, by their pair; a share, as in "0.9"; the median.
+
+        Raises:
+            InvalidInput: neither.
+        """
+        if isinstance(name, (tuple, list)):
+            low, high = _pair(name)
+            value, std = self.between(low, high)[:2]
+            return ClosedForm(value, lambda level: self.between(low, high, level)[2:], std)
+        share = 0.5 if name is None else name
+
+        def ends(level: float) -> tuple[float, float]:
+            found = self.quantile(share, level)
+            return found.lower, found.upper
+
+        return ClosedForm(self.quantile(share).value, ends)
+
+    @cached_property
+    def monotone(self) -> Floats:
+        """Estimates of how many values lie below each edge, never fewer below a later one."""
+        up, below = np.maximum.accumulate(self._below), self._below
+        both = (up + np.minimum.accumulate(below[::-1])[::-1]) / 2
+        found: Floats = read_only(np.maximum(both, 0.0))
+        return found
+
+    def cell_at(self, share: float) -> int | None:
+        """The number of the cell, from 0, in which the quantile is estimated to lie.
+
+        None: by what was released nobody seems to be there.
+        """
+        monotone = self.monotone
+        if monotone[-1] <= 0:
+            return None
+        place = int(np.searchsorted(monotone, share * monotone[-1])) - 1
+        return min(max(place, 0), self.statistic.places - 1)
+
+    def _inverse(self, share: float) -> float:
+        edges, monotone, cell = self.statistic.edges, self.monotone, self.cell_at(share)
+        if cell is None:
+            return float(edges[0] + edges[-1]) / 2
+        wanted = share * monotone[-1]
+        inside = (wanted - monotone[cell]) / max(monotone[cell + 1] - monotone[cell], 1e-300)
+        return float(edges[cell] + (edges[cell + 1] - edges[cell]) * min(max(inside, 0.0), 1.0))
+
+    def median(self, level: float = 0.95) -> Quantile:
+        """``quantile(0.5)``."""
+        return self.quantile(0.5, level)
+
+    @override
+    def screen(self, ask: Sequence[Any] | None, fit: Fit | None, level: float) -> list[TextTable]:
+        """The shares that are asked for."""
+        found = self.table_columns(level, None if ask is None else [float(one) for one in ask])
+        columns = {name: values.tolist() for name, values in found.items()}
+        return [
+            TextTable([(name, True) for name in found], [*zip(*readable(columns), strict=True)])
+        ]
+
+    @override
+    def asked_columns(self, ask: Sequence[Any], level: float = 0.95) -> dict[str, NDArray[Any]]:
+        """Shares."""
+        return self.table_columns(level, list(ask))
+
+    @override
+    def table_columns(
+        self, level: float = 0.95, shares: Sequence[float] | None = None
+    ) -> dict[str, NDArray[Any]]:
+        """A row for each share. Each interval is true by itself.
+
+        Raises:
+            InvalidInput: a share or a level out of range.
+        """
+        asked = self.statistic.shares if shares is None else shares
+        found = [self.quantile(share, level) for share in asked]
+        columns = zip(*found, strict=True)
+        return {
+            name: np.array(values) for name, values in zip(Quantile._fields, columns, strict=True)
+        }
+
+
 class Quantiles(TableStatistic):
     """How many values lie between two edges, and quantiles, over time.
 
@@ -150,6 +332,7 @@ class Quantiles(TableStatistic):
     (True, True)
     """
 
+    reading = QuantilesReading
     keyword = "quantiles"
     says = "How values are distributed: median and other quantiles."
     phrase = "distribution of {value} over ranges from {first} to {last}, with its quantiles,"
@@ -384,10 +567,6 @@ class Quantiles(TableStatistic):
         rows: Integers = self.line.measure(np.ascontiguousarray(sums.T))
         return np.asarray(np.ascontiguousarray(rows.T), np.int64)
 
-    @override
-    def read(self, release: StepRelease) -> QuantilesReading:
-        return QuantilesReading(self, release)
-
     def edge(self, value: Any) -> int:
         """Number of an edge, from 0; None where values are not bounded.
 
@@ -424,200 +603,6 @@ class Quantiles(TableStatistic):
         above = np.zeros(cells + 1)
         above[:-1] = self.line.variance(places[:-1], np.full(cells, cells))
         return below, above, float(below[-1])
-
-
-class QuantilesReading(Reading):
-    """How values are distributed at one step, or between two."""
-
-    statistic: Quantiles
-
-    @cached_property
-    def _below(self) -> Floats:
-        """Estimates of how many values lie below each edge."""
-        rows = np.asarray(self.release.value, dtype=np.float64)
-        counts = self.statistic.line.estimate(rows)
-        found: Floats = read_only(np.concatenate([[0.0], np.cumsum(counts)]))
-        return found
-
-    def _halves(self, variances: Floats, level: float) -> Floats:
-        """Half-widths of queries, from their variances for rows of variance 1."""
-        terms = self.release._terms
-        half = combined_halfwidths(self.release, self.release.std * np.sqrt(variances), level)
-        # Rows are rounded; by Cauchy and Schwarz that moves a query by no more than this.
-        each = float(terms.strategy.window_rounding(*ends_of(self.release))) * float(
-            terms.released_unit
-        )
-        moved = each * np.sqrt(variances * self.statistic.line.measurements)
-        return np.asarray(half + moved, dtype=np.float64)
-
-    def between(
-        self, low: float | None = None, high: float | None = None, level: float = 0.95
-    ) -> Estimate:
-        """How many values lie in [low, high).
-
-        Args:
-            low, high: edges of cells; None for no bound, as the first and last edge.
-            level: probability with which the interval holds the truth, at least.
-
-        Raises:
-            InvalidInput: no edges, or not ascending; or a level outside (0, 1 - 1e-9].
-        """
-        this, level = self.statistic, check_level(level)
-        first = 0 if low is None else this.edge(low)
-        last = len(this.edges) - 1 if high is None else this.edge(high)
-        if first >= last:
-            raise InvalidInput(f"low is {low!r} and high is {high!r}: low must be below high")
-        value = float(self._below[last] - self._below[first])
-        variance = this.line.variance(np.array([first]), np.array([last]))
-        half = float(self._halves(variance, level)[0])
-        std = self.release.std * math.sqrt(float(variance[0]))
-        return Estimate(value, std, value - half, value + half)
-
-    def weighted_sum(self, weights: Sequence[float] | Floats, level: float = 0.95) -> Estimate:
-        """A sum over all values, each of which counts as the weight of its cell.
-
-        Args:
-            weights: one for each cell, known before anything was released.
-            level: probability with which the interval holds the truth, at least.
-
-        Raises:
-            InvalidInput: weights that are not one finite number for each cell; or a level outside
-                (0, 1 - 1e-9].
-        """
-        this, level = self.statistic, check_level(level)
-        given = np.asarray(weights, np.float64)
-        if given.shape != (this.places,) or not np.isfinite(given).all():
-            raise InvalidInput(
-                f"weights are {quote(weights)}; give one finite number for each of the "
-                f"{this.places:,} cells"
-            )
-        value = float(given @ np.diff(self._below))
-        variance = np.array([max(this.line.functional_variance(given[None]), 0.0)])
-        half = float(self._halves(variance, level)[0])
-        return Estimate(
-            value, self.release.std * math.sqrt(variance[0]), value - half, value + half
-        )
-
-    def __getitem__(self, name: Any) -> float:
-        """How many values lie between two edges, given as a pair."""
-        return self.between(*_pair(name)).value
-
-    def std(self, name: Any = (None, None)) -> float:
-        """Standard deviation of how many values lie between two edges; of all unless given."""
-        return self.between(*_pair(name)).std
-
-    def interval(self, name: Any, level: float = 0.95) -> tuple[float, float]:
-        """Ends of the interval of how many values lie between two edges, given as a pair."""
-        return self.between(*_pair(name), level=level)[2:]
-
-    def quantile(self, share: float, level: float = 0.95) -> Quantile:
-        """The value below which ``share`` of all values lie, with an interval.
-
-        The truth is the least value such that so large a share of the values, clipped to the edges,
-        are at most as large; it lies in one cell, [e, f). The estimated numbers of values below
-        each edge are made monotone, and inverted, with values spread evenly over a cell.
-
-        The interval reaches from the lower end of the first cell to the upper end of the last one
-        that could hold it. Cells are left out whose upper edge has too few values below it (fewer
-        than ``share`` of all by more than the half-width of this difference, a linear function of
-        the released rows), or whose lower edge has too many. The true cell is left out by
-        either test with probability (1 - level) / 2 at most; other cells do not matter, so the
-        interval holds with probability ``level`` at least, for one share at one time.
-
-        Args:
-            share: above 0 and below 1.
-            level: probability with which the interval holds the truth, at least.
-
-        Raises:
-            InvalidInput: a share or a level out of range.
-        """
-        this, level = self.statistic, check_level(level)
-        try:
-            part = float(share)
-        except (TypeError, ValueError):
-            part = math.nan
-        if not 0 < part < 1:
-            raise InvalidInput(f"share is {quote(share)}; it must be above 0 and below 1: try 0.5")
-        excess = self._below - part * self._below[-1]
-        half = self._halves(this.excess_variance(part), level)
-        first = _first(excess[1:] >= -half[1:])
-        last = len(this.edges) - 2 - _first((excess[:-1] < half[:-1])[::-1])
-        value = self._inverse(part)
-        ends = float(this.edges[first]), float(this.edges[last + 1]), value
-        return Quantile(part, value, min(ends), max(ends))
-
-    @override
-    def formula(self, name: str | None = None) -> ReleasedNumber:
-        """A share, as in "0.9"; the median unless named."""
-        share = 0.5 if name is None else name
-        estimate = self.quantile(share).value  # type: ignore[arg-type]  # it is checked there
-
-        def ends(level: float) -> tuple[float, float]:
-            found = self.quantile(share, level)  # type: ignore[arg-type]
-            return found.lower, found.upper
-
-        return Alone(float(estimate), ends)
-
-    @cached_property
-    def monotone(self) -> Floats:
-        """Estimates of how many values lie below each edge, never fewer below a later one."""
-        up, below = np.maximum.accumulate(self._below), self._below
-        both = (up + np.minimum.accumulate(below[::-1])[::-1]) / 2
-        found: Floats = read_only(np.maximum(both, 0.0))
-        return found
-
-    def cell_at(self, share: float) -> int | None:
-        """The number of the cell, from 0, in which the quantile is estimated to lie.
-
-        None: by what was released nobody seems to be there.
-        """
-        monotone = self.monotone
-        if monotone[-1] <= 0:
-            return None
-        place = int(np.searchsorted(monotone, share * monotone[-1])) - 1
-        return min(max(place, 0), self.statistic.places - 1)
-
-    def _inverse(self, share: float) -> float:
-        edges, monotone, cell = self.statistic.edges, self.monotone, self.cell_at(share)
-        if cell is None:
-            return float(edges[0] + edges[-1]) / 2
-        wanted = share * monotone[-1]
-        inside = (wanted - monotone[cell]) / max(monotone[cell + 1] - monotone[cell], 1e-300)
-        return float(edges[cell] + (edges[cell + 1] - edges[cell]) * min(max(inside, 0.0), 1.0))
-
-    def median(self, level: float = 0.95) -> Quantile:
-        """``quantile(0.5)``."""
-        return self.quantile(0.5, level)
-
-    @override
-    def screen(self, ask: Sequence[Any] | None, fit: Fit | None, level: float) -> list[TextTable]:
-        """The shares that are asked for."""
-        found = self.table_columns(level, None if ask is None else [float(one) for one in ask])
-        columns = {name: values.tolist() for name, values in found.items()}
-        return [
-            TextTable([(name, True) for name in found], [*zip(*readable(columns), strict=True)])
-        ]
-
-    @override
-    def asked_columns(self, ask: Sequence[Any], level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """Shares."""
-        return self.table_columns(level, list(ask))
-
-    @override
-    def table_columns(
-        self, level: float = 0.95, shares: Sequence[float] | None = None
-    ) -> dict[str, NDArray[Any]]:
-        """A row for each share. Each interval is true by itself.
-
-        Raises:
-            InvalidInput: a share or a level out of range.
-        """
-        asked = self.statistic.shares if shares is None else shares
-        found = [self.quantile(share, level) for share in asked]
-        columns = zip(*found, strict=True)
-        return {
-            name: np.array(values) for name, values in zip(Quantile._fields, columns, strict=True)
-        }
 
 
 def _first(possible: NDArray[np.bool_]) -> int:

@@ -16,7 +16,6 @@ from counton.arrays import Integers
 from counton.columns import TextTable, readable, refuse_added
 from counton.errors import InvalidInput, field
 from counton.exact import check_integer, figures, quote
-from counton.mechanisms import StepRelease
 from counton.mechanisms.fit import Fit
 from counton.options import COUNTS, LINE, REPLACE, ROWS, Option, Statement
 from counton.privacy import Contribution, Guarantee
@@ -43,6 +42,66 @@ _LINES = tuple(name for name in _ONCE if name != "square_root")
 
 #: Strategies for a line that are told.
 _LISTED = 8
+
+
+class RangesReading(GridReading):
+    """Sums over intervals of cells at one step, or between two.
+
+    Names are pairs of labels, (first, the first one that is no more in it), where None stands for
+    the ends of the line; a bare label is its own cell.
+    """
+
+    statistic: Ranges
+
+    def _box_in_words(self, name: str) -> tuple[Integers, Integers]:
+        """Cells from one to before another, numbered from 0, as in "0:24"; or a label."""
+        with suppress(InvalidInput):
+            return self._box(name)
+        low, high = self.statistic.interval_of(name)
+        return np.array([[low]]), np.array([[high]])
+
+    def _box(self, name: Any) -> tuple[Integers, Integers]:
+        count = len(self.statistic.labels)
+        if name is None:
+            name = (None, None)
+        if isinstance(name, (tuple, list)) and len(name) == 2:
+            low = 0 if name[0] is None else self.statistic.place_of(0, name[0])
+            high = count if name[1] is None else self.statistic.place_of(0, name[1])
+        else:
+            low = self.statistic.place_of(0, name)
+            high = low + 1
+        if low > high:
+            raise InvalidInput(f"the interval {quote(name)} is reversed; write its ends in order")
+        return np.array([[low]]), np.array([[high]])
+
+    @override
+    def screen(self, ask: Sequence[Any] | None, fit: Fit | None, level: float) -> list[TextTable]:
+        """See `Reading.screen`: what is asked for, and the whole line."""
+        whole = f"0:{len(self.statistic.labels)}"
+        answers = self.asked_columns([*(ask or ()), whole], level)
+        names = [(name.replace("_", " "), True) for name in answers]
+        columns = {name: values.tolist() for name, values in answers.items()}
+        return [TextTable(names, [*zip(*readable(columns), strict=True)])]
+
+    def asked_columns(self, ask: Sequence[str], level: float = 0.95) -> dict[str, NDArray[Any]]:
+        """Sums over intervals: a row for each, from a cell to before another, numbered from 0."""
+        ends = np.array([self.statistic.interval_of(one) for one in ask], np.int64).T
+        low, high = ends[:1], ends[1:]
+        return {"from_cell": low[0], "to_before": high[0], **self._columns(low, high, level)}
+
+    @override
+    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
+        """A row for each cell, and the running total up to its end."""
+        place = np.arange(len(self.statistic.labels))[None]
+        running, std = self.boxes(np.zeros_like(place), place + 1)
+        return {
+            self.statistic.name: place[0]
+            if self.statistic.numbered
+            else np.array(self.statistic.labels, dtype=object),
+            **self._columns(place, place + 1, level),
+            "running_total": running,
+            "running_total_std": std,
+        }
 
 
 class Ranges(GridCells):
@@ -75,6 +134,7 @@ class Ranges(GridCells):
     (True, True)
     """
 
+    reading = RangesReading
     keyword = stream = "ranges"
     says = "A line of counts, accurate in every interval."
     help = (
@@ -279,70 +339,6 @@ class Ranges(GridCells):
                 f"which count from 0; write its ends in order"
             )
         return int(low), int(high)
-
-    @override
-    def read(self, release: StepRelease) -> RangesReading:
-        return RangesReading(self, release)
-
-
-class RangesReading(GridReading):
-    """Sums over intervals of cells at one step, or between two.
-
-    Names are pairs of labels, (first, the first one that is no more in it), where None stands for
-    the ends of the line; a bare label is its own cell.
-    """
-
-    statistic: Ranges
-
-    def _box_in_words(self, name: str) -> tuple[Integers, Integers]:
-        """Cells from one to before another, numbered from 0, as in "0:24"; or a label."""
-        with suppress(InvalidInput):
-            return self._box(name)
-        low, high = self.statistic.interval_of(name)
-        return np.array([[low]]), np.array([[high]])
-
-    def _box(self, name: Any) -> tuple[Integers, Integers]:
-        count = len(self.statistic.labels)
-        if name is None:
-            name = (None, None)
-        if isinstance(name, (tuple, list)) and len(name) == 2:
-            low = 0 if name[0] is None else self.statistic.place_of(0, name[0])
-            high = count if name[1] is None else self.statistic.place_of(0, name[1])
-        else:
-            low = self.statistic.place_of(0, name)
-            high = low + 1
-        if low > high:
-            raise InvalidInput(f"the interval {quote(name)} is reversed; write its ends in order")
-        return np.array([[low]]), np.array([[high]])
-
-    @override
-    def screen(self, ask: Sequence[Any] | None, fit: Fit | None, level: float) -> list[TextTable]:
-        """See `Reading.screen`: what is asked for, and the whole line."""
-        whole = f"0:{len(self.statistic.labels)}"
-        answers = self.asked_columns([*(ask or ()), whole], level)
-        names = [(name.replace("_", " "), True) for name in answers]
-        columns = {name: values.tolist() for name, values in answers.items()}
-        return [TextTable(names, [*zip(*readable(columns), strict=True)])]
-
-    def asked_columns(self, ask: Sequence[str], level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """Sums over intervals: a row for each, from a cell to before another, numbered from 0."""
-        ends = np.array([self.statistic.interval_of(one) for one in ask], np.int64).T
-        low, high = ends[:1], ends[1:]
-        return {"from_cell": low[0], "to_before": high[0], **self._columns(low, high, level)}
-
-    @override
-    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """A row for each cell, and the running total up to its end."""
-        place = np.arange(len(self.statistic.labels))[None]
-        running, std = self.boxes(np.zeros_like(place), place + 1)
-        return {
-            self.statistic.name: place[0]
-            if self.statistic.numbered
-            else np.array(self.statistic.labels, dtype=object),
-            **self._columns(place, place + 1, level),
-            "running_total": running,
-            "running_total_std": std,
-        }
 
 
 @lru_cache(maxsize=64)

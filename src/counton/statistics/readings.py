@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
@@ -15,18 +14,15 @@ from typing_extensions import override
 
 from counton.columns import TextTable
 from counton.errors import InvalidInput
-from counton.mechanisms import Releases, StepRelease
-from counton.mechanisms.intervals import (
-    check_level,
-    is_narrow,
-    smooth_halfwidth,
-)
+from counton.mechanisms import Releases, StepRelease, Design
+from counton.mechanisms.intervals import check_level, is_narrow, smooth_halfwidth
+from counton.mechanisms.releases import ReleaseDifference
 from counton.statistics.ranking import Ranking, rank_largest, ranking_levels
 from counton.strategies import StreamStrategy
 
 if TYPE_CHECKING:
     from counton.mechanisms.fit import Fit
-    from counton.mechanisms.formulas import Formula, ReleasedNumber
+    from counton.mechanisms.formulas import ClosedForm, Formula, ReleasedNumber
     from counton.statistics.base import Statistic
     from counton.statistics.machine import Machine
 
@@ -34,143 +30,86 @@ if TYPE_CHECKING:
 _MOST_LISTED = 2**22
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ReleaseDifference(StepRelease):
-    """What was counted after a step: a release less an earlier one.
+class Cells:
+    """Released cells of a statistic, of which its numbers are made: nothing exact is in them.
+
+    Those at one step, or what came after an earlier one; of one group, where there are several.
 
     Attributes:
-        start: the earlier step.
+        release: the cells as they were released.
+        first: the cell of the stream which is the first of them.
     """
 
-    start: int = 0
+    def __init__(self, release: StepRelease, first: int = 0) -> None:
+        self.release, self.first = release, first
 
-    @override
-    def interval(self, level: float = 0.95) -> tuple[Any, Any]:
-        half = halfwidth(self, level)
-        if half == int(half) and not self._terms.strategy.fraction_bits:
-            half = int(half)
-        return self.value - half, self.value + half
+    @property
+    def terms(self) -> Design:
+        """Of the stream."""
+        return self.release._terms
 
-    @override
-    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """A column start says after which step."""
-        columns = StepRelease.table_columns(self, level)
-        low, high = (np.ravel(end) for end in self.interval(level))
-        start = np.full(len(low), self.start)
-        return {"start": start, **columns, "std": np.full(len(low), self.std)} | {
-            "lower": low,
-            "upper": high,
-        }
+    @property
+    def std(self) -> float:
+        """Standard deviation of the noise of each, in data units."""
+        return self.release.std
 
+    @cached_property
+    def values(self) -> NDArray[Any]:
+        """What was released of each, in data units, one after the other."""
+        return np.ravel(self.release.value)
 
-def halfwidth(release: StepRelease, level: float = 0.95) -> float:
-    """Half-width of the interval of each single cell of a release, in data units.
+    @property
+    def ends(self) -> tuple[int, int]:
+        """After which step, and up to which, they count, but for the strategy's delay."""
+        return self.release.ends
 
-    Raises:
-        InvalidInput: a level outside (0, 1 - 1e-9].
-    """
-    half = release._terms.window_halfwidths(*ends_of(release), level)
-    return float(half.reshape(-1)[0])
+    def since(self, earlier: Cells) -> Cells:
+        """What was counted after earlier ones.
 
+        Raises:
+            InvalidInput: cells of another stream, later ones, or those of a difference; or of a
+                stream whose releases are no running totals.
+        """
+        if earlier.first != self.first:
+            raise InvalidInput("cells of one group are to be taken from those of another")
+        return Cells(self.release.since(earlier.release), self.first)
 
-def ends_of(release: StepRelease) -> tuple[int, int]:
-    """After which step, and up to which, a release counts, but for the strategy's delay."""
-    if isinstance(release, ReleaseDifference):
-        return release.start, release.step
-    windows = release._terms.strategy.workload == "windows"
-    return release.step - 1 if windows else 0, release.step
-
-
-def combined_halfwidths(
-    release: StepRelease, std: NDArray[np.float64], level: float = 0.95
-) -> NDArray[np.float64]:
-    """Half-widths of intervals of sums of cells with weights, in data units.
-
-    Cells have independent noise of one law. In standard deviations that is the largest of the
-    half-width of a single cell, of sums of a few of them, and of a normal law: see
-    `smooth_halfwidth`, which says too what comes to it.
-
-    Args:
-        release: of the cells.
-        std: standard deviations of the sums.
-        level: as of `halfwidth`.
-
-    Raises:
-        InvalidInput: a level outside (0, 1 - 1e-9].
-    """
-    one, law, strategy = halfwidth(release, level), release._terms.law, release._terms.strategy
-    if not release.std:
-        return np.zeros_like(std)
-    draws = 1
-    if type(strategy).node_law is StreamStrategy.node_law:
-        # A cell adds up as many draws at full weight as have its variance, or more.
-        variance = float(strategy.window_variance(*ends_of(release)))
-        draws = max(int(variance / strategy.largest_read**2 * (1 + 1e-9)), 1)
-    coarse = (1.0 if is_narrow(law) else 0.5) / law.std
-    alone = std * (one / release.std + coarse)
-    return np.asarray(np.maximum(alone, smooth_halfwidth(std, law, level, draws=draws)))
-
-
-def is_one_draw(release: StepRelease) -> bool:
-    """Whether each cell is an exact count and one draw of noise, and nothing else."""
-    strategy = release._terms.strategy
-    only = strategy.horizon == 1 and not strategy.lattice_bits and not strategy.fraction_bits
-    return only and not isinstance(release, ReleaseDifference)
-
-
-class Reading(ABC):
-    """What was released of a statistic at one step: nothing exact is in it.
-
-    Attributes:
-        step: number of the step, from 1.
-        statistic: which one.
-        first_cell: the cell of the stream which is its first, where it is of one of several groups.
-    """
-
-    first_cell: int = 0
-
-    def __init__(self, statistic: Statistic, release: StepRelease) -> None:
-        self.statistic, self.step, self.release = statistic, release.step, release
-
-    def formula(self, name: str | None = None) -> ReleasedNumber:
-        """How a number that is read here follows from released cells, so that its error does.
+    def part(self, of: Callable[[NDArray[Any]], Any], terms: Design, first: int) -> Cells:
+        """Some of them, as those of another statistic.
 
         Args:
-            name: as its table calls it, in one text; None: the number that it is there for.
-
-        Raises:
-            InvalidInput: no such number, or none named where there are several.
+            of: what these are of all values.
+            terms: of the part.
+            first: its first cell, among these.
         """
-        if name is None:
-            if math.prod(self.statistic.cells) != 1:
-                raise InvalidInput(
-                    f"{type(self.statistic).__name__} says several numbers; name one of them"
-                )
-            return self._sum({0: 1.0})
-        with suppress(InvalidInput):
-            return self._sum({self.statistic.cell(name): 1.0})
-        with suppress(InvalidInput, ValueError):
-            return self._sum({self.statistic.cell(int(name)): 1.0})
-        return self._sum({self.statistic.cell(name): 1.0})
+        return Cells(self.release.part(of, terms), self.first + first)
 
-    def whole(self) -> ReleasedNumber:
-        """All that is counted, of which numbers are shares.
+    def one(self, cell: int, scale: Fraction = Fraction(1)) -> ClosedForm:
+        """The number that a single cell says, times ``scale``; with the interval of its own law."""
+        from counton.mechanisms.formulas import ClosedForm
 
-        Raises:
-            InvalidInput: a statistic whose numbers are no parts of a whole.
-        """
-        raise InvalidInput(
-            f"numbers of {type(self.statistic).__name__} are no parts of one whole; ask for a ratio"
+        def times(number: Any) -> Any:
+            return number * int(scale) if scale.denominator == 1 else float(number * scale)
+
+        def ends(level: float) -> tuple[Any, Any]:
+            low, high = (np.ravel(end)[cell].item() for end in self.release.interval(level))
+            return times(low), times(high)
+
+        return ClosedForm(
+            times(self.values[cell].item()),
+            ends,
+            self.std * float(scale),
+            lambda: self.sum({cell: float(scale)}),
         )
 
-    def _all_cells(self) -> Formula:
-        """All cells together."""
-        return self._sum(dict.fromkeys(range(math.prod(self.statistic.cells)), 1.0))
+    def all(self) -> Formula:
+        """All of them together."""
+        return self.sum(dict.fromkeys(range(len(self.values)), 1.0))
 
-    def _sum(
+    def sum(
         self, weights: Mapping[int, float], value: float | None = None, grain: float = 0.0
     ) -> Formula:
-        """A sum of cells.
+        """A sum of some of them.
 
         Args:
             weights: by cell.
@@ -179,47 +118,150 @@ class Reading(ABC):
         """
         from counton.mechanisms.formulas import CellSum, Formula, Term
 
-        cells = np.ravel(np.asarray(self.release.value, np.float64))
         if value is None:
-            value = math.fsum(weight * float(cells[cell]) for cell, weight in weights.items())
-        start, stop = ends_of(self.release)
+            each = (weight * float(self.values[cell]) for cell, weight in weights.items())
+            value = math.fsum(each)
+        start, stop = self.ends
         parts = tuple(
-            Term(float(weight), start, stop, self.first_cell + cell)
+            Term(float(weight), start, stop, self.first + cell)
             for cell, weight in weights.items()
             if weight
         )
-        return Formula.of(CellSum(float(value), self.release._terms, parts, grain))
+        return Formula.of(CellSum(float(value), self.terms, parts, grain))
 
-    def __getitem__(self, name: Any) -> Any:
-        """The estimate of one cell, by its name.
+    @property
+    def one_draw(self) -> bool:
+        """Whether each is an exact count and one draw of noise, and nothing else."""
+        strategy = self.terms.strategy
+        only = strategy.horizon == 1 and not strategy.lattice_bits and not strategy.fraction_bits
+        return only and not isinstance(self.release, ReleaseDifference)
+
+    def halfwidth(self, level: float = 0.95) -> float:
+        """Half-width of the interval of each single one, in data units.
 
         Raises:
-            InvalidInput: no cell of this name.
+            InvalidInput: a level outside (0, 1 - 1e-9].
         """
-        return np.ravel(self.release.value)[self.statistic.cell(name)].item()
+        return float(self.terms.window_halfwidths(*self.ends, level).reshape(-1)[0])
+
+    def halfwidths(
+        self, std: NDArray[np.float64], level: float = 0.95, read: int | None = None
+    ) -> NDArray[np.float64]:
+        """Half-widths of intervals of sums of cells with weights, in data units.
+
+        Cells have independent noise of one law. In standard deviations that is the largest of the
+        half-width of a single cell, of sums of a few of them, and of a normal law: see
+        `smooth_halfwidth`, which says too what comes to it.
+
+        Args:
+            std: standard deviations of the sums.
+            level: probability with which each interval holds.
+            read: of how many cells a sum is at most, where cells may be rounded besides.
+
+        Raises:
+            InvalidInput: a level outside (0, 1 - 1e-9].
+        """
+        one, law, strategy = self.halfwidth(level), self.terms.law, self.terms.strategy
+        if not self.std:
+            return np.zeros_like(std)
+        draws = 1
+        if type(strategy).node_law is StreamStrategy.node_law:
+            # A cell adds up as many draws at full weight as have its variance, or more.
+            variance = float(strategy.window_variance(*self.ends))
+            draws = max(int(variance / strategy.largest_read**2 * (1 + 1e-9)), 1)
+        coarse = (1.0 if is_narrow(law) else 0.5) / law.std
+        alone = std * (one / self.std + coarse)
+        half = np.maximum(alone, smooth_halfwidth(std, law, level, draws=draws))
+        if read is not None:
+            # By Cauchy and Schwarz rounding moves a sum by no more than this.
+            rounded = float(strategy.window_rounding(*self.ends)) * float(self.terms.released_unit)
+            half = half + rounded * std / self.std * math.sqrt(read)
+        return np.asarray(half, np.float64)
+
+
+class Reading:
+    """What was released of a statistic at one step, or between two: nothing exact is in it.
+
+    Every number follows from `Statistic.number_of`: value, standard deviation, interval, and the
+    noise that it shares with others.
+
+    Attributes:
+        step: number of the step, from 1.
+        statistic: which one.
+        cells: from which it is read.
+
+    >>> from counton import Key, PureDP
+    >>> from counton.statistics import Count
+    >>> visits = Count().counter(24, PureDP(1), key=Key.generate(), name="visits", batched=True)
+    >>> list(visits.release_batch(["home"]).table_columns())
+    ['step', 'estimate', 'std', 'lower', 'upper']
+    """
+
+    def __init__(self, statistic: Statistic, cells: Cells) -> None:
+        self.statistic, self.cells, self.step = statistic, cells, cells.release.step
+
+    @property
+    def release(self) -> StepRelease:
+        """The cells as they were released."""
+        return self.cells.release
+
+    @property
+    def number_names(self) -> Sequence[Any]:
+        """The names of the numbers of which its table has a row each."""
+        return self.statistic.number_names
+
+    def number_of(self, name: Any = None) -> ReleasedNumber:
+        """A number that is read here, with its error and what it shares with others.
+
+        Args:
+            name: as its table calls it, also in one text; None: the number that it is there for.
+
+        Raises:
+            InvalidInput: no such number, or none named where there are several.
+        """
+        return self.statistic.number_of(self.cells, name)
+
+    @property
+    def says_cells(self) -> bool:
+        """Whether its numbers are its cells as they are released."""
+        return self.statistic.says_cells and type(self).number_of is Reading.number_of
+
+    def whole(self) -> ReleasedNumber:
+        """All that is counted, of which numbers are shares.
+
+        Raises:
+            InvalidInput: a statistic whose numbers are no parts of a whole.
+        """
+        return self.statistic.whole(self.cells)
+
+    def __getitem__(self, name: Any) -> Any:
+        """The estimate of one number, by its name.
+
+        Raises:
+            InvalidInput: none of this name.
+        """
+        return self.number_of(name).value
 
     def std(self, name: Any = None) -> float:
         """Standard deviation of the noise of what ``[name]`` gives, in its unit.
 
         Args:
-            name: of the cell; may be left out where all have the same.
+            name: of the number; may be left out where all have the same.
 
         Raises:
-            InvalidInput: no cell of this name.
+            InvalidInput: none of this name.
         """
-        if name is not None:
-            self.statistic.cell(name)
-        return self.release.std
+        if name is None and self.says_cells:
+            return self.cells.std
+        return self.number_of(name).std
 
-    def interval(self, name: Any, level: float = 0.95) -> tuple[Any, Any]:
+    def interval(self, name: Any = None, level: float = 0.95) -> tuple[Any, Any]:
         """Ends of the interval that holds the truth with probability ``level`` at least.
 
         Raises:
-            InvalidInput: no cell of this name, or a level outside (0, 1 - 1e-9].
+            InvalidInput: none of this name, or a level outside (0, 1 - 1e-9].
         """
-        cell = self.statistic.cell(name)
-        low, high = self.release.interval(level)
-        return np.ravel(low)[cell].item(), np.ravel(high)[cell].item()
+        return self.number_of(name).interval(level)
 
     def since(self, earlier: Reading) -> Self:
         """What was counted after an earlier reading of the same stream, up to this one.
@@ -228,26 +270,7 @@ class Reading(ABC):
             InvalidInput: a reading of another stream, a later one, or of a difference; or of a
                 stream whose releases are no running totals.
         """
-        terms = self.release._terms
-        if (
-            type(earlier) is not type(self)
-            or earlier.release._terms != terms
-            or isinstance(earlier.release, ReleaseDifference)
-            or isinstance(self.release, ReleaseDifference)
-            or earlier.step > self.step
-            or terms.strategy.workload != "totals"
-        ):
-            raise InvalidInput(
-                f"step {earlier.step} is to be taken from step {self.step}: give an earlier "
-                f"reading of the same stream of running totals"
-            )
-        value = self.release.value - earlier.release.value
-        std = float(terms.window_std(earlier.step, self.step))
-        found = type(self)(
-            self.statistic, ReleaseDifference(self.step, value, std, terms, start=earlier.step)
-        )
-        found.first_cell = self.first_cell
-        return found
+        return type(self)(self.statistic, self.cells.since(earlier.cells))
 
     def screen(self, ask: Sequence[Any] | None, fit: Fit | None, level: float) -> list[TextTable]:
         """How a screen shows a table that was released once; none: the rows of its table.
@@ -286,13 +309,28 @@ class Reading(ABC):
         """As `table_columns`, of what is asked for."""
         return self.table_columns(level)
 
-    @abstractmethod
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
         """The rows of `table` as arrays; needs no optional package.
 
         Raises:
             InvalidInput: a level outside (0, 1 - 1e-9].
         """
+        names = self.number_names
+        found: dict[str, NDArray[Any]] = {"step": np.full(len(names), self.step)}
+        if isinstance(self.release, ReleaseDifference):
+            found = {"start": np.full(len(names), self.release.start), **found}
+        if list(names) != [None]:
+            found[self.statistic.column] = np.array(names)
+        if self.says_cells:
+            low, high = self.release.interval(level)
+            columns: list[Any] = [self.cells.values, np.full(len(names), self.cells.std), low, high]
+        else:
+            numbers = [self.number_of(name) for name in names]
+            ends = [one.interval(level) for one in numbers]
+            columns = [[one.value for one in numbers], [one.std for one in numbers]]
+            columns += [[low for low, _ in ends], [high for _, high in ends]]
+        each = zip(("estimate", "std", "lower", "upper"), columns, strict=True)
+        return found | {name: np.ravel(np.asarray(values)) for name, values in each}
 
     def table(self, level: float = 0.95) -> Any:
         """What is read, as a polars data frame, with intervals that hold with this probability.
@@ -311,31 +349,14 @@ class Reading(ABC):
         return html(self.describe(), self.table_columns())
 
 
-class CellsReading(Reading):
-    """Cells as they are released.
-
-    >>> from counton import Key, PureDP
-    >>> from counton.statistics import Count
-    >>> visits = Count().counter(24, PureDP(1), key=Key.generate(), name="visits", batched=True)
-    >>> list(visits.release_batch(["home"]).table_columns())
-    ['step', 'estimate', 'std', 'lower', 'upper']
-    """
-
-    @override
-    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """A row for each cell."""
-        value, shape = np.ravel(self.release.value), self.statistic.cells
-        low, high = self.release.interval(level)
-        found: dict[str, NDArray[Any]] = {"step": np.full(value.size, self.step)}
-        if shape:
-            found["cell"] = np.array([self.statistic.name_of(cell) for cell in range(value.size)])
-        return {
-            **found,
-            "estimate": value,
-            "std": np.full(value.size, self.release.std),
-            "lower": np.ravel(low),
-            "upper": np.ravel(high),
-        }
+def columns_by_group(
+    readings: Mapping[str, Reading], level: float = 0.95
+) -> dict[str, NDArray[Any]]:
+    """The tables of groups below each other, with their names."""
+    parts = [one.table_columns(level) for one in readings.values()]
+    rows = [len(next(iter(part.values()))) for part in parts]
+    found: dict[str, NDArray[Any]] = {"group": np.repeat(np.array([*readings]), rows)}
+    return found | {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 class Readings(Sequence[Reading]):
@@ -430,9 +451,17 @@ class OnDemandReading(Reading):
         self.statistic, self.step, self._machine = machine.statistic, step, machine
 
     @override
-    def __getitem__(self, name: Any) -> Any:
+    def number_of(self, name: Any = None) -> ReleasedNumber:
+        from counton.mechanisms.formulas import ClosedForm
+
         cell = np.array([self.statistic.cell(name)], dtype=np.int64)
-        return self._machine.values(cell, self.step)[0].item()
+        estimate = self._machine.values(cell, self.step)[0].item()
+
+        def ends(level: float) -> tuple[Any, Any]:
+            half = self._half(level)
+            return estimate - half, estimate + half
+
+        return ClosedForm(estimate, ends, self.std())
 
     @override
     def std(self, name: Any = None) -> float:
@@ -440,11 +469,6 @@ class OnDemandReading(Reading):
         if name is not None:
             self.statistic.cell(name)
         return float(self._machine.terms.std(range(self.step, self.step + 1))[0])
-
-    @override
-    def interval(self, name: Any, level: float = 0.95) -> tuple[float, float]:
-        estimate, half = self[name], self._half(level)
-        return estimate - half, estimate + half
 
     def since(self, earlier: Reading) -> Self:
         """Not here.

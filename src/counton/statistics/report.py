@@ -32,7 +32,6 @@ from counton.columns import MISSING, OUTSIDE
 from counton.errors import InvalidInput, SumOverflow, field
 from counton.exact import check_integer, quote
 from counton.laws import BoundedChange
-from counton.mechanisms import StepRelease
 from counton.mechanisms.design import Design
 from counton.mechanisms.tables import LARGEST_MEASUREMENT
 from counton.options import Option, OwnColumns, Statement, split_names
@@ -108,6 +107,7 @@ class Report(TallyStatistic):
     (True, ['statistic', 'name', 'estimate', 'std', 'lower', 'upper'])
     """
 
+    reading = ReportReading
     keyword = stream = "report"
     says = "Several statistics of the same rows, under one guarantee and one bound on people."
     phrase = "report of {statistics}"
@@ -700,10 +700,6 @@ class Report(TallyStatistic):
             one.check_events(each)
 
     # What is read.
-
-    @override
-    def read(self, release: StepRelease) -> ReportReading:
-        return ReportReading(self, release)
 
     def terms_of(self, name: str, terms: Design, groups: tuple[int, ...] = ()) -> PartDesign:
         """The terms of a measured statistic, of which those of the report are given."""

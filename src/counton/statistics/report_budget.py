@@ -18,7 +18,7 @@ from counton.errors import InvalidInput, field
 from counton.exact import exact, figures
 from counton.mechanisms.design import Design
 from counton.privacy import ApproxDP, Guarantee
-from counton.statistics.readings import Reading, halfwidth
+from counton.statistics.readings import Reading
 from counton.statistics.report_members import WITHIN, norms_of_people
 from counton.statistics.tallied import TallyStatistic
 
@@ -248,7 +248,7 @@ def _bounds(
             except InvalidInput as refused:
                 raise InvalidInput(f"{called!r} of the report: {refused.template}") from None
             off = bound
-        cell = halfwidth(read(at).release)
+        cell = read(at).cells.halfwidth()
         bounds.append((bound, off / cell if cell else 1.0, called))
     return bounds
 

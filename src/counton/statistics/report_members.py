@@ -13,14 +13,12 @@ from counton.bounds import parse_json, parse_toml, read_plain
 from counton.errors import InvalidInput, field
 from counton.exact import check_integer, exact, quote
 from counton.laws import BoundedChange
-from counton.mechanisms import StepRelease
 from counton.options import Statement, check_value, split_names
 from counton.privacy import Contribution
 from counton.statistics.base import Statistic
 from counton.statistics.distinct import Distinct
 from counton.statistics.grouped import Grouped
 from counton.statistics.known import statistic_from_dict, statistic_named
-from counton.statistics.readings import CellsReading
 from counton.statistics.tallied import Part, TallyStatistic, X
 
 #: What a report says of each of its statistics besides the statistic's own options.
@@ -92,10 +90,6 @@ class FirstRows(TallyStatistic):
     @override
     def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
         return [(0, said)]
-
-    @override
-    def read(self, release: StepRelease) -> CellsReading:
-        return CellsReading(self, release)
 
 
 class GroupedRows(Grouped):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Self, cast
 
@@ -13,10 +13,9 @@ from typing_extensions import override
 
 from counton.errors import InvalidInput
 from counton.exact import figures, quote
-from counton.mechanisms import StepRelease
 from counton.mechanisms.formulas import ReleasedNumber
 from counton.statistics.base import Statistic
-from counton.statistics.readings import Reading, ReleaseDifference
+from counton.statistics.readings import Reading
 
 #: Columns of a reading that are numbers, and not what a row is about.
 _NUMBERS = ("estimate", "std", "lower", "upper")
@@ -38,8 +37,6 @@ class ReportReading(Reading):
     """
 
     statistic: Any  # the report, which makes these readings
-    #: The two readings whose difference it is.
-    _ends: tuple[ReportReading, ReportReading] | None = None
 
     def of(self, name: str) -> Reading:
         """What was released of one of the statistics.
@@ -52,20 +49,10 @@ class ReportReading(Reading):
         source = this.derived_from.get(name)
         if source is not None:
             return cast("Reading", this.reading_of(name, self.of(source)))
-        if self._ends is not None:
-            earlier, now = self._ends
-            found = now.of(name).since(earlier.of(name))
-        else:
-            terms = this.terms_of(name, self.release._terms)
-            values = this.values_of(name, np.asarray(self.release.value), terms)
-            std = terms.in_data_units(self.release.std)
-            cells = values if one.cells else float(values)
-            release = StepRelease(self.step, cells, std, terms)
-            if isinstance(self.release, ReleaseDifference):  # of a group
-                release = ReleaseDifference(self.step, cells, std, terms, start=self.release.start)
-            found = cast("Reading", one.read(release))
+        terms, first = this.terms_of(name, self.cells.terms), this.cell_ranges[name].start
         # Cells of other groups, and of statistics that are described alike, have other noise.
-        found.first_cell = self.first_cell + this.cell_ranges[name].start
+        part = self.cells.part(lambda values: this.values_of(name, values, terms), terms, first)
+        found: Reading = one.reading(one, part)
         return found
 
     @property
@@ -74,75 +61,29 @@ class ReportReading(Reading):
         return {name: self.of(name) for name in self.statistic.statistics}
 
     @override
-    def since(self, earlier: Reading) -> Self:
-        """See `Reading.since`: what was counted of each statistic."""
-        found = super().since(earlier)
-        assert isinstance(earlier, ReportReading)
-        found._ends = earlier, self
-        return found
-
-    @override
-    def formula(self, name: str | None = None) -> ReleasedNumber:
-        """``"visits"``, or a statistic and a number of it, ``"paid mean"``.
+    def number_of(self, name: Any = None) -> ReleasedNumber:
+        """``"visits"``; or a statistic and a number of it, a pair or in one text, ``"paid mean"``.
 
         Raises:
             InvalidInput: no such statistic, or none of its numbers.
         """
+        if isinstance(name, tuple) and len(name) == 2:
+            return self.of(name[0]).number_of(name[1])
         called = "" if name is None else name
         for part in sorted(self.statistic.statistics, key=len, reverse=True):
             if called == part:
-                return self.of(part).formula()
+                return self.of(part).number_of()
             if called.startswith(f"{part} "):
                 rest = called[len(part) + 1 :]
                 with suppress(InvalidInput):
-                    return self.of(part).formula(rest)
-                return self.of(part).formula(rest.partition(" ")[2] or rest)  # without its level
+                    return self.of(part).number_of(rest)
+                return self.of(part).number_of(rest.partition(" ")[2] or rest)  # without its level
         first = next(iter(self.statistic.statistics))
         raise InvalidInput(
             f"{quote(name)} names no number of the report: name one of its statistics, "
             f"{', '.join(self.statistic.statistics)}, and where that has several a number of it, "
             f"such as {f'{first} mean'!r}"
         )
-
-    def __getitem__(self, name: Any) -> Any:
-        """A number of one statistic: ``["visits"]`` of those with one number, else a pair.
-
-        Raises:
-            InvalidInput: no such statistic, or none of its numbers.
-        """
-        part, inner = self._split_name(name)
-        return self._only(part) if inner is None else self.of(part)[inner]
-
-    def _split_name(self, name: Any) -> tuple[str, Any]:
-        if isinstance(name, tuple) and len(name) == 2:
-            return name[0], name[1]
-        return name, None
-
-    def _only(self, part: str, column: str = "estimate") -> Any:
-        found = self.of(part).table_columns()[column]
-        if len(found) != 1:
-            raise InvalidInput(
-                f"{part!r} has {len(found)} numbers: ask for one of them, ({part!r}, name)"
-            )
-        return found[0].item()
-
-    @override
-    def std(self, name: Any = None) -> float:
-        """See `Reading.std`; of a part as `__getitem__` has it."""
-        if name is None:
-            return self.release.std
-        part, inner = self._split_name(name)
-        return float(self._only(part, "std") if inner is None else self.of(part).std(inner))
-
-    @override
-    def interval(self, name: Any, level: float = 0.95) -> tuple[Any, Any]:
-        """See `Reading.interval`; of a part as `__getitem__` has it."""
-        part, inner = self._split_name(name)
-        if inner is not None:
-            return self.of(part).interval(inner, level)
-        found = self.of(part).table_columns(level)
-        self._only(part)
-        return found["lower"][0].item(), found["upper"][0].item()
 
     @override
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
@@ -169,7 +110,7 @@ class ReportReading(Reading):
 
 
 class FollowedReading(Reading):
-    """Some rows of another statistic's reading, which are all that a statistic has to say."""
+    """Some numbers of another statistic's reading, which are all that a statistic has to say."""
 
     def __init__(self, statistic: Statistic, reading: Reading, rows: Mapping[Any, Any]) -> None:
         """Not for callers.
@@ -177,59 +118,31 @@ class FollowedReading(Reading):
         Args:
             statistic: that is read.
             reading: of the statistic that was measured.
-            rows: by the name of each row here that of the row there.
+            rows: by the name of each number here that of the one there.
         """
-        super().__init__(statistic, reading.release)
+        super().__init__(statistic, reading.cells)
         self._reading, self._rows = reading, rows
 
-    def _there(self, name: Any) -> Any:
-        if len(self._rows) == 1 and name is None:
-            return next(iter(self._rows.values()))
-        if name not in self._rows:
-            raise InvalidInput(f"{quote(name)} is none of {', '.join(map(str, self._rows))}")
-        return self._rows[name]
+    @property
+    @override
+    def number_names(self) -> Sequence[Any]:
+        return [*self._rows]
+
+    @override
+    def number_of(self, name: Any = None) -> ReleasedNumber:
+        there = next(iter(self._rows.values()), None)
+        if len(self._rows) > 1 or name is not None:
+            if name not in self._rows:
+                raise InvalidInput(f"{quote(name)} is none of {', '.join(map(str, self._rows))}")
+            there = self._rows[name]
+        return self._reading.number_of(there)
 
     @override
     def since(self, earlier: Reading) -> Self:
-        """Rows of what was counted."""
+        """Numbers of what was counted."""
         assert isinstance(earlier, FollowedReading)
         since = self._reading.since(earlier._reading)
         return type(self)(self.statistic, since, self._rows)
-
-    @override
-    def formula(self, name: str | None = None) -> ReleasedNumber:
-        """That of the reading from which it follows."""
-        there = self._there(name)
-        if isinstance(there, str):
-            return self._reading.formula(there)
-        if there and all(isinstance(one, str) for one in there):
-            return self._reading.formula(" ".join(there))
-        return self._reading.whole()  # how many rows there are
-
-    @override
-    def __getitem__(self, name: Any) -> Any:
-        return self._reading[self._there(name)]
-
-    @override
-    def std(self, name: Any = None) -> float:
-        return self._reading.std(self._there(name))
-
-    @override
-    def interval(self, name: Any = None, level: float = 0.95) -> tuple[Any, Any]:
-        return self._reading.interval(self._there(name), level)
-
-    @override
-    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        names = [*self._rows]
-        ends = [self.interval(name, level) for name in names]
-        named = {} if names == [None] else {"name": np.array(names)}
-        return {
-            **named,
-            "estimate": np.array([float(self[name]) for name in names]),
-            "std": np.array([self.std(name) for name in names]),
-            "lower": np.array([float(low) for low, _ in ends]),
-            "upper": np.array([float(high) for _, high in ends]),
-        }
 
 
 def _about(columns: Mapping[str, NDArray[Any]], row: int) -> str:

@@ -12,10 +12,8 @@ from typing_extensions import override
 from counton.errors import InvalidInput
 from counton.exact import quote
 from counton.laws import Alternating, BoundedChange, Pattern
-from counton.mechanisms import StepRelease
 from counton.privacy import Contribution
 from counton.statistics.graphs import REPLACED, UNIT, GraphStatistic
-from counton.statistics.readings import Reading
 
 
 class Subgraphs(GraphStatistic):
@@ -88,10 +86,6 @@ class Subgraphs(GraphStatistic):
         return Contribution.of_pattern(pattern, words, relation=self.neighbours, unit=UNIT)
 
     @override
-    def read(self, release: StepRelease) -> Reading:
-        return SubgraphReading(self, release)
-
-    @override
     def cell(self, name: Any) -> int:
         """The only one is called as what is counted."""
         if name != self.counted:
@@ -101,23 +95,6 @@ class Subgraphs(GraphStatistic):
     @override
     def name_of(self, cell: int) -> str:
         return self.counted
-
-
-class SubgraphReading(Reading):
-    """How many there are after a step.
-
-    Attributes:
-        count: the estimate.
-    """
-
-    @property
-    def count(self) -> Any:
-        """Estimate of the number."""
-        return np.ravel(self.release.value)[0].item()
-
-    @override
-    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        return self.release.table_columns(level)
 
 
 def sums_by_step(values: NDArray[Any], steps: NDArray[np.int64], count: int) -> NDArray[np.int64]:

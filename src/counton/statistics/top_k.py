@@ -12,7 +12,6 @@ from typing_extensions import override
 from counton.arrays import Integers
 from counton.errors import InvalidInput, StateError, field
 from counton.exact import check_integer, quote
-from counton.mechanisms import StepRelease
 from counton.mechanisms.formulas import ReleasedNumber
 from counton.mechanisms.intervals import check_level
 from counton.options import REPLACE, TOP, Option, OwnColumns, Statement
@@ -21,12 +20,68 @@ from counton.privacy.contribution import Once, Relation
 from counton.statistics.base import Drawing, Events, Exact, Statistic
 from counton.statistics.count import Count
 from counton.statistics.ranking import Ranking, rank_largest, ranking_levels
-from counton.statistics.readings import Reading, halfwidth
+from counton.statistics.readings import Cells, Reading
 from counton.statistics.tallied import Part, TallyStatistic, X
 from counton.statistics.users import DIGEST, digests_of, pair_of
 
 #: A user, and a cell in which it counted: -1 where only their number matters.
 _RECORD = np.dtype([("user", f"V{DIGEST}"), ("cell", "<i8"), ("times", "<i8")])
+
+
+class TopKReading(Reading):
+    """A histogram at one step, with the largest groups first."""
+
+    statistic: TopK
+
+    def ranking(self, k: int | None = None, level: float = 0.95) -> Ranking:
+        """The largest groups; see `rank_largest`.
+
+        All intervals together hold with probability ``level``. Lower ends allow for the largest
+        noise of all groups, whose noise is independent; upper ends only for that of k of them.
+
+        Args:
+            k: how many; those of the statistic unless given.
+            level: with which all is true at once.
+
+        Raises:
+            InvalidInput: a level out of range, or so many groups that it cannot be computed.
+        """
+        groups, level = self.statistic.groups, check_level(level)
+        k = self.statistic.k if k is None else k
+        levels = ranking_levels(len(groups), k, level)
+        down, up = (self.cells.halfwidth(each) for each in levels)
+        return rank_largest(groups, np.asarray(self.release.value), down, k, upward=up, level=level)
+
+    @override
+    def asked_columns(self, ask: Sequence[Any], level: float = 0.95) -> dict[str, NDArray[Any]]:
+        """Some groups, the largest first."""
+        ranking = self.ranking(len(self.statistic.groups), level)
+        kept = np.isin(ranking.names, ask)
+        return {
+            "group": np.array(ranking.names)[kept],
+            "estimate": ranking.values[kept],
+            "std": np.full(kept.sum(), self.std()),
+            "lower": ranking.lower[kept],
+            "upper": ranking.upper[kept],
+        }
+
+    @override
+    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
+        """A row for each shown rank, best first.
+
+        Columns: rank, group, estimate, std, lower, upper, sure. Intervals hold for all at once.
+        """
+        found = self.ranking(level=level)
+        shown = len(found.names)
+        return {
+            "rank": np.arange(1, shown + 1),
+            "group": np.array(found.names),
+            "estimate": found.values,
+            "std": np.full(shown, self.release.std),
+            "lower": found.lower,
+            "upper": found.upper,
+            "sure": found.sure,
+        }
 
 
 class TopK(TallyStatistic):
@@ -69,6 +124,7 @@ class TopK(TallyStatistic):
     (2, 'JFK', True)
     """
 
+    reading = TopKReading
     keyword = "top-k"
     finds = ranks = True
     says = "The largest groups of a histogram, with intervals that hold for all of them at once."
@@ -276,8 +332,9 @@ class TopK(TallyStatistic):
         return saved + b"".join(news)  # of a user and a cell the last row holds
 
     @override
-    def read(self, release: StepRelease) -> TopKReading:
-        return TopKReading(self, release)
+    def whole(self, cells: Cells) -> ReleasedNumber:
+        """All groups."""
+        return cells.all()
 
     @override
     def cell(self, name: Any) -> int:
@@ -293,67 +350,6 @@ class TopK(TallyStatistic):
     @override
     def name_of(self, cell: int) -> str:
         return self.groups[cell]
-
-
-class TopKReading(Reading):
-    """A histogram at one step, with the largest groups first."""
-
-    statistic: TopK
-
-    def ranking(self, k: int | None = None, level: float = 0.95) -> Ranking:
-        """The largest groups; see `rank_largest`.
-
-        All intervals together hold with probability ``level``. Lower ends allow for the largest
-        noise of all groups, whose noise is independent; upper ends only for that of k of them.
-
-        Args:
-            k: how many; those of the statistic unless given.
-            level: with which all is true at once.
-
-        Raises:
-            InvalidInput: a level out of range, or so many groups that it cannot be computed.
-        """
-        groups, level = self.statistic.groups, check_level(level)
-        k = self.statistic.k if k is None else k
-        levels = ranking_levels(len(groups), k, level)
-        down, up = (halfwidth(self.release, each) for each in levels)
-        return rank_largest(groups, np.asarray(self.release.value), down, k, upward=up, level=level)
-
-    @override
-    def whole(self) -> ReleasedNumber:
-        """All groups."""
-        return self._all_cells()
-
-    @override
-    def asked_columns(self, ask: Sequence[Any], level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """Some groups, the largest first."""
-        ranking = self.ranking(len(self.statistic.groups), level)
-        kept = np.isin(ranking.names, ask)
-        return {
-            "group": np.array(ranking.names)[kept],
-            "estimate": ranking.values[kept],
-            "std": np.full(kept.sum(), self.std()),
-            "lower": ranking.lower[kept],
-            "upper": ranking.upper[kept],
-        }
-
-    @override
-    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """A row for each shown rank, best first.
-
-        Columns: rank, group, estimate, std, lower, upper, sure. Intervals hold for all at once.
-        """
-        found = self.ranking(level=level)
-        shown = len(found.names)
-        return {
-            "rank": np.arange(1, shown + 1),
-            "group": np.array(found.names),
-            "estimate": found.values,
-            "std": np.full(shown, self.release.std),
-            "lower": found.lower,
-            "upper": found.upper,
-            "sure": found.sure,
-        }
 
 
 class _Tally(Exact):

@@ -14,10 +14,8 @@ from typing_extensions import override
 
 from counton.errors import InvalidInput, StateError
 from counton.exact import check_integer, quote
-from counton.mechanisms import StepRelease
 from counton.options import ALPHABET, LETTER, LONGEST, Statement, split_names
 from counton.statistics.base import Events, Exact, Statistic
-from counton.statistics.readings import Reading
 
 #: Most letters of an alphabet, and words of a statistic: each has a cell.
 _MOST_LETTERS, _MOST_WORDS = 2**16, 2**31
@@ -153,10 +151,6 @@ class Words(Statistic):
                 f"at most: ask for some by name"
             )
         return [self.name_of(number) for number in numbers]
-
-    def read(self, release: StepRelease) -> Reading:
-        """Not called: cells are read on demand."""
-        raise NotImplementedError
 
     def letter_numbers(self, events: Events) -> NDArray[Any]:
         """Letters as their numbers, in one or two bytes each.

@@ -29,6 +29,8 @@ _REACH = 10.0
 _MOST_CELLS = 2**12
 #: Names that are looked up.
 _NAMES = 64
+#: Of the half-width by a formula that of a law of its own may be so much, where it is exact.
+_AS_WIDE = 0.7
 #: What errors of a plan are of, unless a statistic says else.
 _OF_ONE_CELL = ("one cell", 1.0, 1.0)
 #: Units that have a name of their own; all others are events.
@@ -590,6 +592,7 @@ def check_statistic_reading(statistic: AnyStatistic, batches: Batches) -> None:
     _check_gives(fresh, counter.terms, batches)
     if tuple(this.error_of) == _OF_ONE_CELL:
         _errors_of_cells(fresh, release)
+    _numbers_follow(fresh, release)
     half = [batch[: len(batch) // 2] for batch in batches]
     streams = [batches, [[] for _ in batches], half] if not this.of_letters else [batches]
     for stream in streams:
@@ -610,6 +613,28 @@ def _errors_of_cells(statistic: AnyStatistic, release: StepRelease) -> None:
             return
         said = f"error_of is one cell's, {release.std:.6g}, and a reading of {name!r} has {found}"
         require(math.isclose(found, release.std), statistic, said)
+
+
+def _numbers_follow(statistic: AnyStatistic, release: StepRelease) -> None:
+    """What a number says of itself is what it says as a function of released cells."""
+    reading = statistic.read(release)
+    for name in [*reading.number_names][:_NAMES]:
+        try:
+            number = reading.number_of(name)
+        except InvalidInput:
+            return
+        formula = number.formula
+        if formula is None:
+            continue
+        said = f"the number {name!r} is {number.value} with std {number.std:.6g}"
+        told = f"and as a function of cells {formula.value} with std {formula.std:.6g}"
+        same = math.isclose(number.value, formula.value, rel_tol=1e-6, abs_tol=1e-6)
+        same = same and math.isclose(number.std, formula.std, rel_tol=1e-6, abs_tol=1e-9)
+        require(same, statistic, f"{said}, {told}")
+        if formula.linear:
+            half = (number.interval(0.9)[1] - number.interval(0.9)[0]) / 2
+            wide = formula.half(0.9)
+            require(half >= _AS_WIDE * wide, statistic, f"{name!r} is within {half}, not {wide}")
 
 
 def check_statistic_running(statistic: AnyStatistic, batches: Batches) -> None:
