@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from counton.columns import TextTable
 from counton.errors import InvalidInput
-from counton.mechanisms import Releases, StepRelease, Design
+from counton.mechanisms import Design, Releases, StepRelease
 from counton.mechanisms.intervals import check_level, is_narrow, smooth_halfwidth
 from counton.mechanisms.releases import ReleaseDifference
 from counton.statistics.ranking import Ranking, rank_largest, ranking_levels
