@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from counton.mechanisms import terms
+from counton.mechanisms import design
 
 EVENTS = ["00:10,a", "00:50,b", "01:30,a", "03:00,b"]
 
@@ -304,7 +304,7 @@ def test_values_that_are_no_numbers_are_refused(value: str, place: Any, contents
 def test_sums_beyond_the_exact_range_are_refused(
     place: Any, contents: Contents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(terms, "LARGEST_SUM", 60)  # in steps of 0.5
+    monkeypatch.setattr(design, "LARGEST_SUM", 60)  # in steps of 0.5
     events = place.write("e.csv", ["00:10,a,10", "01:10,a,10", "02:10,a,10.5"], "time,group,value")
     before = contents()
     done = place("sum", events, *sum_options(place), "--until", "2013-01-01T02:00")
