@@ -250,7 +250,7 @@ def options_of_job(job: Job) -> dict[str, Option]:
 
 
 def kept_as(kind: Kept, known: Mapping[str, Option]) -> list[Option]:
-    """The options of which a stream keeps what is said in one way (`counton.options.Kept`).
+    """The options that a stream keeps in one way (`counton.options.Kept`).
 
     >>> [option.name for option in kept_as("policy", options_of(Job))][:3]
     ['watermark', 'unknown', 'retain']
