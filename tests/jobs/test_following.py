@@ -255,6 +255,7 @@ OTHERWISE: dict[str, Any] = {
     "counted": "keep",
     "separator": ";",
     "decimal": ",",
+    "comment": "#",
     "most_a_window": 1,
     "ledger": "other.db",
     "time": "paid",

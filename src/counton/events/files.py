@@ -25,6 +25,7 @@ from counton.errors import InvalidInput, field, is_text
 from counton.events.formats import CsvForm, Format, format_of
 from counton.events.sifting import (
     FileRows,
+    LinesOfRows,
     csv_rows,
     has_short_line,
     json_rows,
@@ -122,7 +123,7 @@ class EventFile(Rows):
     @cached_property
     def _digest(self) -> str:
         try:
-            with self._lines() as stream:
+            with self._content() as stream:
                 hashed = hashlib.sha256()
                 while block := stream.read(_BLOCK):
                     hashed.update(block)
@@ -159,7 +160,11 @@ class EventFile(Rows):
         if self.kind == "csv":
             # Text only: a column of times or group names must not be guessed to be numbers.
             rows = pl.scan_csv(
-                source, infer_schema=False, glob=False, separator=self.form.separator
+                source,
+                infer_schema=False,
+                glob=False,
+                separator=self.form.separator,
+                comment_prefix=self.form.comment,
             )
             # All columns are read: of some alone polars does not see that a row has too many.
             return rows.map_batches(self._refuse_short, projection_pushdown=False, streamable=True)
@@ -266,6 +271,17 @@ class EventFile(Rows):
         return _beginning(self.path) if self._bytes is None else self._bytes[:_LOOKED_AT]
 
     def _lines(self) -> IO[bytes]:
+        """The file without its compression, and without lines that are no rows.
+
+        Raises:
+            PolarsError: see `_content`.
+        """
+        sign = self.form.comment
+        if self.kind != "csv" or sign is None:
+            return self._content()
+        return io.BufferedReader(LinesOfRows(self._content(), sign.encode()))
+
+    def _content(self) -> IO[bytes]:
         """The file without its compression.
 
         Raises:

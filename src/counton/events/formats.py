@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from string import punctuation
 from typing import Literal, NamedTuple, get_args
 
 from counton.errors import InvalidInput, field
@@ -44,18 +45,26 @@ SUFFIXES: dict[str, Format] = {
 
 
 class CsvForm(NamedTuple):
-    """How CSV is written: what stands between fields, and before the fraction of a number."""
+    """How CSV is written.
+
+    Attributes:
+        separator: what stands between fields.
+        decimal: what stands before the fraction of a number.
+        comment: how lines begin that are no rows; None: there are no such lines.
+    """
 
     separator: str = ","
     decimal: str = "."
+    comment: str | None = None
 
     @classmethod
-    def read(cls, separator: str = ",", decimal: str = ".") -> CsvForm:
-        """The form that two words say.
+    def read(cls, separator: str = ",", decimal: str = ".", comment: str | None = None) -> CsvForm:
+        """The form that a job's words say.
 
         Args:
             separator: one of four signs, or ``tab``.
             decimal: a point or a comma.
+            comment: a few signs, or None.
 
         Raises:
             InvalidInput: something else.
@@ -71,9 +80,17 @@ class CsvForm(NamedTuple):
             )
         if decimal not in (".", ","):
             raise InvalidInput(f"{field('decimal')} is {decimal!r}; use . or ,")
-        return cls(between, decimal)
+        signs = set(punctuation) - {'"', between}
+        if comment is not None and not (0 < len(comment) <= _SIGNS and set(comment) <= signs):
+            raise InvalidInput(
+                f"{field('comment')} is {comment!r}; give 1 to {_SIGNS} signs that no row begins "
+                f"with, such as #, and neither a quotation mark nor what stands between fields"
+            )
+        return cls(between, decimal, comment)
 
 
+#: Signs at most with which a line begins that is no row.
+_SIGNS = 4
 #: What may stand between the fields of CSV.
 SEPARATORS = (",", ";", "|", "\t")
 

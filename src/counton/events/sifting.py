@@ -12,10 +12,11 @@ import io
 import json
 import re
 from collections.abc import Callable, Generator, Iterator, Sequence
-from typing import IO, Final, NamedTuple
+from typing import IO, Any, Final, NamedTuple
 
 import numpy as np
 import polars as pl
+from typing_extensions import override
 
 #: Lines on which a cell in quotation marks may go on.
 _MOST_LINES: Final = 1000
@@ -229,6 +230,48 @@ def has_short_line(stream: IO[bytes], width: int, separator: str = ",") -> bool:
             return True
         rest = rest[ends[-1] + 1 :]
     return False
+
+
+class LinesOfRows(io.RawIOBase):
+    """The lines of CSV without those that are comments.
+
+    Inside quotation marks a line is part of a field, however it begins.
+
+    Args:
+        lines: of the file.
+        sign: how comments begin.
+
+    >>> LinesOfRows(io.BytesIO(b'# made\\na,b\\n"x\\n# y",1\\n#z\\n'), b"#").read()
+    b'a,b\\n"x\\n# y",1\\n'
+    """
+
+    def __init__(self, lines: IO[bytes], sign: bytes) -> None:
+        self._lines, self._sign = lines, sign
+        self._kept, self._rest = self._keep(), b""
+
+    def _keep(self) -> Iterator[bytes]:
+        inside = False
+        for line in self._lines:
+            if not inside and line.startswith(self._sign):
+                continue
+            inside ^= line.count(b'"') % 2 == 1
+            yield line
+
+    @override
+    def readable(self) -> bool:
+        return True
+
+    @override
+    def readinto(self, buffer: Any) -> int:
+        self._rest = self._rest or next(self._kept, b"")
+        taken, self._rest = self._rest[: len(buffer)], self._rest[len(buffer) :]
+        buffer[: len(taken)] = taken
+        return len(taken)
+
+    @override
+    def close(self) -> None:
+        self._lines.close()
+        super().close()
 
 
 def _records(lines: Sequence[bytes]) -> tuple[list[int], bool]:

@@ -24,6 +24,7 @@ class RowFields(TypedDict, total=False):
     file_format: str | None
     separator: str
     decimal: str
+    comment: str | None
     time_format: str | None
     clock_change: str
     bad_rows: str

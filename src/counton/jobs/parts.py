@@ -384,6 +384,7 @@ class RowFormat(JobPart):
         file_format, time_format, clock_change: how the events are read.
         separator, decimal: of CSV, what stands between fields (a comma, ``;``, ``|`` or ``tab``),
             and before the fraction of a number (a point or a comma).
+        comment: of CSV, how lines begin that are no rows: ``#``, or a few signs.
         bad_rows: whether rows that cannot be read end the run ("refuse"), or are written into a
             file, anew in each run ("quarantine:FILE"), at most ``bad_rows_most`` of them.
         missing: whether rows that lack a time, group, value, user or id are refused as such
@@ -408,6 +409,12 @@ class RowFormat(JobPart):
     decimal: str = option(
         ".",
         "of CSV: what stands before the fraction of a number: . or ,",
+        kept="policy",
+        served=False,
+    )
+    comment: str | None = option(
+        None,
+        "of CSV: lines that begin with this are no rows, as in #",
         kept="policy",
         served=False,
     )
@@ -444,7 +451,8 @@ class RowFormat(JobPart):
         from counton.events.formats import CsvForm
         from counton.events.opening import open_source
 
-        return open_source(events, self.file_format, CsvForm.read(self.separator, self.decimal))
+        form = CsvForm.read(self.separator, self.decimal, self.comment)
+        return open_source(events, self.file_format, form)
 
     def policies(self) -> Policies:
         """What becomes of rows that cannot be counted.
