@@ -11,7 +11,7 @@ import ast
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,6 +34,9 @@ KEPT = {
     "Grouped": "the statistic has this name in states and in addresses of noise",
     "Solved": "the strategy has this name in states, and `solved` in commands",
 }
+
+
+_Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class Name(NamedTuple):
@@ -68,10 +71,15 @@ def is_participle(name: str) -> bool:
     return bool(_IRREGULAR.fullmatch(word)) or (word.endswith("ed") and word not in _NOUNS)
 
 
-def _definitions(sources: Path) -> Iterator[tuple[str, ast.AST]]:
+@cache
+def _definitions(sources: Path) -> list[tuple[str, _Definition]]:
+    """Classes and functions, each with the file that has it."""
+    found = []
     for path in sorted(sources.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            yield str(path.relative_to(sources)), node
+        place = str(path.relative_to(sources))
+        nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        found += [(place, node) for node in nodes if isinstance(node, _Definition)]
+    return found
 
 
 def _is_adjective(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
@@ -86,10 +94,8 @@ def participles(sources: Path = SOURCES) -> list[Name]:
     for place, node in _definitions(sources):
         if isinstance(node, ast.ClassDef):
             named = is_participle(node.name) and node.name not in KEPT
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            named = is_participle(node.name) and not _is_adjective(node)
         else:
-            continue
+            named = is_participle(node.name) and not _is_adjective(node)
         if named:
             found.append(Name(place, node.lineno, node.name))
     return found

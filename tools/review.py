@@ -259,6 +259,7 @@ def files_of(room: Room) -> list[Path]:
     return found
 
 
+@cache
 def code_lines(path: Path) -> int:
     """Lines with code: neither blank, nor comments or docstrings alone."""
     kept: set[int] = set()
