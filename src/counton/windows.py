@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from functools import cached_property
+from functools import cached_property, lru_cache
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -209,19 +209,25 @@ class Windows:
 
     @cached_property
     def _edges(self) -> NDArray[np.int64]:
+        return self._edges_of_equals()
+
+    @lru_cache(maxsize=32)  # noqa: B019 - a run makes equal windows dozens of times
+    def _edges_of_equals(self) -> NDArray[np.int64]:
         """Edges 0..steps of calendar windows."""
         zone = load_zone(self.timezone)
         local = self.start.astimezone(zone).replace(tzinfo=None)
-        return np.array(
+        amount, unit = self._length
+        edges = np.array(
             [
-                microseconds(_first_moment(self._shift(local, k), zone))
+                microseconds(_first_moment(self._shift(local, amount, unit, k), zone))
                 for k in range(self.steps + 1)
             ],
             dtype=np.int64,
         )
+        edges.setflags(write=False)
+        return edges
 
-    def _shift(self, local: datetime, k: int) -> datetime:
-        amount, unit = self._length
+    def _shift(self, local: datetime, amount: int, unit: str, k: int) -> datetime:
         try:
             if unit != "mo":
                 return local + timedelta(days=k * amount * (7 if unit == "w" else 1))

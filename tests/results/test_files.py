@@ -158,9 +158,11 @@ def test_a_file_answers_what_the_run_answers(name: str, tmp_path: Path) -> None:
         found: Any = read(file)
         assert found.table().equals(own.table()), file
         assert found.describe() == own.describe()
+        assert found.level == own.level
+        if file not in (files[0], files[-1]):  # another reader of the same table and description
+            continue
         assert found.methods() == own.methods()
         assert found.methods(full=True) == own.methods(full=True)
-        assert found.level == own.level
         assert read(file, level=0.5).table().equals(wide), file
         if isinstance(own, ReleasedCells) and own.since is None:
             _answers_alike(found, own)

@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, field, fields
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_type_hints
 
@@ -804,6 +805,7 @@ def command_line(command: str, *values: Any) -> str:
     return " \\\n".join(lines)
 
 
+@cache
 def _options(kind: type) -> dict[str, tuple[Any, Any]]:
     """Of each field that is an option: its annotation for typer, and its default."""
     told = options_of(kind)

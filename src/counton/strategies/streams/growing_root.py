@@ -186,12 +186,15 @@ def _summed_squares() -> Floats:
     return sums
 
 
+@lru_cache(maxsize=8)
 def _weights_of(nodes: range, weight_bits: int, singles: int, equal: int) -> NDArray[np.int64]:
     """1 / d_i of some nodes, less for blocks, rounded down, in units of 2^-weight_bits."""
     numbers = np.arange(nodes.start, nodes.stop)
     exact = 2.0**weight_bits / np.sqrt(norms_of(numbers, equal))
     exact[numbers > singles] *= _OF_BLOCKS
-    return np.floor(exact).astype(np.int64)
+    weights = np.floor(exact).astype(np.int64)
+    weights.setflags(write=False)
+    return weights
 
 
 def norms_of(items: Integers, equal: int = _EQUAL) -> Floats:
