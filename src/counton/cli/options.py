@@ -781,10 +781,11 @@ def command_line(command: str, *values: Any) -> str:
     """
     words = []
     for given in values:
-        names = option_names(type(given))
+        kind: type = type(given)
+        names = option_names(kind)
         stated = [
             (name, getattr(given, name), default)
-            for name, (_hint, default) in _options(type(given)).items()
+            for name, (_hint, default) in _options(kind).items()
         ]
         if isinstance(given, Job):
             names |= {name: f"--{name.replace('_', '-')}" for name in given.options}
