@@ -11,7 +11,7 @@ import numpy as np
 
 from counton.plots.style import FAINT, INK, PALETTE, shade
 from counton.strategies import Binary, SmoothBinary, SqrtToeplitz
-from counton.strategies.streams.smooth import successor, unrank
+from counton.strategies.published.smooth import successor, unrank
 from counton.strategies.streams.square_root import square_root_coefficients
 from papers.drawing import (
     Box,

@@ -13,7 +13,7 @@ import numpy as np
 from counton.laws import DiscreteGaussian
 from counton.plans.bounds import factorisation_bounds
 from counton.strategies import Binary, HonakerOnline, SmoothBinary, SqrtToeplitz, StreamStrategy
-from counton.strategies.streams.smooth import successor, unrank
+from counton.strategies.published.smooth import successor, unrank
 from papers.evidence import Comparison
 from papers.simulation import Measured, errors
 

@@ -25,14 +25,26 @@ from counton.strategies import (
     Factorisation,
     GrowingSquareRoot,
     HonakerOnline,
+    KAry,
     LookAhead,
     NodeNoise,
+    NormalisedSqrt,
     Octave,
+    Solved,
     SqrtToeplitz,
     StreamStrategy,
 )
-from counton.strategies.base import Reader
-from counton.strategies.participation import Stretch
+from counton.strategies.base import Reader, window_rows
+from counton.strategies.joint_errors import released_variance
+from counton.strategies.lines import Hats
+from counton.strategies.participation import (
+    Stretch,
+    each_alternating,
+    largest_alternating,
+    level_weights,
+    shift_by,
+    sums_of_runs,
+)
 from counton.testing import LawBroken, check_strategy
 
 HORIZON = 12
@@ -66,6 +78,22 @@ def halved(base: type[StreamStrategy], name: str, *arguments: Any) -> StreamStra
         return found // 2 if isinstance(found, int) else found / 2
 
     return wrong(base, *arguments, **{name: claim})
+
+
+def _half(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Half of what a function finds, in integers where it finds these."""
+
+    def claim(*args: Any) -> Any:
+        found = function(*args)
+        if isinstance(found, Shift):
+            return Shift(max(found.l1 // 2, 1), max(found.l2_squared // 2, 1))
+        return found / 2 if isinstance(found, float) else found // 2
+
+    return claim
+
+
+def _less_one(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *args: function(*args)[:1]
 
 
 def fixed(value: Any) -> property:
@@ -190,6 +218,10 @@ WRONG: dict[str, list[StreamStrategy]] = {
         wrong(Octave, attained=True, squared_sensitivity=times(Octave, "squared_sensitivity", 2)),
     ],
     "causal": [wrong(LookAhead, *_LOOKS_AHEAD, causal=fixed(True))],
+    "change_bound": [
+        wrong(NormalisedSqrt, change_bound=1),
+        wrong(Solved, Hats.examples(HORIZON)[1], change_bound=fixed(1)),
+    ],
     "check_ends": [wrong(Binary, check_ends=lambda self, a, b: np.broadcast_arrays(a, b))],
     "check_step": [wrong(Binary, check_step=lambda self, step: step)],
     "check_steps": [wrong(Binary, check_steps=lambda self, steps: np.minimum(steps, 3))],
@@ -198,16 +230,18 @@ WRONG: dict[str, list[StreamStrategy]] = {
     "column_until": [wrong(Binary, column_until=forgets(Binary, "column_until", 5))],
     "delay": [wrong(Binary, delay=1), wrong(Expiring, 1, delay=fixed(1))],
     "divisions": [wrong(Binary, divisions=uncoupled)],
-    "each_alternating": [halved(SqrtToeplitz, "each_alternating")],
     "expiry": [
         wrong(Expiring, 1, expiry=fixed(Expiry(1)), node_law=narrower_above),
         wrong(Expiring, 1, expiry=fixed(Expiry(1, 1)), delay=fixed(0)),
         wrong(Expiring, 1, expiry=fixed(Expiry(1, 0, 2)), row=Expiring(1).row),
     ],
+    "falling_series": [
+        wrong(SqrtToeplitz, falling_series=property(lambda self: self.numerators // 2)),
+        wrong(Binary, falling_series=np.eye(1, HORIZON, dtype=np.int64)[0]),
+    ],
     "fraction_bits": [wrong(Binary, fraction_bits=1), wrong(HonakerOnline, fraction_bits=9)],
     "from_dict": [wrong(Binary, from_dict=classmethod(other_horizon))],
     "l1_sensitivity": [halved(Binary, "l1_sensitivity"), halved(Epochs, "l1_sensitivity", 3)],
-    "largest_alternating": [halved(SqrtToeplitz, "largest_alternating")],
     "largest_entry": [wrong(Binary, largest_entry=0), wrong(SqrtToeplitz, largest_entry=1)],
     "largest_read": [
         wrong(Binary, largest_read=1e-6),
@@ -221,19 +255,12 @@ WRONG: dict[str, list[StreamStrategy]] = {
     "largest_sum": [halved(SqrtToeplitz, "largest_sum"), halved(Binary, "largest_sum")],
     "largest_variance": [wrong(Epochs, 3, largest_variance=times(Epochs, "largest_variance", 0.5))],
     "lattice_bits": [wrong(Binary, lattice_bits=1)],
-    "level_weight": [
-        wrong(LookAhead, HORIZON, (3, 4), (4, 3, 7), level_weight=lambda self, level: 1),
-    ],
     "longest": [wrong(Binary, longest=HORIZON + 1), wrong(Binary, longest=HORIZON - 1)],
     "matrices": [wrong(Binary, matrices=lambda self, steps=None: (np.eye(2), np.eye(2)))],
     "mean_variance": [
         wrong(Epochs, 3, mean_variance=times(Epochs, "mean_variance", 0.5)),
         wrong(GrowingSquareRoot, mean_variance=times(GrowingSquareRoot, "mean_variance", 0.5)),
         wrong(Expiring, 1, mean_variance=times(Expiring, "mean_variance", 0.5)),
-    ],
-    "shift_by": [
-        wrong(Binary, shift_by=lambda self, pattern: Shift(1, 1)),
-        halved(Binary, "shift_by"),
     ],
     "node_law": [
         wrong(Binary, node_law=capped),
@@ -247,7 +274,7 @@ WRONG: dict[str, list[StreamStrategy]] = {
     ],
     "nodes_by_level": [wrong(Binary, nodes_by_level=lambda self: [np.arange(HORIZON)])],
     "noise": [wrong(Binary, noise=rounds_releases)],
-    "noise_parts": [wrong(Binary, noise_parts=reversed_parts)],
+    "noise_parts": [wrong(HonakerOnline, noise_parts=reversed_parts)],
     "noise_variance": [
         wrong(Binary, noise_variance=times(Binary, "noise_variance", 0.01)),
         wrong(Epochs, 3, noise_variance=times(Epochs, "noise_variance", 0.01)),
@@ -256,6 +283,7 @@ WRONG: dict[str, list[StreamStrategy]] = {
     "overall_window_variance": [halved(Binary, "overall_window_variance")],
     "overlaps": [halved(Octave, "overlaps")],
     "parameters": [wrong(Binary, parameters={"horizon": HORIZON + 1})],
+    "release_rounding": [wrong(HonakerOnline, release_rounding=0.01)],
     "reader": [
         read_by(cls)
         for cls in (
@@ -266,7 +294,6 @@ WRONG: dict[str, list[StreamStrategy]] = {
             OfTheFirstStream,
         )
     ],
-    "released_variance": [halved(Binary, "released_variance")],
     "rounding_variance": [
         wrong(
             Octave,
@@ -278,7 +305,6 @@ WRONG: dict[str, list[StreamStrategy]] = {
         )
     ],
     "row": [wrong(Binary, row=forgets(Binary, "row", 7))],
-    "run_sums": [halved(SqrtToeplitz, "run_sums")],
     "sensitivity": [halved(Binary, "sensitivity"), wrong(Binary, sensitivity=sensitive_to_one)],
     "shift": [
         halved(Binary, "shift"),
@@ -298,7 +324,6 @@ WRONG: dict[str, list[StreamStrategy]] = {
     "window_rounding": [
         wrong(HonakerOnline, window_rounding=times(HonakerOnline, "window_rounding", 0.01)),
     ],
-    "window_rows": [wrong(Binary, window_rows=lambda self, start, stop: [(1, max(stop, 1))])],
     "window_variance": [wrong(Binary, window_variance=times(Binary, "window_variance", 0.01))],
     "workload": [wrong(Binary, workload="windows")],
 }
@@ -312,11 +337,52 @@ NO_LAW = {
     "examples": "called by these laws and by nothing else: over which instances they run",
     "buffer_size": "read by the planner alone, to leave out what would not fit into memory, and by "
     "readers, as `local`: what they give is compared with the rows whatever it says",
-    "sum_noise_variance": "an error of sums of windows, told and never released; both ways of it "
-    "are compared for every strategy in `tests/strategies/test_sums_of_many_windows.py`",
     "local": "in how many parts a batch's noise is computed; that parts are the whole, to the bit, "
     "is `check_noise_parts` and `check_reader`",
 }
+
+
+#: What is computed from what strategies say, where it is looked up, and what would be wrong of it.
+WRONG_SUMS: list[tuple[str, Callable[..., Any], StreamStrategy]] = [
+    ("testing.pattern_laws.each_alternating", _half(each_alternating), SqrtToeplitz(HORIZON)),
+    ("testing.stream_laws.largest_alternating", _half(largest_alternating), SqrtToeplitz(HORIZON)),
+    *(
+        (
+            "testing.stream_laws.largest_alternating",
+            lambda strategy, norm, changes: largest_alternating(strategy, norm, 1),
+            KAry(horizon, 4),
+        )
+        for horizon in (HORIZON, 2000)
+    ),
+    (
+        "testing.stream_laws.largest_alternating",
+        lambda strategy, norm, changes: changes**norm * largest_alternating(strategy, norm, 1),
+        Binary(14),
+    ),
+    (
+        "testing.pattern_laws.level_weights",
+        lambda strategy: dict.fromkeys(level_weights(strategy), 1),
+        LookAhead(HORIZON, (3, 4), (4, 3, 7)),
+    ),
+    ("testing.error_laws.released_variance", _half(released_variance), Binary(HORIZON)),
+    ("testing.pattern_laws.shift_by", _half(shift_by), Binary(HORIZON)),
+    ("testing.pattern_laws.shift_by", lambda strategy, pattern: Shift(1, 1), Binary(HORIZON)),
+    ("testing.pattern_laws.sums_of_runs", _half(sums_of_runs), SqrtToeplitz(HORIZON)),
+    (
+        "strategies.base.window_rows",
+        _less_one(window_rows),
+        wrong(Binary, window_variance=StreamStrategy.window_variance),
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "wrongly", "strategy"), WRONG_SUMS)
+def test_a_wrong_sum_breaks_a_law(
+    name: str, wrongly: Any, strategy: StreamStrategy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"counton.{name}", wrongly)
+    with pytest.raises(LawBroken):
+        check_strategy(strategy)
 
 
 def test_every_name_is_in_one_list() -> None:

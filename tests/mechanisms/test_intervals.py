@@ -35,6 +35,7 @@ from counton.strategies import (
     SqrtToeplitz,
     StreamStrategy,
 )
+from counton.strategies.base import window_rows
 from counton.strategies.lines import Hats
 
 LEVELS = (0.5, 0.9, 0.95, 0.999)
@@ -416,7 +417,7 @@ def by_enumeration(
 ) -> tuple[int, NDArray[np.float64]]:
     """P(|N| <= c / unit) for c = 0, 1, .., where all weights are multiples of 1 / unit."""
     weights: dict[tuple[int, int], Fraction] = {}
-    for sign, step in strategy.window_rows(start, stop):
+    for sign, step in window_rows(strategy, start, stop):
         for level, index, weight in strategy.row(step):
             weights[level, index] = weights.get((level, index), Fraction(0)) + sign * weight
     unit = math.lcm(*(weight.denominator for weight in weights.values()))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from counton.strategies import SmoothBinary
-from counton.strategies.streams.smooth import unrank
+from counton.strategies.published.smooth import unrank
 from papers import Evidence
 from papers.smooth.figures import efficiency
 from papers.smooth.numbers import (

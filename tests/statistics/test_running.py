@@ -200,13 +200,13 @@ def test_patterns_of_runs_are_exact_where_columns_are_written_out() -> None:
             moved_by += [enters[:, max(start + 2, 4) : start + 6].sum(axis=1)]
             vector = np.concatenate(moved_by) * unit
             worst = [max(worst[0], np.abs(vector).sum()), max(worst[1], (vector**2).sum())]
-        found = strategy.shift_by(pattern)
+        found = shift_by(strategy, pattern)
         assert (found.l1, found.l2_squared) == pytest.approx(worst, rel=1e-12)
         one = strategy.shift()
         bounded = shift_by(strategy, BoundedChange(3, 5))
         assert (bounded.l1, bounded.l2_squared) == (3 * one.l1, 5 * one.l2_squared)
     with pytest.raises(InvalidInput, match="no run falls within the horizon of 3 steps"):
-        Binary(3).shift_by(Runs((Run(2, offset=3), Run(1, since=4))))
+        shift_by(Binary(3), Runs((Run(2, offset=3), Run(1, since=4))))
 
 
 EDGES = [("a", "b", 3), ("b", "c", 3), ("a", "d", 3)]

@@ -23,6 +23,7 @@ from counton.strategies import (
     participation,
 )
 from counton.strategies.lines import Dense, Hats
+from counton.strategies.participation import each_alternating, largest_alternating, shift_by
 
 
 def worst(strategy: StreamStrategy, changes: int) -> list[int]:
@@ -46,7 +47,7 @@ def test_five_changes_in_fourteen_steps() -> None:
         SmoothBinary.best(14, norm=2),
         SqrtToeplitz(14),
     ):
-        moved, one = strategy.shift_by(Alternating(5)), strategy.shift()
+        moved, one = shift_by(strategy, Alternating(5)), strategy.shift()
         found[type(strategy).__name__] = round(moved.l2_squared / one.l2_squared, 2)
         assert [moved.l1, moved.l2_squared] == worst(strategy, 5)
     assert found == {
@@ -62,7 +63,7 @@ def test_trees_are_exact() -> None:
     """Also where members may all be in one part, but only up to the parity of its node."""
     for strategy in SmoothBinary(26, 8, 4), SmoothBinary(20, 7, 3), KAry(30, 3), HonakerOnline(27):
         for changes in (1, 2, 3):
-            claimed = [strategy.largest_alternating(norm, changes) for norm in (1, 2)]
+            claimed = [largest_alternating(strategy, norm, changes) for norm in (1, 2)]
             assert claimed == worst(strategy, changes)
 
 
@@ -84,7 +85,7 @@ def test_bounds_hold_where_sets_are_not_tried(monkeypatch: pytest.MonkeyPatch) -
                 patched.setattr(participation, name, 0)
                 for changes in (1, 2, 3, 6):
                     truth = worst(strategy, changes)
-                    claimed = [strategy.largest_alternating(norm, changes) for norm in (1, 2)]
+                    claimed = [largest_alternating(strategy, norm, changes) for norm in (1, 2)]
                     assert claimed[0] >= truth[0], (strategy, changes)
                     assert claimed[1] >= truth[1], (strategy, changes)
                     if strategy.aligned:
@@ -99,7 +100,7 @@ def test_long_streams_cost_little_for_each_change() -> None:
         SmoothBinary.best(2**16),
     ):
         for changes in (8, 3000):
-            found = strategy.shift_by(Alternating(changes, cells=2, size=3))
+            found = shift_by(strategy, Alternating(changes, cells=2, size=3))
             assert found.l1 <= 2 * 3 * changes * strategy.shift().l1
             assert found.l2_squared <= 2 * 9 * changes * strategy.shift().l2_squared
 
@@ -110,14 +111,14 @@ def test_columns_that_oppose_each_other_are_never_said_to_cancel() -> None:
     assert not strategy.aligned
     up_and_down = strategy.matrices()[1] @ [1, -1] * 2**strategy.lattice_bits
     truth = float((up_and_down**2).sum())
-    assert strategy.shift_by(Alternating(2)).l2_squared == truth == 3 * strategy.shift().l2_squared
+    assert shift_by(strategy, Alternating(2)).l2_squared == truth == 3 * strategy.shift().l2_squared
     for pattern in BoundedChange(2, 2), Runs((Run(1), Run(1, 1))):
-        assert strategy.shift_by(pattern).l2_squared >= truth
+        assert shift_by(strategy, pattern).l2_squared >= truth
 
 
 def test_what_is_refused() -> None:
     with pytest.raises(InvalidInput, match="horizon"):
-        Expiring().shift_by(Alternating(2))
+        shift_by(Expiring(), Alternating(2))
     with pytest.raises(InvalidInput, match="size"):
         Alternating(2, size=0)
 
@@ -127,5 +128,5 @@ def test_single_steps_have_nothing_to_cancel() -> None:
     for norm in 1, 2:
         for changes in 1, 7, 600, 10**6:
             expected = min(changes, 600)
-            assert Independent(600).largest_alternating(norm, changes) == expected
-        assert Independent(600).each_alternating(norm) == 1
+            assert largest_alternating(Independent(600), norm, changes) == expected
+        assert each_alternating(Independent(600), norm) == 1

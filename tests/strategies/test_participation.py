@@ -177,7 +177,7 @@ def test_values_of_the_table() -> None:
 
 @pytest.mark.slow
 def test_overlaps_of_smooth_leaves_by_brute_force() -> None:
-    for strategy in SmoothBinary.undominated_trees(40):
+    for strategy in SmoothBinary.candidates(40, of_each=1):
         products = weights(strategy).T @ weights(strategy)
         for apart in (1, 2, 3, 7):
             found = strategy.overlaps(participation.schedule_for(40, 40, apart, None))
@@ -435,7 +435,7 @@ def all_shares(tree: StreamStrategy, norm: int, schedule: participation.Schedule
         if part is None:
             return total
         total = total if divisions else np.zeros(2, np.int64)
-        weight = part.nodes * tree.level_weight(part.level) ** norm
+        weight = part.nodes * participation.level_weights(tree)[part.level] ** norm
         return np.asarray(total + weight * np.arange(len(total)) ** norm)
 
     return int(best(None).max())

@@ -19,6 +19,7 @@ from counton.privacy import (
 )
 from counton.privacy.expiration import calibrate_expiring
 from counton.strategies import StreamStrategy
+from counton.strategies.participation import shift_by
 
 #: Nodes of a level are no more than these for horizons below the first; releases read none that is
 #: further from the last step's own than the second.
@@ -41,7 +42,7 @@ def shift_of(
     """
     _check_strategy(strategy)
     if contribution.pattern is not None:
-        return strategy.shift_by(contribution.pattern)
+        return shift_by(strategy, contribution.pattern)
     if contribution.most_a_step is not None:
         found = shift_of(strategy, contribution.anywhere, shape)
         if strategy.horizon is None:

@@ -33,6 +33,7 @@ from counton.arrays import Floats
 from counton.errors import InvalidInput
 from counton.mechanisms.design import Design
 from counton.mechanisms.intervals import check_level, interval_halfwidth
+from counton.strategies.joint_errors import sum_noise_variance
 
 #: Ends of windows whose joint noise is computed pair by pair.
 _FEW_ENDS = 32
@@ -656,7 +657,7 @@ class _Noise:
     def _deviation(self, at: NDArray[np.float64]) -> float:
         if len(self._ends) > _FEW_ENDS:  # of many there would be too many pairs
             law, strategy = self._terms.law, self._terms.strategy
-            found = [strategy.sum_noise_variance(law, self._ends, row) for row in at]
+            found = [sum_noise_variance(strategy, law, self._ends, row) for row in at]
             if None not in found:
                 return math.sqrt(max(math.fsum(one for one in found if one is not None), 0.0))
         return math.sqrt(max(float(np.sum((at @ self._covariance) * at)), 0.0))

@@ -22,7 +22,7 @@ from counton.errors import InvalidInput
 from counton.exact import check_integer, quote
 from counton.laws import DiscreteGaussian, DiscreteLaplace, Law
 from counton.strategies import StreamStrategy
-from counton.strategies.base import Steps
+from counton.strategies.base import Steps, window_rows
 
 #: Tail probabilities below this are not told apart from 0 by the sums of float64 numbers here.
 SMALLEST_TAIL = 1e-9
@@ -388,7 +388,7 @@ def _laws_in_sum(
 ) -> tuple[tuple[Law, int], ...] | None:
     """Laws that a window's noise adds up draws of, and of each how many; all weights +1 or -1."""
     weights: dict[tuple[int, int], int | Fraction] = {}
-    for sign, step in strategy.window_rows(start, stop):
+    for sign, step in window_rows(strategy, start, stop):
         for row_level, index, weight in strategy.row(step):
             weights[row_level, index] = weights.get((row_level, index), 0) + sign * weight
     read = {node: weight for node, weight in weights.items() if weight}

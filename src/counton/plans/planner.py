@@ -30,6 +30,7 @@ from counton.noise import Key
 from counton.privacy import ZCDP, ApproxDP, Calibration, Contribution, Guarantee, PureDP, calibrate
 from counton.strategies import Metric, Norm, StreamStrategy
 from counton.strategies.base import ReleaseForm, check_metric, check_release_form
+from counton.strategies.joint_errors import released_variance
 from counton.strategies.streams.growing_root import EVEN
 
 if TYPE_CHECKING:
@@ -586,8 +587,8 @@ def _choice(
         # Of a difference both totals are rounded; the largest variances are of totals.
         rounding = strategy.rounding_variance
         times = 1.5 - 0.5 / (strategy.horizon or 1) if release == "both" else 1.0
-        mean = strategy.released_variance("mean", release) * node_variance + times * rounding
-        largest = strategy.released_variance("max", release) * node_variance + rounding
+        mean = released_variance(strategy, "mean", release) * node_variance + times * rounding
+        largest = released_variance(strategy, "max", release) * node_variance + rounding
     mean_std, max_std = math.sqrt(mean) * resolution, math.sqrt(largest) * resolution
     held = strategy.buffer_size * math.prod(shape)
     unit = Fraction(1) if contribution.resolution is None else contribution.resolution
@@ -669,7 +670,7 @@ class _Question(NamedTuple):
         front: list[StreamStrategy] = []
         moved: list[tuple[int, int]] = []
         for strategy in sorted(
-            candidates, key=lambda one: one.released_variance(self.metric, self.release)
+            candidates, key=lambda one: released_variance(one, self.metric, self.release)
         ):
             shift = self.norms_moved(strategy)
             if all(l1 > shift[0] or l2 > shift[1] for l1, l2 in moved):
@@ -689,7 +690,7 @@ def _kary(asked: _Question, subtraction: bool) -> Iterable[StreamStrategy]:
 
 def _smooth(asked: _Question) -> Iterable[StreamStrategy]:
     if asked.plain:
-        return known.SmoothBinary.undominated_trees(asked.horizon)
+        return known.SmoothBinary.candidates(asked.horizon, of_each=1)
     if asked.horizon <= _LONG:
         return asked.without_dominated(known.SmoothBinary.candidates(asked.horizon))
     trees = known.SmoothBinary.candidates(asked.horizon, of_each=1)
@@ -784,11 +785,11 @@ _BOTH: tuple[_StrategyKind, ...] = (
     _StrategyKind(_WHOLE, _whole_octave, (2,), (2,), only_simple=True),
     _StrategyKind("square root", _square_root, contends=(2,), simple=False),
     _StrategyKind("k-ary", lambda asked, norm: _kary(asked, subtraction=False), contends=()),
-    _StrategyKind("smooth binary", lambda asked, norm: _smooth(asked), contends=()),
+    _StrategyKind("smooth binary", lambda asked, norm: _smooth(asked), published=True),
     _StrategyKind(
         "smooth binary, even height",
         lambda asked, norm: [known.SmoothBinary.even(asked.horizon)],
-        contends=(),
+        published=True,
     ),
     _StrategyKind(
         "Honaker online",
@@ -810,6 +811,7 @@ _WINDOWS: tuple[_StrategyKind, ...] = (
         "growing cascade",
         lambda asked, norm: [known.GrowingCascade((asked.horizon - 1).bit_length())],
         simple=False,
+        published=True,
     ),
 )
 

@@ -21,18 +21,18 @@ from counton.strategies.base import (
 
 if TYPE_CHECKING:
     from counton.strategies.published.binary import Binary as Binary
+    from counton.strategies.published.growing import GrowingCascade as GrowingCascade
     from counton.strategies.published.honaker import HonakerOnline as HonakerOnline
+    from counton.strategies.published.smooth import SmoothBinary as SmoothBinary
     from counton.strategies.streams.epochs import Epochs as Epochs
     from counton.strategies.streams.expiring import Expiring as Expiring
     from counton.strategies.streams.factorisation import Factorisation as Factorisation
-    from counton.strategies.streams.growing import GrowingCascade as GrowingCascade
     from counton.strategies.streams.growing_root import GrowingSquareRoot as GrowingSquareRoot
     from counton.strategies.streams.independent import Independent as Independent
     from counton.strategies.streams.kary import KAry as KAry
     from counton.strategies.streams.look_ahead import LookAhead as LookAhead
     from counton.strategies.streams.normalised_sqrt import NormalisedSqrt as NormalisedSqrt
     from counton.strategies.streams.octave import Octave as Octave
-    from counton.strategies.streams.smooth import SmoothBinary as SmoothBinary
     from counton.strategies.streams.solved import Solved as Solved
     from counton.strategies.streams.square_root import SqrtToeplitz as SqrtToeplitz
 

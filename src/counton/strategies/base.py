@@ -12,17 +12,20 @@ from __future__ import annotations
 import inspect
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from types import ModuleType
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from counton.arrays import Floats, Integers
 from counton.errors import HorizonExceeded, InvalidInput
 from counton.exact import check_integer, check_sequence, float_above, quote, root_above
-from counton.laws import Law, Pattern, Shift
+from counton.laws import Law, Shift
 from counton.strategies import participation
 from counton.strategies.participation import Norm as Norm
 
@@ -119,6 +122,11 @@ class NodeNoise(Protocol):
         ...
 
 
+@lru_cache(maxsize=64)
+def _arguments(made: type) -> tuple[str, ...]:
+    return tuple(inspect.signature(made).parameters)
+
+
 class Strategy(ABC):
     """What is measured: the rows of C, over the steps of a stream or the cells of a table.
 
@@ -134,9 +142,13 @@ class Strategy(ABC):
     sources: tuple[str, ...] = ()
 
     @property
-    @abstractmethod
     def parameters(self) -> dict[str, Any]:
-        """JSON values that say which C this is; part of the noise address."""
+        """JSON values that say which C this is; part of the noise address.
+
+        Arguments of the constructor, by attributes of their names, unless a strategy says others.
+        """
+        values = {name: getattr(self, name) for name in _arguments(type(self))}
+        return {n: list(v) if isinstance(v, tuple) else v for n, v in values.items()}
 
     def to_dict(self) -> dict[str, Any]:
         """Name and parameters as JSON values.
@@ -217,6 +229,15 @@ class StreamStrategy(Strategy):
     reads the nodes of ``row(step)`` (a row of B). The released value is the exact ``A x`` plus
     ``B z``, where z is one independent draw per node. Steps count from 1.
 
+    A strategy writes its horizon, `column` and `row`. Where they are not the default it also says
+    the attributes below, `examples`, how rounding and wide noise are kept exact (`node_law`,
+    `window_rounding`, `largest_entry`), and, in closed form, what else is found from columns and
+    rows one by one: `l1_sensitivity`, `squared_sensitivity`, `variance`, `window_variance`,
+    `overall_variance` and `noise`. The laws of ``counton.testing`` compare all of it. What units
+    move that act several times is found in ``counton.strategies.participation``; it asks for
+    short ways, `divisions`, `nodes_by_level`, `overlaps`, `falling_series` and `change_bound`,
+    which say nothing unless a strategy knows better.
+
     Attributes:
         horizon: how many steps it can serve; None if unbounded.
         workload: "totals": A is lower triangular and all ones, a release is the sum of all items so
@@ -239,6 +260,9 @@ class StreamStrategy(Strategy):
             noise that hides a step is independent of all that was seen when an attacker chooses
             that step, and every accounting for a step fixed beforehand holds for him too. Where it
             is not said, noise is calibrated to what an attacker knows who has seen part of it.
+        buffer_size: numbers that a running stream keeps for each coordinate, besides its sums.
+        drawn_ahead: numbers drawn for each coordinate before the first release, where these are
+            many.
     """
 
     horizon: int | None
@@ -252,6 +276,8 @@ class StreamStrategy(Strategy):
     aligned: bool = True
     attained: bool = True
     causal: bool = False
+    buffer_size: int = 0
+    drawn_ahead: int = 0
 
     @classmethod
     def from_dict(cls, description: Mapping[str, Any]) -> Self:
@@ -278,9 +304,18 @@ class StreamStrategy(Strategy):
         """
         return (cls(horizon),)  # type: ignore[call-arg]
 
-    @abstractmethod
+    # ------------------------------------------------------------------- C, and how long it is
+
     def column(self, step: int) -> tuple[Node, ...]:
-        """Nodes which item ``step`` enters."""
+        """Nodes which item ``step`` enters.
+
+        Raises:
+            InvalidInput: the stream has no end, nor has what an item enters.
+        """
+        raise InvalidInput(
+            f"an item of {self!r} enters ever more nodes as the stream goes on, without end: use "
+            f"column_until(step, last)"
+        )
 
     def column_until(self, step: int, last: int) -> tuple[Node, ...]:
         """Nodes which item ``step`` enters, as far as releases up to ``last`` read them.
@@ -289,21 +324,153 @@ class StreamStrategy(Strategy):
         """
         return self.column(step)
 
+    def _powers_of_columns(self, power: Literal[1, 2]) -> Iterator[Fraction]:
+        if self.horizon is None or self.horizon > LARGEST_DENSE:
+            raise InvalidInput(
+                f"the longest column of {self!r} was asked for; they are looked at one by one up "
+                f"to {LARGEST_DENSE} steps: state l1_sensitivity and squared_sensitivity"
+            )
+        for step in range(1, self.horizon + 1):
+            weights = (abs(Fraction(node.weight)) for node in self.column(step))
+            yield sum((weight**power for weight in weights), Fraction())
+
+    def l1_sensitivity(self) -> Fraction:
+        """Exact maximum over items of the 1-norm of a column of C."""
+        return max(self._powers_of_columns(1))
+
+    def squared_sensitivity(self) -> Fraction:
+        """Exact maximum over items of the squared 2-norm of a column of C."""
+        return self.l1_sensitivity() if self.unit_columns else max(self._powers_of_columns(2))
+
+    @property
+    def largest_entry(self) -> int:
+        """1 on the lattice for unit columns; else the largest 1-norm bounds it."""
+        return 1 << self.lattice_bits if self.unit_columns else self.shift().l1
+
+    def shift(
+        self,
+        relation: Relation = "add_remove",
+        *,
+        steps: int | None = None,
+        separation: int = 1,
+        every: int | None = None,
+    ) -> Shift:
+        """How far one unit moves all node values together, in units of ``2**-lattice_bits``.
+
+        On a stream without an end a unit with k steps moves them by up to k times as much as one
+        with one step, wherever its steps lie.
+
+        Raises:
+            InvalidInput: an argument out of range, or a relation other than "add_remove".
+
+        >>> from counton.strategies import Binary
+        >>> Binary(1000).shift()
+        Shift(l1=10, l2_squared=10, entries=((1, 10),))
+        """
+        if relation != "add_remove":
+            raise InvalidInput(
+                f"relation is {relation!r}; the steps of a stream are counted in one cell each: "
+                f"use 'add_remove'"
+            )
+        schedule = participation.schedule_for(self.horizon, steps, separation, every)
+        if schedule.steps > 1 and self.horizon is not None:
+            known: dict[participation.Schedule, Shift] = vars(self).setdefault("_moved", {})
+            if schedule not in known:
+                l1, l2_squared = (self.largest_sum(norm, schedule) for norm in _NORMS)
+                # Integer vectors have l1 <= l2_squared <= l1^2, so either bounds the other.
+                known[schedule] = Shift(min(l1, l2_squared), min(l2_squared, l1**2))
+            return known[schedule]
+        unit, times = 1 << self.lattice_bits, schedule.steps
+        columns = self.l1_sensitivity() * unit, self.squared_sensitivity() * unit**2
+        if any(column.denominator != 1 for column in columns):
+            raise InvalidInput(
+                f"columns with norms {columns[0] / unit} and {columns[1] / unit**2} squared do not "
+                f"lie on multiples of 2^-{self.lattice_bits}: {self!r} states wrong lattice_bits "
+                f"or sensitivities"
+            )
+        entries = ((unit, int(columns[0]) // unit),) if self.unit_columns and times == 1 else None
+        return Shift(times * int(columns[0]), times**2 * int(columns[1]), entries)
+
+    def largest_sum(self, norm: Norm, schedule: participation.Schedule) -> int:
+        """Largest 1-norm, or squared 2-norm, of what a unit adds up to over several steps.
+
+        In units of ``2**-lattice_bits``, squared for norm 2; see
+        ``counton.strategies.participation``.
+
+        Raises:
+            InvalidInput: an unbounded strategy.
+        """
+        return participation.largest_sum(self, norm, schedule)
+
+    def divisions(
+        self, part: participation.Stretch | None
+    ) -> Sequence[tuple[participation.Stretch, int]]:
+        """For trees: the parts of ``part``, or of the whole horizon (None), and how often each.
+
+        Every node that items enter is a part. A single step that enters no smaller node is not
+        divided: (). Where nothing is said here, columns are looked at one by one.
+        """
+        return ()
+
+    def nodes_by_level(self) -> Iterable[Integers] | None:
+        """For trees: for each level which node each step of the horizon enters, -1 for none."""
+        if not self.divisions(None):
+            return None
+        assert self.horizon is not None
+        columns = [self.column(step) for step in range(1, self.horizon + 1)]
+        height = 1 + max(level for column in columns for level, _, _ in column)
+        found = np.full((height, self.horizon), -1)
+        for step, column in enumerate(columns):
+            for level, index, _ in column:
+                found[level, step] = index
+        return found
+
+    def overlaps(self, schedule: participation.Schedule) -> list[int] | None:
+        """At least the largest product of two columns that are j members of a schedule apart.
+
+        For j = 1, 2, .. steps - 1, in units of ``4**-lattice_bits``; None if not known.
+        """
+        return None
+
+    @property
+    def falling_series(self) -> Integers | None:
+        """C's first column in lattice units, where C is Toeplitz and its coefficients only fall.
+
+        They are not negative, one for each step of the horizon; None for any other C.
+        """
+        return None
+
+    @property
+    def change_bound(self) -> int | None:
+        """At least the squared 2-norm that any number of changes by +1 and -1 add, for each change.
+
+        They come in turn. In units of ``4**-lattice_bits``; None if only the columns are known.
+        """
+        return None
+
+    # ------------------------------------------------------------------------ B, and how wide
+
     @abstractmethod
     def row(self, step: int) -> tuple[Node, ...]:
         """Nodes which release ``step`` reads."""
 
-    @abstractmethod
-    def l1_sensitivity(self) -> Fraction:
-        """Exact maximum over items of the 1-norm of a column of C."""
+    @property
+    def longest(self) -> int | None:
+        """The last step it serves, planned for or not: the horizon; None if there is none."""
+        return self.horizon
 
-    @abstractmethod
-    def squared_sensitivity(self) -> Fraction:
-        """Exact maximum over items of the squared 2-norm of a column of C."""
+    def node_variance(self, level: int) -> float:
+        """Variance of the noise of a node of this level, in units of that of level 0."""
+        return 1.0
 
-    @abstractmethod
     def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
         """Variance of the releases at ``steps``, in units of the variance of one node's noise."""
+        return self.window_variance(*self._since_release(steps))
+
+    def _since_release(self, steps: Iterable[int]) -> tuple[Integers, Integers]:
+        """Ends of the windows that releases at some steps are about."""
+        numbers = self.check_steps(steps)
+        return (numbers - 1 if self.workload == "windows" else np.zeros_like(numbers)), numbers
 
     def window_variance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
         """Variance of what is released about the steps start + 1 .. stop, for each pair of ends.
@@ -325,18 +492,50 @@ class StreamStrategy(Strategy):
         """
         starts, stops = self.check_ends(starts, stops)
         pairs = zip(starts.ravel().tolist(), stops.ravel().tolist(), strict=True)
-        found = [self._read_variance(start, stop) for start, stop in pairs]
+        found = [read_variance(self, window_rows(self, start, stop)) for start, stop in pairs]
         return np.array(found, dtype=np.float64).reshape(starts.shape)
+
+    def overall_variance(self, metric: Metric) -> float:
+        """Mean or maximum of ``variance`` over all steps of the horizon, exactly computed.
+
+        Raises:
+            InvalidInput: an unknown metric, no horizon, or more than 2^22 steps where the strategy
+                knows no other way than one by one.
+        """
+        return self._overall(metric, lambda ends: self.variance(ends[1:]))
+
+    def overall_window_variance(self, metric: Metric) -> float:
+        """Mean or maximum over all steps of the variance of what is released about a step alone.
+
+        With totals that is the difference of two releases, `window_variance` of one step.
+
+        Raises:
+            InvalidInput: as `overall_variance`.
+        """
+        check_metric(metric)
+        if self.workload == "windows":
+            return self.overall_variance(metric)
+        return self._overall(metric, lambda ends: self.window_variance(ends[:-1], ends[1:]))
+
+    def _overall(self, metric: Metric, variances: Callable[[Integers], Floats]) -> float:
+        check_metric(metric)
+        if self.horizon is None:
+            raise InvalidInput(
+                f"{self!r} serves a stream without an end; use mean_variance(steps) or "
+                f"variance([step])"
+            )
+        if self.horizon > _LARGEST_ENUMERATED:
+            raise InvalidInput(
+                f"{self!r} has no mean variance over more than {_LARGEST_ENUMERATED:,} steps: use "
+                f"a tree such as KAry"
+            )
+        found = variances(np.arange(self.horizon + 1))
+        return float(found.max() if metric == "max" else found.mean())
 
     @property
     def largest_read(self) -> float:
         """Largest weight with which a release reads a node: that of the first unless said here."""
         return max((abs(float(node.weight)) for node in self.row(1)), default=1.0)
-
-    @property
-    def longest(self) -> int | None:
-        """The last step it serves, planned for or not: the horizon; None if there is none."""
-        return self.horizon
 
     def largest_reads(self, stops: NDArray[np.int64]) -> NDArray[np.float64]:
         """`largest_read` of releases up to each of ``stops``, each node by the width of its law.
@@ -345,79 +544,15 @@ class StreamStrategy(Strategy):
         """
         return np.full(stops.shape, self.largest_read)
 
-    def _read_variance(self, start: int, stop: int) -> float:
-        """Variance of a difference, or of a sum, of rows."""
-        weights: dict[tuple[int, int], int | Fraction] = {}
-        for sign, step in self.window_rows(start, stop):
-            for level, index, weight in self.row(step):
-                weights[level, index] = weights.get((level, index), 0) + sign * weight
-        return math.fsum(
-            float(weight**2) * self.node_variance(level) for (level, _), weight in weights.items()
-        )
+    # ------------------------------------------------------------------------------- the noise
 
-    def window_rows(self, start: int, stop: int) -> list[tuple[int, int]]:
-        """(sign, step) of the releases that say what happened in the steps start + 1 .. stop."""
-        if self.workload == "windows":
-            return [(1, step) for step in range(start + 1, stop + 1)]
-        return [(sign, step) for sign, step in ((1, stop), (-1, start)) if step > 0]
-
-    def node_variance(self, level: int) -> float:
-        """Variance of the noise of a node of this level, in units of that of level 0."""
-        return 1.0
-
-    @abstractmethod
-    def overall_variance(self, metric: Metric) -> float:
-        """Mean or maximum of ``variance`` over all steps of the horizon, exactly computed."""
-
-    def overall_window_variance(self, metric: Metric) -> float:
-        """Mean or maximum over all steps of the variance of what is released about a step alone.
-
-        With totals that is the difference of two releases, `window_variance` of one step.
-
-        Raises:
-            InvalidInput: an unknown metric, an unbounded strategy, or more than 2^22 steps where
-                the strategy knows no other way than one by one.
-        """
-        check_metric(metric)
-        if self.workload == "windows":
-            return self.overall_variance(metric)
-        if self.horizon is None or self.horizon > _LARGEST_ENUMERATED:
-            raise InvalidInput(
-                f"{self!r} has no mean variance of single steps beyond {_LARGEST_ENUMERATED:,} "
-                f"steps; ask for totals, or use a tree such as KAry"
-            )
-        ends = np.arange(self.horizon + 1)
-        variances = self.window_variance(ends[:-1], ends[1:])
-        return float(variances.max() if metric == "max" else variances.mean())
-
-    def released_variance(self, metric: Metric, release: ReleaseForm = "totals") -> float:
-        """Mean or maximum variance of all numbers that are released over the horizon.
-
-        In units of the variance of one node's noise. With "both" those are as many totals as
-        counts of single steps.
-
-        Raises:
-            InvalidInput: an unknown metric or form, or as `overall_window_variance`.
-
-        >>> from counton.strategies import Binary
-        >>> [Binary(1000).released_variance("max", form) for form in ("totals", "windows", "both")]
-        [9.0, 10.0, 10.0]
-        """
-        check_release_form(release)
-        if release == "totals":
-            return self.overall_variance(metric)
-        alone = self.overall_window_variance(metric)
-        if release == "windows":
-            return alone
-        totals = self.overall_variance(metric)
-        return max(alone, totals) if metric == "max" else (alone + totals) / 2
-
-    @abstractmethod
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
         """B z for consecutive steps: int64, shape ``(len(steps), *field.shape)``.
 
-        In units of ``2**-fraction_bits``. The same numbers however a window is cut.
+        In units of ``2**-fraction_bits``. The same numbers however a window is cut. Rows of
+        integers are read one by one; fractions are rounded by a strategy's own way.
         """
+        return read_noise(self, field, self.check_window(steps))
 
     def noise_parts(self, field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:
         """``noise`` some steps at a time, in order: for large batches, which no cache holds whole.
@@ -429,16 +564,6 @@ class StreamStrategy(Strategy):
         for at in range(0, len(steps), size):
             yield self.noise(field, steps[at : at + size])
 
-    @property
-    def buffer_size(self) -> int:
-        """Numbers that a running stream keeps for each coordinate, besides its sums."""
-        return 0
-
-    @property
-    def drawn_ahead(self) -> int:
-        """Numbers drawn for each coordinate before the first release, where these are many."""
-        return 0
-
     def reader(self, field: NodeNoise) -> Reader:
         """What gives a running stream its noise, window by window; it may hold what that takes.
 
@@ -449,11 +574,16 @@ class StreamStrategy(Strategy):
     def window_rounding(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
         """By how much rounding moves what is released about the steps start + 1 .. stop, at most.
 
-        In units of ``2**-fraction_bits``: half of one a release, unless a strategy says else.
+        In units of ``2**-fraction_bits``: `release_rounding` for each release.
         """
         first, last = self.check_ends(starts, stops)
         releases = last - first if self.workload == "windows" else (first > 0) * 1 + (last > first)
-        return np.asarray(releases * (0.5 if self.fraction_bits else 0.0), dtype=np.float64)
+        return np.asarray(releases * self.release_rounding, dtype=np.float64)
+
+    @property
+    def release_rounding(self) -> float:
+        """By how much rounding moves a release, at most: half a unit, unless all are integers."""
+        return 0.5 if self.fraction_bits else 0.0
 
     def node_law(self, base: Law, level: int) -> Law:
         """Law of the noise of one level's nodes, given the calibrated law: the same for all levels.
@@ -479,167 +609,13 @@ class StreamStrategy(Strategy):
 
     def noise_variance(self, law: Law, steps: Iterable[int]) -> NDArray[np.float64]:
         """Exact variance of the released noise at ``steps`` under a calibrated law."""
-        return self.variance(steps) * (law.variance / 4.0**self.lattice_bits)
+        if type(self).window_noise_variance is StreamStrategy.window_noise_variance:
+            return self.variance(steps) * (law.variance / 4.0**self.lattice_bits)
+        return self.window_noise_variance(law, *self._since_release(steps))
 
     def window_noise_variance(self, law: Law, starts: Steps, stops: Steps) -> NDArray[np.float64]:
         """Exact variance of the noise in what is released about the steps start + 1 .. stop."""
         return self.window_variance(starts, stops) * (law.variance / 4.0**self.lattice_bits)
-
-    def sum_noise_variance(
-        self, law: Law, stops: NDArray[np.int64], weights: NDArray[np.float64]
-    ) -> float | None:
-        """Exact variance of the noise in what happened up to each of ``stops``, with weights.
-
-        None where nodes have several laws, or releases are rounded: `window_noise_variance` tells
-        it there, pair by pair.
-
-        >>> from counton.laws import DiscreteLaplace
-        >>> from counton.strategies import Binary
-        >>> tree, law = Binary(31), DiscreteLaplace(1)
-        >>> found = tree.sum_noise_variance(law, np.array([14, 15]), np.array([-1.0, 1.0]))
-        >>> bool(found == tree.window_noise_variance(law, 14, 15))
-        True
-        """
-        if type(self).window_noise_variance is not StreamStrategy.window_noise_variance:
-            return None
-        nodes: dict[tuple[int, int], float] = {}
-        for stop, weight in zip(stops.tolist(), weights.tolist(), strict=True):
-            for sign, step in self.window_rows(0, stop):
-                for level, index, read in self.row(step):
-                    before = nodes.get((level, index), 0.0)
-                    nodes[level, index] = before + sign * weight * float(read)
-        squares = (weight**2 * self.node_variance(level) for (level, _), weight in nodes.items())
-        return math.fsum(squares) * (law.variance / 4.0**self.lattice_bits)
-
-    @property
-    def largest_entry(self) -> int:
-        """1 on the lattice for unit columns; else the largest 1-norm bounds it."""
-        return 1 << self.lattice_bits if self.unit_columns else self.shift().l1
-
-    def shift(
-        self,
-        relation: Relation = "add_remove",
-        *,
-        steps: int | None = None,
-        separation: int = 1,
-        every: int | None = None,
-    ) -> Shift:
-        """How far one unit moves all node values together, in units of ``2**-lattice_bits``.
-
-        Raises:
-            InvalidInput: an argument out of range, a relation other than "add_remove", or an
-                unbounded strategy.
-
-        >>> from counton.strategies import Binary
-        >>> Binary(1000).shift()
-        Shift(l1=10, l2_squared=10, entries=((1, 10),))
-        """
-        if relation != "add_remove":
-            raise InvalidInput(
-                f"relation is {relation!r}; the steps of a stream are counted in one cell each: "
-                f"use 'add_remove'"
-            )
-        schedule = participation.schedule_for(self.horizon, steps, separation, every)
-        if schedule.steps > 1:
-            known: dict[participation.Schedule, Shift] = vars(self).setdefault("_moved", {})
-            if schedule not in known:
-                l1, l2_squared = (self.largest_sum(norm, schedule) for norm in _NORMS)
-                # Integer vectors have l1 <= l2_squared <= l1^2, so either bounds the other.
-                known[schedule] = Shift(min(l1, l2_squared), min(l2_squared, l1**2))
-            return known[schedule]
-        unit = 1 << self.lattice_bits
-        columns = self.l1_sensitivity(), self.squared_sensitivity()
-        if (columns[0] * unit).denominator != 1 or (columns[1] * unit**2).denominator != 1:
-            raise InvalidInput(
-                f"columns with norms {columns[0]} and {columns[1]} squared do not lie on "
-                f"multiples of 2^-{self.lattice_bits}: {self!r} states wrong lattice_bits or "
-                f"sensitivities"
-            )
-        entries = ((unit, int(columns[0])),) if self.unit_columns else None
-        return Shift(int(columns[0] * unit), int(columns[1] * unit**2), entries)
-
-    def shift_by(self, pattern: Pattern) -> Shift:
-        """How far a unit that changes counts in ``pattern`` moves all node values together.
-
-        In units of ``2**-lattice_bits``; never below the truth.
-
-        Raises:
-            InvalidInput: an unbounded strategy.
-
-        >>> from counton.laws import Run, Runs
-        >>> from counton.strategies import Binary
-        >>> Binary(7).shift_by(Runs((Run(length=3),)))
-        Shift(l1=7, l2_squared=15, entries=None)
-        """
-        known: dict[Pattern, Shift] = vars(self).setdefault("_moved_by", {})
-        if pattern not in known:
-            known[pattern] = participation.shift_by(self, pattern)
-        return known[pattern]
-
-    def largest_sum(self, norm: Norm, schedule: participation.Schedule) -> int:
-        """Largest 1-norm, or squared 2-norm, of what a unit adds up to over several steps.
-
-        In units of ``2**-lattice_bits``, squared for norm 2. Found from `divisions`,
-        `nodes_by_level` and `overlaps` where there are any, else from the columns; see
-        ``counton.strategies.participation``.
-
-        Raises:
-            InvalidInput: an unbounded strategy.
-        """
-        return participation.largest_sum(self, norm, schedule)
-
-    def largest_alternating(self, norm: Norm, changes: int) -> int:
-        """Largest 1-norm, or squared 2-norm, of what changes of +1 and -1 in turn add up to.
-
-        In units of ``2**-lattice_bits``, squared for norm 2; exact, or a proven bound. See
-        ``counton.strategies.participation``.
-
-        Raises:
-            InvalidInput: an unbounded strategy, or changes that are no integer from 1 on.
-        """
-        return participation.largest_alternating(self, norm, changes)
-
-    def run_sums(self, norm: Norm, length: int) -> NDArray[Any] | None:
-        """Where there is a short way: what ``length`` consecutive steps add up to, from every step.
-
-        1-norms or squared 2-norms of sums of columns in lattice units, shape (horizon,), int64 or
-        Python's integers; runs that the horizon cuts short are of the steps that are left. None:
-        they are found from `nodes_by_level` or the columns.
-        """
-        return None
-
-    def each_alternating(self, norm: Norm) -> int:
-        """At least `largest_alternating` of any number of changes, divided by that number.
-
-        Raises:
-            InvalidInput: an unbounded strategy.
-        """
-        return participation.each_alternating(self, norm)
-
-    def divisions(
-        self, part: participation.Stretch | None
-    ) -> Sequence[tuple[participation.Stretch, int]]:
-        """For trees: the parts of ``part``, or of the whole horizon (None), and how often each.
-
-        Every node that items enter is a part. A single step that enters no smaller node is not
-        divided: (). Where nothing is said here, columns are looked at one by one.
-        """
-        return ()
-
-    def level_weight(self, level: int) -> int:
-        """For trees: with which weight items enter the nodes of a level, in lattice units."""
-        return 1 << self.lattice_bits
-
-    def nodes_by_level(self) -> Iterable[NDArray[np.int64]] | None:
-        """For trees: for each level which node each step of the horizon enters, -1 for none."""
-        return None
-
-    def overlaps(self, schedule: participation.Schedule) -> list[int] | None:
-        """At least the largest product of two columns that are j members of a schedule apart.
-
-        For j = 1, 2, .. steps - 1, in units of ``4**-lattice_bits``; None if not known.
-        """
-        return None
 
     def matrices(self, steps: int | None = None) -> tuple[NDArray[Any], NDArray[Any]]:
         """Dense (B, C) over the first ``steps`` steps (default: the horizon).
@@ -752,6 +728,54 @@ class StreamStrategy(Strategy):
             )
         self.check_step(max(int(last.max()), 1))
         return first.astype(np.int64), last.astype(np.int64)
+
+
+def window_rows(strategy: StreamStrategy, start: int, stop: int) -> list[tuple[int, int]]:
+    """(weight, step) of the releases that say what happened in the steps start + 1 .. stop."""
+    if strategy.workload == "windows":
+        return [(1, step) for step in range(start + 1, stop + 1)]
+    return [(sign, step) for sign, step in ((1, stop), (-1, start)) if step > 0]
+
+
+def read_variance(strategy: StreamStrategy, releases: Iterable[tuple[float, int]]) -> float:
+    """Variance of a sum of releases, given (weight, step), in variances of a node of level 0."""
+    read: dict[tuple[int, int], float | Fraction] = {}
+    for weight, step in releases:
+        for level, index, own in strategy.row(step):
+            read[level, index] = read.get((level, index), 0) + weight * own
+    squares = (float(weight**2) * strategy.node_variance(node[0]) for node, weight in read.items())
+    return math.fsum(squares)
+
+
+def read_noise(strategy: StreamStrategy, field: NodeNoise, steps: range) -> Integers:
+    """B z for consecutive steps from their rows, of integers: each node is drawn once.
+
+    Raises:
+        InvalidInput: a row with fractions, which a strategy rounds in its own way.
+
+    >>> from counton.strategies import Binary
+    >>> from counton.testing import HashedNoise
+    >>> tree, field = Binary(31), HashedNoise()
+    >>> bool((read_noise(tree, field, range(3, 30)) == tree.noise(field, range(3, 30))).all())
+    True
+    """
+    reads: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
+    for place, step in enumerate(steps):
+        for level, index, weight in strategy.row(step):
+            if not isinstance(weight, int):
+                raise InvalidInput(
+                    f"release {step} of {strategy!r} reads a node {weight} times; where rows have "
+                    f"fractions, write noise() so that it is rounded in one definite way"
+                )
+            reads[level].append((index, place, weight))
+    out = np.zeros((len(steps), *field.shape), np.int64)
+    for level, entries in reads.items():
+        index, place, weight = np.array(entries).T
+        nodes, at = np.unique(index, return_inverse=True)
+        runs = [run.tolist() for run in np.split(nodes, np.flatnonzero(np.diff(nodes) > 1) + 1)]
+        drawn = np.concatenate([field.run(level, range(run[0], run[-1] + 1)) for run in runs])
+        np.add.at(out, place, weight.reshape(-1, *[1] * len(field.shape)) * drawn[at])
+    return out
 
 
 def _numbers(steps: Iterable[int]) -> NDArray[Any]:

@@ -52,6 +52,7 @@ of them, 1 where an odd number of changes fell into it. In general:
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from functools import lru_cache
@@ -62,6 +63,7 @@ import numpy as np
 from counton.errors import InvalidInput
 from counton.exact import check_integer
 from counton.laws import Alternating, BoundedChange, Pattern, Runs, Shift
+from counton.strategies.streams.series import exact_dot
 
 if TYPE_CHECKING:
     from counton.arrays import Integers
@@ -176,23 +178,19 @@ class StepNodes(Hashable, Protocol):
     def divisions(self, part: Stretch | None) -> Sequence[tuple[Stretch, int]]:
         """Parts of a part of a tree, and how often each."""
 
-    def level_weight(self, level: int) -> int:
-        """With which weight a tree's nodes of a level are entered."""
-
     def nodes_by_level(self) -> Iterable[Integers] | None:
         """Which node of each level each step enters."""
 
     def overlaps(self, schedule: Schedule) -> list[int] | None:
         """Products of columns that are members of a schedule apart."""
 
-    def run_sums(self, norm: Norm, length: int) -> Integers | None:
-        """What consecutive steps add up to."""
+    @property
+    def falling_series(self) -> Integers | None:
+        """C's first column, where C is Toeplitz and falls."""
 
-    def largest_alternating(self, norm: Norm, changes: int) -> int:
-        """What changes of both signs in turn add up to."""
-
-    def each_alternating(self, norm: Norm) -> int:
-        """The same of any number of changes, for each."""
+    @property
+    def change_bound(self) -> int | None:
+        """At least the squared 2-norm of alternating changes, for each of them."""
 
 
 def largest_sum(strategy: StepNodes, norm: Norm, schedule: Schedule) -> int:
@@ -209,6 +207,8 @@ def largest_sum(strategy: StepNodes, norm: Norm, schedule: Schedule) -> int:
             f"{strategy!r} has no horizon, so that nothing bounds what a unit adds up to: use a "
             f"strategy with a horizon"
         )
+    if strategy.falling_series is not None:
+        return _to_the_left(strategy.falling_series, norm, schedule)
     if schedule.apart == 1 and schedule.steps == strategy.horizon and strategy.divisions(None):
         return _over_parts(strategy, norm)
     if schedule.fixed:
@@ -221,6 +221,18 @@ def largest_sum(strategy: StepNodes, norm: Norm, schedule: Schedule) -> int:
     if _few_sets(strategy.horizon, schedule):
         return _over_sets(strategy, norm, schedule)
     return min(_bounds(strategy, norm, schedule))
+
+
+def _to_the_left(series: Integers, norm: Norm, schedule: Schedule) -> int:
+    """The schedule that begins at once is the worst of a Toeplitz C that falls, exactly."""
+    rows = -(-len(series) // schedule.apart)
+    padded = np.zeros(rows * schedule.apart, np.int64)
+    padded[: len(series)] = series
+    sums = np.cumsum(padded.reshape(rows, schedule.apart), axis=0)
+    if schedule.steps < rows:
+        sums[schedule.steps :] -= sums[: -schedule.steps].copy()
+    moved = sums.reshape(-1)[: len(series)]
+    return int(moved.sum()) if norm == 1 else exact_dot(moved, moved)
 
 
 def shift_by(strategy: StepNodes, pattern: Pattern) -> Shift:
@@ -241,7 +253,17 @@ def shift_by(strategy: StepNodes, pattern: Pattern) -> Shift:
     >>> strategy = SqrtToeplitz(9)
     >>> shift_by(strategy, word).l2_squared / 4.0**strategy.lattice_bits < 8 * 1.7592
     True
+
+    Raises:
+        InvalidInput: an unbounded strategy, or runs that lie beyond the horizon.
     """
+    known: dict[Pattern, Shift] = vars(strategy).setdefault("_moved_by", {})
+    if pattern not in known:
+        known[pattern] = _shift_by(strategy, pattern)
+    return known[pattern]
+
+
+def _shift_by(strategy: StepNodes, pattern: Pattern) -> Shift:
     one = strategy.shift()
     if isinstance(pattern, BoundedChange):
         l1, l2_squared = one.l1 * pattern.l1, one.l2_squared * pattern.l2_squared
@@ -263,7 +285,7 @@ def _over_runs(strategy: StepNodes, norm: Norm, pattern: Runs) -> int:
 
     def from_starts(length: int) -> Integers | None:
         if length not in known:
-            known[length] = _of_runs(strategy, norm, length)
+            known[length] = sums_of_runs(strategy, norm, length)
         return known[length]
 
     horizon = strategy.horizon
@@ -297,21 +319,31 @@ def _over_runs(strategy: StepNodes, norm: Norm, pattern: Runs) -> int:
     return int(total.max())
 
 
-def _of_runs(strategy: StepNodes, norm: Norm, length: int) -> Integers | None:
+def sums_of_runs(strategy: StepNodes, norm: Norm, length: int) -> Integers | None:
     """What this many consecutive steps add up to, from every first step; None if not known.
 
-    Runs that the horizon cuts short are of the steps that are left.
+    1-norms or squared 2-norms in lattice units, shape (horizon,), int64 or Python's integers. Runs
+    that the horizon cuts short are of the steps that are left.
+
+    >>> from counton.strategies import Binary
+    >>> sums_of_runs(Binary(7), 1, 2).tolist()
+    [5, 4, 3, 3, 3, 2, 1]
     """
     horizon = strategy.horizon
     assert horizon is not None
-    found = strategy.run_sums(norm, length)
-    if found is not None:
-        return found
+    if strategy.falling_series is not None:
+        # A run moves later nodes by the same amounts from wherever it begins.
+        moved = np.cumsum(strategy.falling_series)
+        moved[length:] -= moved[:-length].copy()
+        largest = int(moved.max()) ** norm * horizon
+        powers = moved.astype(np.int64 if largest < _LARGEST_SUM else object) ** norm
+        return np.asarray(np.cumsum(powers)[::-1])
     levels = strategy.nodes_by_level() if horizon <= _MOST_SCHEDULED else None
     if levels is not None:
         sums = np.zeros(horizon, _type_of_sums(strategy, norm, min(length, horizon)))
+        weights = level_weights(strategy)
         for level, nodes in enumerate(levels):
-            weight = strategy.level_weight(level) ** norm
+            weight = weights[level] ** norm
             sums += weight * _windows(nodes[None, :], length, norm)[0].astype(sums.dtype)
         return sums
     if horizon > _MOST_WRITTEN_OUT:
@@ -327,10 +359,10 @@ def _of_runs(strategy: StepNodes, norm: Norm, length: int) -> Integers | None:
 def _alternating(strategy: StepNodes, pattern: Alternating) -> tuple[int, int]:
     size, cells = pattern.size, pattern.cells
     if pattern.together:
-        each = (strategy.each_alternating(norm) for norm in (1, 2))
+        each = (each_alternating(strategy, norm) for norm in (1, 2))
         l1, l2_squared = (pattern.changes * one for one in each)
         return size * l1, size**2 * l2_squared
-    l1, l2_squared = (strategy.largest_alternating(norm, pattern.changes) for norm in (1, 2))
+    l1, l2_squared = (largest_alternating(strategy, norm, pattern.changes) for norm in (1, 2))
     return cells * size * l1, cells * size**2 * l2_squared
 
 
@@ -363,7 +395,15 @@ def largest_alternating(strategy: StepNodes, norm: Norm, changes: int) -> int:
     bounds = [largest_sum(strategy, norm, schedule)]
     if strategy.horizon <= _MOST_WRITTEN_OUT:
         bounds += _alternating_bounds(strategy, norm, changes)
-    return min(bounds)
+    known = _change_bound(strategy) if norm == 2 else None
+    return min(bounds) if known is None else min(*bounds, changes * known)
+
+
+def _change_bound(strategy: StepNodes) -> int | None:
+    """D_2^2 where C is Toeplitz and falls: products of its columns only fall with distance."""
+    if strategy.falling_series is not None:
+        return strategy.shift().l2_squared
+    return strategy.change_bound
 
 
 def each_alternating(strategy: StepNodes, norm: Norm) -> int:
@@ -381,6 +421,11 @@ def each_alternating(strategy: StepNodes, norm: Norm) -> int:
     horizon = strategy.horizon
     assert horizon is not None
     found = horizon * one.l2_squared  # w^2 D_2^2, and w is at most the horizon
+    known = _change_bound(strategy)
+    if known is not None:
+        found = min(found, known)
+        if found == one.l2_squared:  # what a single change adds
+            return found
     if horizon <= _MOST_WRITTEN_OUT:
         _, *bounds = _alternating_bounds(strategy, norm, 1)
         found = min(found, *bounds)
@@ -462,6 +507,20 @@ def _type_of_sums(strategy: StepNodes, norm: Norm, members: int) -> np.dtype[Any
 # ------------------------------------------------------------------------------- trees
 
 
+def level_weights(strategy: StepNodes) -> dict[int, int]:
+    """For trees: with which weight items enter the nodes of each level, in lattice units.
+
+    One for all of a level: that with which the first item does, or 1 where it enters none.
+
+    >>> from counton.strategies import LookAhead
+    >>> dict(level_weights(LookAhead(1000, radices=(12, 10), weights=(4, 4, 5))))
+    {0: 4, 1: 4, 2: 5}
+    """
+    unit = 1 << strategy.lattice_bits
+    of_first = {level: abs(int(weight * unit)) for level, _, weight in strategy.column(1)}
+    return defaultdict(lambda: unit, of_first)
+
+
 class _Most(NamedTuple):
     """For 0, 1, 2, ... members, the most they add up to in some parts.
 
@@ -490,6 +549,7 @@ def _shared_out(
     members = np.arange(most + 1).astype(of_sums)
     powers = members % 2 if alternating else members**2
     known: dict[Stretch, _Most] = {}
+    weights = level_weights(strategy)
 
     def best(part: Stretch) -> _Most:
         """For 0, 1, 2, ... members in this part."""
@@ -500,7 +560,7 @@ def _shared_out(
         divisions = strategy.divisions(part)
         # One step holds one member, which enters no smaller node.
         sums, together = share_out(divisions, room) if divisions else _Most(np.zeros(2, of_sums))
-        weight: int = part.nodes * strategy.level_weight(part.level) ** norm
+        weight: int = part.nodes * weights[part.level] ** norm
         sums = sums + weight * powers[: len(sums)]
         together = together and not alternating  # n_v^2 keeps it, n_v modulo 2 may not
         if not together and len(sums) > most:
@@ -531,7 +591,7 @@ def _either(left: _Most, right: _Most, room: int) -> _Most:
 
 def _side_by_side(strategy: StepNodes, schedule: Schedule) -> int:
     """The same for the 1-norm, to which every member adds by itself: the best ones are taken."""
-    most = schedule.steps
+    most, weights = schedule.steps, level_weights(strategy)
     known: dict[Stretch, dict[int, int]] = {}
 
     def best(part: Stretch) -> dict[int, int]:
@@ -539,7 +599,7 @@ def _side_by_side(strategy: StepNodes, schedule: Schedule) -> int:
         if part not in known:
             room = min(most, -(-part.steps // schedule.apart))
             divisions = strategy.divisions(part)
-            weight: int = part.nodes * strategy.level_weight(part.level)
+            weight: int = part.nodes * weights[part.level]
             members = places_taken(divisions, room) if divisions else {0: 1}
             known[part] = {added + weight: number for added, number in members.items()}
         return known[part]
@@ -566,10 +626,11 @@ def _over_parts(strategy: StepNodes, norm: Norm, *, alternating: bool = False) -
     With ``alternating`` changes it is that of 1 in every node, which is no less than any.
     """
     known: dict[Stretch, int] = {}
+    weights = level_weights(strategy)
 
     def total(part: Stretch) -> int:
         if part not in known:
-            weight = part.nodes * strategy.level_weight(part.level) ** norm
+            weight = part.nodes * weights[part.level] ** norm
             held = 1 if alternating else part.steps**norm
             known[part] = weight * held + divisor_of(strategy.divisions(part))
         return known[part]
@@ -646,11 +707,11 @@ def _level_bound(strategy: StepNodes, schedule: Schedule) -> int:
         if part.nodes:
             widest[part.level] = max(widest.get(part.level, 0), part.steps)
         waiting += [division for division, _ in strategy.divisions(part)]
-    total = 0
+    total, weights = 0, level_weights(strategy)
     for level, steps in widest.items():
         room = min(schedule.steps, -(-steps // schedule.apart))
         full, rest = divmod(schedule.steps, room)
-        total += strategy.level_weight(level) ** 2 * (full * room**2 + rest**2)
+        total += weights[level] ** 2 * (full * room**2 + rest**2)
     return total
 
 
@@ -772,10 +833,11 @@ def _over_starts(strategy: StepNodes, norm: Norm, schedule: Schedule) -> int | N
     padding = np.full(width * apart - horizon, -1)
     windows = 1 if k >= width else width  # to the end: the first of each row is the worst
     sums = np.zeros((apart, windows), _type_of_sums(strategy, norm, min(k, width)))
+    weights = level_weights(strategy)
     for level, nodes in enumerate(levels):
         rows = np.concatenate([nodes, padding]).reshape(width, apart).T
         found = _row_sums(rows, norm)[:, None] if windows == 1 else _windows(rows, k, norm)
-        sums += strategy.level_weight(level) ** norm * found.astype(sums.dtype)
+        sums += weights[level] ** norm * found.astype(sums.dtype)
     return int(sums.max())
 
 

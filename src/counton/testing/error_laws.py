@@ -15,6 +15,7 @@ from counton.expiry import Expiry
 from counton.laws import LARGEST_SPREAD, DiscreteGaussian, DiscreteLaplace, Law
 from counton.strategies import StreamStrategy
 from counton.strategies.base import Metric, ReleaseForm
+from counton.strategies.joint_errors import released_variance
 from counton.testing.node_noise import HashedNoise
 from counton.testing.rows import count_steps, reads_of, require, rows_by_step
 
@@ -207,7 +208,7 @@ def check_released_variance(strategy: StreamStrategy) -> None:
     for form in _FORMS:
         for metric in _METRICS:
             true = float(of[form].max() if metric == "max" else of[form].mean())
-            claimed = strategy.released_variance(metric, form)
+            claimed = released_variance(strategy, metric, form)
             said = f"released_variance({metric}, {form}) is {claimed}, enumeration says {true}"
             require(math.isclose(claimed, true, rel_tol=1e-9), strategy, said)
 

@@ -11,7 +11,13 @@ from counton.arrays import Integers
 from counton.laws import Alternating, BoundedChange, Run, Runs, Shift
 from counton.strategies import StreamStrategy
 from counton.strategies.base import Norm
-from counton.strategies.participation import Schedule
+from counton.strategies.participation import (
+    Schedule,
+    each_alternating,
+    level_weights,
+    shift_by,
+    sums_of_runs,
+)
 from counton.testing.rows import columns_in_order, count_steps, require
 
 _NORMS: tuple[Norm, Norm] = (1, 2)
@@ -118,24 +124,24 @@ def check_shift_by(strategy: StreamStrategy, changes: int = 3) -> None:
         if not runs or max(run.since for run in runs) > horizon:
             continue
         l1, squared = _of_runs(matrix, runs)
-        claimed = strategy.shift_by(Runs(runs))
+        claimed = shift_by(strategy, Runs(runs))
         _enough(strategy, Runs(runs), claimed, l1, squared)
         tight = horizon > _SHORT or not (positive and strategy.aligned)
         said = f"{Runs(runs)} moves it by {squared} squared, not {claimed}"
         require(tight or claimed.l2_squared <= _SLACK * squared, strategy, said)
     alternating = _of_changes(matrix, changes)
     for norm in _NORMS:
-        each = strategy.each_alternating(norm)
+        each = each_alternating(strategy, norm)
         for number, moved in enumerate(alternating, 1):
             said = f"{number} changes move it by {moved[norm - 1]}, and each_alternating is {each}"
             require(each * number >= moved[norm - 1], strategy, said)
     for number, (l1, squared) in enumerate(alternating, 1):
         for cells, size in ((1, 1), (2, 3)):
             pattern = Alternating(number, cells, size)
-            claimed = strategy.shift_by(pattern)
+            claimed = shift_by(strategy, pattern)
             _enough(strategy, pattern, claimed, cells * size * l1, cells * size**2 * squared)
         pattern = Alternating(number, 2, 2, together=True)
-        claimed = strategy.shift_by(pattern)
+        claimed = shift_by(strategy, pattern)
         for one in range((number + 1) // 2, number + 1):  # changes shared out among two cells
             parts = [alternating[one - 1], *([alternating[number - one - 1]] * (number > one))]
             l1 = 2 * sum(part[0] for part in parts)
@@ -146,13 +152,13 @@ def check_shift_by(strategy: StreamStrategy, changes: int = 3) -> None:
 def _check_bounded(strategy: StreamStrategy, matrix: Integers) -> None:
     l1, squared = _norms(matrix)
     for pattern in (BoundedChange(1, 1), BoundedChange(3, 5), BoundedChange(2, 4, once=True)):
-        claimed = strategy.shift_by(pattern)
+        claimed = shift_by(strategy, pattern)
         _enough(strategy, pattern, claimed, l1 * pattern.l1, squared * pattern.l2_squared)
     if matrix.shape[1] > 1:
         pattern = BoundedChange(2, 2)
         moved = [_norms(matrix - matrix[:, [item]]) for item in range(matrix.shape[1])]
         l1, squared = (max(norm) for norm in zip(*moved, strict=True))
-        _enough(strategy, pattern, strategy.shift_by(pattern), l1, squared)
+        _enough(strategy, pattern, shift_by(strategy, pattern), l1, squared)
 
 
 def _enough(
@@ -167,9 +173,9 @@ def _enough(
 def check_short_ways(strategy: StreamStrategy) -> None:
     """What `counton.strategies.participation` believes is no less than the columns say.
 
-    ``run_sums``: what consecutive steps add up to; ``largest_sum``: what steps apart, and those
-    of a schedule; ``overlaps``: products of two columns; ``nodes_by_level`` and ``level_weight``:
-    which steps meet in a node, exactly; ``divisions``: parts that add up to the whole horizon.
+    ``falling_series``: what consecutive steps add up to; ``largest_sum``: what steps apart, and
+    those of a schedule; ``overlaps``: products of two columns; ``nodes_by_level``: which steps meet
+    in a node, exactly; ``divisions``: parts that add up to the whole horizon.
 
     Raises:
         LawBroken: one of them is too small, or of another shape.
@@ -187,13 +193,13 @@ def check_short_ways(strategy: StreamStrategy) -> None:
             continue
         moved = _sums_of_runs(matrix, length)[:, :inner]
         for norm in _NORMS:
-            found = strategy.run_sums(norm, length)
+            found = sums_of_runs(strategy, norm, length)
             if found is None:
                 continue
-            require(np.shape(found) == (horizon,), strategy, f"run_sums has {np.shape(found)}")
+            require(np.shape(found) == (horizon,), strategy, f"sums_of_runs has {np.shape(found)}")
             true = (np.abs(moved) ** norm).sum(axis=0)
             enough = bool((np.asarray(found)[:inner] >= true).all())
-            said = f"run_sums({norm}, {length}) is less than {length} steps add up to"
+            said = f"sums_of_runs({norm}, {length}) is less than {length} steps add up to"
             require(enough, strategy, said)
     for steps, apart in ((1, 1), (2, 1), (3, 2), (4, 5)):
         if (steps - 1) * apart >= shown:
@@ -221,18 +227,18 @@ def check_short_ways(strategy: StreamStrategy) -> None:
 def _check_tree(
     strategy: StreamStrategy, horizon: int, lengths: Integers, products: Integers
 ) -> None:
-    levels = strategy.nodes_by_level()
+    levels, weights = strategy.nodes_by_level(), level_weights(strategy)
     shown = len(lengths)
     if levels is not None:
         sums, meet = np.zeros(shown, object), np.zeros((shown, shown), object)
         for level, nodes in enumerate(levels):
             require(np.shape(nodes) == (horizon,), strategy, "nodes_by_level has another shape")
-            node, weight = np.asarray(nodes)[:shown], strategy.level_weight(level)
+            node, weight = np.asarray(nodes)[:shown], weights[level]
             there = node >= 0
             sums = sums + weight * there
             same = (node[:, None] == node[None, :]) & there[:, None]
             meet = meet + weight**2 * same
-        said = "nodes_by_level and level_weight say otherwise than the columns"
+        said = "nodes_by_level says otherwise than the columns"
         require(bool((sums == lengths).all()), strategy, said)
         require(bool((meet == products).all()), strategy, said)
     parts = list(strategy.divisions(None))

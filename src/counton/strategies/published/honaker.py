@@ -15,9 +15,9 @@ the release is a function of the private measurements C x + z alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import math
 from fractions import Fraction
-from typing import Any
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,17 +27,15 @@ from counton.errors import InvalidInput, SumOverflow
 from counton.exact import check_integer
 from counton.laws import Law
 from counton.strategies.base import (
-    ROWS_CHUNK,
     Metric,
     Node,
     NodeNoise,
     Steps,
     StreamStrategy,
     check_metric,
-    nodes_per_chunk,
 )
 from counton.strategies.participation import Stretch
-from counton.strategies.streams.dyadic import below_split, dyadic_error, dyadic_window_error
+from counton.strategies.streams.expiring import below_split
 
 LARGEST_HORIZON = 2**40
 #: A release adds at most 41 estimates of at most (1.3 + level / 2) times the largest node's noise,
@@ -81,11 +79,6 @@ class HonakerOnline(StreamStrategy):
         #: Number of levels.
         self.height = self.horizon.bit_length()
 
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """The horizon."""
-        return {"horizon": self.horizon}
-
     def column(self, step: int) -> tuple[Node, ...]:
         """The nodes above leaf ``step`` which are complete by the horizon."""
         leaf = self.check_step(step) - 1
@@ -114,10 +107,6 @@ class HonakerOnline(StreamStrategy):
         """The height: item 1 enters the first node of every level."""
         return Fraction(self.height)
 
-    def squared_sensitivity(self) -> Fraction:
-        """The height: all entries are 0 or 1."""
-        return Fraction(self.height)
-
     def divisions(self, part: Stretch | None) -> tuple[tuple[Stretch, int], ...]:
         """Two halves, each a node if it is complete by the horizon."""
         if part is None:
@@ -128,21 +117,6 @@ class HonakerOnline(StreamStrategy):
         steps = [min(part.steps, half), max(part.steps - half, 0)]
         halves = (Stretch(part.level - 1, int(count == half), count) for count in steps if count)
         return tuple((piece, 1) for piece in halves)
-
-    def nodes_by_level(self) -> Iterator[NDArray[np.int64]]:
-        """The nodes above each leaf that are complete by the horizon."""
-        leaves = np.arange(self.horizon)
-        for level in range(self.height):
-            nodes = leaves >> level
-            yield np.where(nodes < self.horizon >> level, nodes, -1)
-
-    def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
-        """Sum of the estimates' variances over the set bits of each step, in node variances."""
-        numbers = self.check_steps(steps)
-        total = np.zeros(numbers.shape)
-        for level in range(self.height):
-            total += (numbers >> level & 1) * float(_variance(level))
-        return total
 
     def window_variance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
         """Estimates that only one end reads, less what two of them share.
@@ -160,22 +134,43 @@ class HonakerOnline(StreamStrategy):
             total += ((early >> level & 1) + (late >> level & 1)) * float(_variance(level))
         return total
 
-    def window_rounding(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
-        """Half a unit a level for each estimate, and one estimate a level for each release."""
-        first, last = self.check_ends(starts, stops)
-        releases = (first > 0).astype(np.float64) + (last > first)
-        return np.asarray(releases * self.height**2 / 4, dtype=np.float64)
+    @property
+    @override
+    def release_rounding(self) -> float:
+        """Half a unit a level for each estimate, and one estimate a level."""
+        return self.height**2 / 4
 
     def overall_variance(self, metric: Metric) -> float:
-        """Mean or maximum variance over the horizon, in closed form."""
+        """Mean or maximum variance over the horizon: sums of v_l over set bits, in closed form."""
         check_metric(metric)
-        return float(dyadic_error(self.horizon, _variance, metric))
+        horizon, levels = self.horizon, range(self.height)
+        if metric == "mean":
+            # Among 0..horizon the bit is set in every second block of 2**level numbers.
+            total = Fraction(0)
+            for level in levels:
+                pairs, rest = divmod(horizon + 1, 2 << level)
+                total += _variance(level) * ((pairs << level) + max(0, rest - (1 << level)))
+            return float(total / horizon)
+        # The heaviest is the horizon, or shares its higher bits, clears one and sets all below.
+        heaviest = kept = Fraction(0)
+        below = list(accumulate(map(_variance, levels), initial=Fraction(0)))
+        for level in reversed(levels):
+            if horizon >> level & 1:
+                heaviest = max(heaviest, kept + below[level])
+                kept += _variance(level)
+        return float(max(heaviest, kept))
 
     @override
     def overall_window_variance(self, metric: Metric) -> float:
-        """See `StreamStrategy.overall_window_variance`; in closed form."""
+        """That of single steps follows from their trailing zeros."""
         check_metric(metric)
-        return dyadic_window_error(self, metric)
+        zeros = np.arange(self.height)
+        last = np.int64(1) << zeros
+        variances = self.window_variance(last - 1, last)
+        if metric == "max":
+            return float(variances.max())
+        steps = [self.horizon + (1 << z) >> z + 1 for z in zeros.tolist()]
+        return math.fsum(variances * np.array(steps, np.float64)) / self.horizon
 
     def node_law(self, base: Law, level: int) -> Law:
         """The same law for all levels, if its sums fit.
@@ -198,25 +193,22 @@ class HonakerOnline(StreamStrategy):
             SumOverflow: a node's noise is 2^37 or more.
         """
         self.check_window(steps)
-        out = np.empty((len(steps), *field.shape), np.int64)
-        if len(steps) == 0:
-            return out
+        if not steps:
+            return np.empty((0, *field.shape), np.int64)
         last = steps.stop - 1
-        bits = nodes_per_chunk(field.shape, ROWS_CHUNK).bit_length() - 1
-        # Estimates of completed nodes that wait for their right sibling, by level.
-        waiting: dict[int, NDArray[np.int64]] = {}
-        for block in range((last >> bits) + 1):
-            start = block << bits
-            estimates = _estimates(field, start, min(last - start, 1 << bits), bits)
-            stop = min(start + (1 << bits), last + 1)
-            if stop > steps.start:
-                base = sum(waiting.values(), np.zeros(field.shape, np.int64))
-                prefixes = _prefix_sums(estimates[:bits], base, stop - start)
-                low = max(start, steps.start)
-                out[low - steps.start : stop - steps.start] = prefixes[low - start :]
-            if len(estimates) > bits:
-                _complete(field, waiting, estimates[bits][0], bits, block)
-        return out
+        bits = HonakerOnline.fraction_bits
+        levels = [_draw(field, 0, last) << bits]
+        for level in range(1, last.bit_length()):
+            below, nodes = levels[-1], last >> level
+            children = below[0 : 2 * nodes : 2] + below[1 : 2 * nodes : 2]
+            own = _draw(field, level, nodes) << bits
+            share = float(1 - _variance(level))
+            levels.append(own + np.rint((children - own) * share).astype(np.int64))
+        sums = np.zeros((1, *field.shape), np.int64)
+        for level in reversed(range(len(levels))):
+            sums = np.repeat(sums, 2, axis=0)[: (last >> level) + 1]
+            sums[1::2] += levels[level][: len(sums) - 1 : 2]
+        return sums[steps.start :]
 
 
 def _variance(level: int) -> Fraction:
@@ -224,61 +216,11 @@ def _variance(level: int) -> Fraction:
     return Fraction(2**level, 2 ** (level + 1) - 1)
 
 
-def _estimate(level: int, own: NDArray[np.int64], children: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Estimates of nodes from their noise and the sums of their children's estimates."""
-    scaled = own << HonakerOnline.fraction_bits
-    share = float(1 - _variance(level))
-    return scaled + np.rint((children - scaled) * share).astype(np.int64)
-
-
-def _draw(field: NodeNoise, level: int, nodes: range) -> NDArray[np.int64]:
-    noise = field.run(level, nodes)
+def _draw(field: NodeNoise, level: int, nodes: int) -> NDArray[np.int64]:
+    noise = field.run(level, range(nodes))
     if noise.size and not -LARGEST_NOISE < noise.min() <= noise.max() < LARGEST_NOISE:
         raise SumOverflow(
             f"noise of a node of HonakerOnline is {LARGEST_NOISE} or more, which its fixed-point "
             f"sums cannot hold: raise epsilon, coarsen the resolution, or use Binary or KAry"
         )
     return noise
-
-
-def _estimates(field: NodeNoise, start: int, count: int, bits: int) -> list[NDArray[np.int64]]:
-    """Estimates, level by level up to ``bits``, of nodes complete within ``count`` more items."""
-    if count == 0:
-        return []
-    leaves = _draw(field, 0, range(start, start + count))
-    levels = [leaves << HonakerOnline.fraction_bits]
-    for level in range(1, bits + 1):
-        nodes = count >> level
-        if nodes == 0:
-            break
-        first = start >> level
-        below = levels[-1]
-        children = below[0 : 2 * nodes : 2] + below[1 : 2 * nodes : 2]
-        levels.append(_estimate(level, _draw(field, level, range(first, first + nodes)), children))
-    return levels
-
-
-def _prefix_sums(
-    levels: list[NDArray[np.int64]], base: NDArray[np.int64], count: int
-) -> NDArray[np.int64]:
-    """``base`` plus the estimates read after 0, 1, .., count - 1 items."""
-    sums = base[None]
-    for level in reversed(range(len(levels))):
-        sums = np.repeat(sums, 2, axis=0)[: ((count - 1) >> level) + 1]
-        sums[1::2] += levels[level][: len(sums) - 1 : 2]
-    return sums
-
-
-def _complete(
-    field: NodeNoise,
-    waiting: dict[int, NDArray[np.int64]],
-    estimate: NDArray[np.int64],
-    level: int,
-    index: int,
-) -> None:
-    """Take in a completed node, and every node above it that it completes."""
-    while index & 1:
-        level, index = level + 1, index >> 1
-        children = waiting.pop(level - 1) + estimate
-        estimate = _estimate(level, _draw(field, level, range(index, index + 1))[0], children)
-    waiting[level] = estimate

@@ -17,7 +17,7 @@ node noise drawn once, with B C = A, and nothing that is read lies above the pre
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -26,20 +26,16 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.arrays import Floats, Integers
-from counton.errors import InvalidInput
+from counton.arrays import Floats
 from counton.exact import check_integer
-from counton.laws import DiscreteGaussian, DiscreteLaplace, Law, Shift
+from counton.laws import DiscreteGaussian, DiscreteLaplace, Law
 from counton.strategies.base import (
-    Metric,
     Node,
     NodeNoise,
     Reader,
-    Relation,
     Steps,
     StreamStrategy,
 )
-from counton.strategies.participation import schedule_for
 from counton.strategies.streams.look_ahead import LookAhead
 from counton.strategies.streams.subtrees import FRACTION_BITS, Subtrees
 
@@ -56,6 +52,7 @@ class _Epoch(LookAhead):
     def __init__(self, radix: int, number: int) -> None:
         radices = (radix,) * number + (radix - 1 if number else radix,)
         super().__init__(math.prod(radices), radices, (1,) * (number + 2))
+        self.radix = radix
         self.trees = Subtrees(self.horizon, radices, self.weights, Fraction(radix - 1, radix))
         self.number = number
         #: The last step before it, and of noise the level of its steps.
@@ -211,16 +208,13 @@ class Epochs(StreamStrategy):
 
     def __init__(self, radix: int = 16) -> None:
         self.radix = check_integer("radix", radix, 3, 64)
+        #: Up to a million steps: a family of every level, and the roots so far.
+        self.buffer_size = 5 * (self.radix + 2) + 1
 
     @classmethod
     def examples(cls, horizon: int) -> Sequence[Epochs]:
         """The best radix, and the least."""
         return (cls(), cls(3)) if horizon <= 250 else (cls(),)
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """The radix."""
-        return {"radix": self.radix}
 
     @property
     def longest(self) -> int:
@@ -278,26 +272,6 @@ class Epochs(StreamStrategy):
         """2: the same of variances, with Gaussian noise."""
         return Fraction(2)
 
-    def shift(
-        self,
-        relation: Relation = "add_remove",
-        *,
-        steps: int | None = None,
-        separation: int = 1,
-        every: int | None = None,
-    ) -> Shift:
-        """How far one unit moves all nodes, each by the scale (or variance) of its epoch.
-
-        A unit with k steps moves them by k times as much, wherever its steps lie.
-
-        Raises:
-            InvalidInput: an argument out of range, or a relation other than "add_remove".
-        """
-        if relation != "add_remove":
-            return super().shift(relation)
-        times = schedule_for(None, steps, separation, every).steps
-        return Shift(2 * times, 2 * times**2)
-
     @property
     def largest_entry(self) -> int:
         """1, as all of them."""
@@ -336,16 +310,6 @@ class Epochs(StreamStrategy):
             self.node_law(base, last.level)
         return law
 
-    def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
-        """Of the releases, in variances of Laplace noise of the first epoch."""
-        return self._variance(self.check_steps(steps), self.node_variance)
-
-    def noise_variance(self, law: Law, steps: Iterable[int]) -> NDArray[np.float64]:
-        """Exact variance of the released noise, with the law that each epoch really has."""
-        return self._variance(
-            self.check_steps(steps), lambda level: self.node_law(law, level).variance
-        )
-
     def window_variance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
         """Of differences, in variances of Laplace noise of the first epoch."""
         return self._differences(starts, stops, self.node_variance)
@@ -353,9 +317,6 @@ class Epochs(StreamStrategy):
     def window_noise_variance(self, law: Law, starts: Steps, stops: Steps) -> NDArray[np.float64]:
         """Exact variance of a difference, with the law that each epoch really has."""
         return self._differences(starts, stops, lambda level: self.node_law(law, level).variance)
-
-    def _variance(self, steps: Integers, widths: Any) -> Floats:
-        return self._differences(np.zeros_like(steps), steps, widths)
 
     def _differences(self, starts: Steps, stops: Steps, widths: Any) -> Floats:
         """Sums over the epochs of what happened in each of them."""
@@ -414,16 +375,6 @@ class Epochs(StreamStrategy):
         level = epoch.level
         return self.node_variance(level) if law is None else self.node_law(law, level).variance
 
-    def overall_variance(self, metric: Metric) -> float:
-        """Refused: the mean and the largest depend on how far the stream goes.
-
-        Raises:
-            InvalidInput: always; see ``mean_variance`` and ``variance``.
-        """
-        raise InvalidInput(
-            f"{self!r} serves a stream without an end; use mean_variance(steps) or variance([step])"
-        )
-
     def window_rounding(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
         """As of all epochs up to the later end."""
         first, last = self.check_ends(starts, stops)
@@ -434,11 +385,6 @@ class Epochs(StreamStrategy):
                 high = np.clip(last - epoch.before, 0, epoch.horizon)
                 found += epoch.window_rounding(low, high)
         return found
-
-    @property
-    def buffer_size(self) -> int:
-        """Of a stream of up to a million steps: a family of every level, and the roots so far."""
-        return 5 * (self.radix + 2) + 1
 
     def reader(self, field: NodeNoise) -> Reader:
         """It holds the sum of the roots that are over, and what the present epoch's tree holds."""

@@ -8,20 +8,18 @@ slowly with its age: ``counton.privacy.loss_by_age``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from typing_extensions import override
 
 from counton.errors import InvalidInput
 from counton.exact import Number
 from counton.expiry import Expiry
 from counton.laws import Law
-from counton.strategies.base import Metric, Node, NodeNoise, Steps, StreamStrategy, nodes_per_chunk
-from counton.strategies.streams.dyadic import below_split
+from counton.strategies.base import Node, NodeNoise, Steps, StreamStrategy, nodes_per_chunk
 
 
 class Expiring(StreamStrategy):
@@ -94,14 +92,6 @@ class Expiring(StreamStrategy):
             return ()
         return tuple(Node(level, at >> level, 1) for level in range(self._height(at)))
 
-    def column(self, step: int) -> tuple[Node, ...]:
-        """Refused: an item enters ever more intervals as the stream goes on.
-
-        Raises:
-            InvalidInput: always; see ``column_until``.
-        """
-        self._refuse_without_end()
-
     def column_until(self, step: int, last: int) -> tuple[Node, ...]:
         """Intervals an item enters, as far as releases up to ``last`` read them.
 
@@ -122,30 +112,10 @@ class Expiring(StreamStrategy):
         Raises:
             InvalidInput: always; the message names the guarantees this strategy gives.
         """
-        self._refuse_without_end()
-
-    def squared_sensitivity(self) -> Fraction:
-        """Refused: it is infinite over an endless stream.
-
-        Raises:
-            InvalidInput: always; the message names the guarantees this strategy gives.
-        """
-        self._refuse_without_end()
-
-    def _refuse_without_end(self) -> NoReturn:
         raise InvalidInput(
             f"{self!r} has no finite sensitivity, because the stream never ends: use ExpiringDP or "
             f"ExpiringZCDP, whose loss grows with the age of an item, or a strategy with a horizon"
         )
-
-    def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
-        """Variance at ``steps`` in variances of Laplace noise of level 0; 0 up to the delay.
-
-        For noise of scale 1/epsilon multiply by 2 / epsilon^2 (Theorem 1.2's first sum). The
-        error from the items of the last ``delay`` steps is not part of it.
-        """
-        levels = range(self.expiry.top + 1)
-        return self._sums([self.node_variance(level) for level in levels], steps)
 
     def node_variance(self, level: int) -> float:
         """Square of the factor on the scale of Laplace noise: (1 + level)^(2 - 2 growth)."""
@@ -158,13 +128,12 @@ class Expiring(StreamStrategy):
         height = np.searchsorted(starts, np.asarray(stops) - self.delay, side="right")
         return np.asarray(np.maximum.accumulate(factors)[height])
 
-    def noise_variance(self, law: Law, steps: Iterable[int]) -> NDArray[np.float64]:
-        """Exact variance of the released noise, with the law that each level really has."""
-        laws = [self.node_law(law, level) for level in range(self.expiry.top + 1)]
-        return self._sums([level.variance for level in laws], steps)
-
     def window_variance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
-        """Variance of a difference, in variances of Laplace noise of level 0."""
+        """Variance of a difference, in variances of Laplace noise of level 0.
+
+        For noise of scale 1/epsilon multiply by 2 / epsilon^2 (Theorem 1.2's first sum). The
+        error from the items of the last ``delay`` steps is not part of it.
+        """
         levels = range(self.expiry.top + 1)
         return self._differences([self.node_variance(level) for level in levels], starts, stops)
 
@@ -184,14 +153,6 @@ class Expiring(StreamStrategy):
         total = total + sums[np.minimum(bits[1], len(by_level))]
         return total
 
-    def _sums(self, by_level: list[float], steps: Iterable[int]) -> NDArray[np.float64]:
-        """Sum over the levels that each step reads."""
-        at = self.check_steps(steps) - self.delay
-        starts = 2 ** np.arange(len(by_level), dtype=np.int64)
-        return np.concatenate([[0.0], np.cumsum(by_level)])[
-            np.searchsorted(starts, at, side="right")
-        ]
-
     def mean_variance(self, steps: int, *, gaussian: bool = False) -> float:
         """Mean of ``variance`` over the steps 1..steps, in closed form.
 
@@ -208,16 +169,6 @@ class Expiring(StreamStrategy):
             total += (factor if gaussian else factor**2) * (reach - (1 << level) + 1)
         return float(total / steps)
 
-    def overall_variance(self, metric: Metric) -> float:
-        """Refused: the mean and the maximum depend on how far the stream goes.
-
-        Raises:
-            InvalidInput: always; see ``mean_variance`` and ``variance``.
-        """
-        raise InvalidInput(
-            f"{self!r} serves an endless stream; use mean_variance(steps) or variance([step])"
-        )
-
     def node_law(self, base: Law, level: int) -> Law:
         """The base law with (1 + level)^(1 - growth) times its scale or variance, rounded up.
 
@@ -227,12 +178,6 @@ class Expiring(StreamStrategy):
         if level == 0:
             self.expiry.law(base, self.expiry.top)
         return self.expiry.law(base, level)
-
-    @override
-    def check_law(self, law: Law) -> None:
-        """See `StreamStrategy.check_law`: of the first or of the highest level."""
-        for level in (0, self.expiry.top):
-            self.node_law(law, level)
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
         """B z on a window, from the largest intervals down to single steps."""
@@ -270,3 +215,15 @@ class Expiring(StreamStrategy):
     def _height(self, position: int) -> int:
         """How many intervals contain a position."""
         return min(position.bit_length(), self.expiry.top + 1)
+
+
+def below_split(first: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Ones in the highest bit in which two numbers differ and in all below; 0 if they do not.
+
+    >>> below_split(np.array([8, 5]), np.array([12, 5])).tolist()
+    [7, 0]
+    """
+    ones = first ^ last
+    for places in (1, 2, 4, 8, 16, 32):
+        ones = ones | ones >> places
+    return ones

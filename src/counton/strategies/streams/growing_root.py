@@ -45,7 +45,6 @@ from counton.laws import LARGEST_SPREAD, DiscreteGaussian, Law, Shift
 from counton.strategies.base import (
     PART,
     ROWS_CHUNK,
-    Metric,
     Node,
     NodeNoise,
     Norm,
@@ -655,16 +654,6 @@ class GrowingSquareRoot(StreamStrategy):
             nodes += [Node(level, first + node - 1, weight) for _, node, weight in inside]
         return tuple(nodes)
 
-    def column(self, step: int) -> tuple[Node, ...]:
-        """Refused: an item enters ever more nodes as the stream goes on.
-
-        Raises:
-            InvalidInput: always; see ``column_until``.
-        """
-        raise InvalidInput(
-            f"an item of {self!r} enters all later nodes, without end: use column_until(step, last)"
-        )
-
     def column_until(self, step: int, last: int) -> tuple[Node, ...]:
         """Its node and later ones with the coefficients of the root; and those within its block."""
         at, end = self._place(self.check_step(step)), self._place(self.check_step(last))
@@ -917,16 +906,6 @@ class GrowingSquareRoot(StreamStrategy):
 
     def _unit(self, law: Law | None) -> float:
         return 1.0 if law is None else law.variance / 4.0**self.lattice_bits
-
-    def overall_variance(self, metric: Metric) -> float:
-        """Refused: the mean and the largest depend on how far the stream goes.
-
-        Raises:
-            InvalidInput: always; see ``mean_variance`` and ``variance``.
-        """
-        raise InvalidInput(
-            f"{self!r} serves a stream without an end; use mean_variance(steps) or variance([step])"
-        )
 
     def window_rounding(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
         """Half a unit a release, and half of one for what is within a block."""

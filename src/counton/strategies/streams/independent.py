@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +15,12 @@ from counton.strategies.base import (
     Metric,
     Node,
     NodeNoise,
-    Norm,
     Steps,
     StreamStrategy,
     Workload,
     check_metric,
 )
-from counton.strategies.participation import Schedule
+from counton.strategies.participation import Stretch
 
 
 class Independent(StreamStrategy):
@@ -52,11 +50,6 @@ class Independent(StreamStrategy):
     def __init__(self, horizon: int) -> None:
         self.horizon = check_integer("horizon", horizon, 1, LARGEST_HORIZON)
 
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """The horizon."""
-        return {"horizon": self.horizon}
-
     def column(self, step: int) -> tuple[Node, ...]:
         """The step's own node."""
         return (Node(0, self.check_step(step), 1),)
@@ -69,27 +62,10 @@ class Independent(StreamStrategy):
         """It is 1 at each step."""
         return Fraction(1)
 
-    def squared_sensitivity(self) -> Fraction:
-        """1."""
-        return Fraction(1)
-
-    def largest_sum(self, norm: Norm, schedule: Schedule) -> int:
-        """One node for each step."""
-        return schedule.steps
-
     @override
-    def largest_alternating(self, norm: Norm, changes: int) -> int:
-        """No node holds two steps, so none cancel."""
-        return min(check_integer("changes", changes, 1), self.horizon)
-
-    @override
-    def each_alternating(self, norm: Norm) -> int:
-        """1."""
-        return 1
-
-    def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
-        """1 at every step."""
-        return np.ones(self.check_steps(steps).shape)
+    def divisions(self, part: Stretch | None) -> tuple[tuple[Stretch, int], ...]:
+        """Every step is a node of its own."""
+        return ((Stretch(0, 1, 1), self.horizon),) if part is None else ()
 
     def window_variance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
         """As many as there are steps."""

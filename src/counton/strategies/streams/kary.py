@@ -15,10 +15,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -131,7 +130,202 @@ def _triangle(n: int) -> int:
     return n * (n + 1) // 2
 
 
-class KAry(StreamStrategy):
+class DigitTree(StreamStrategy):
+    """A tree of given arity: releases read nodes by the digits of their step.
+
+    Args:
+        horizon: steps it serves.
+        digits: how steps are written.
+    """
+
+    horizon: int
+    unit_rows = True  # where two releases differ, one reads a node or the other, or neither
+
+    def __init__(self, horizon: int, digits: Digits) -> None:
+        self.horizon, self.arity, self._digits = horizon, digits.base, digits
+        #: Number of levels, and of nodes which the first item enters.
+        self.height = digits.count(horizon)
+        #: Only nodes that are subtracted hold items to come.
+        self.causal = digits.below == 0 or self.height == 1
+
+    def by_right_end(self, field: NodeNoise) -> NodeNoise:
+        """Noise of nodes by their right ends: the table itself, where it names them so."""
+        return field
+
+    def column(self, step: int) -> tuple[Node, ...]:
+        """One node a level, unless that node stands between two groups: no release reads those."""
+        self.check_step(step)
+        right_ends = (-(-step // self.arity**level) for level in range(self.height))
+        return tuple(
+            Node(level, p, 1)
+            for level, p in enumerate(right_ends)
+            if (p + self._digits.below) % self.arity != 0
+        )
+
+    def row(self, step: int) -> tuple[Node, ...]:
+        """Nodes of the digits of ``step``, from the highest level down."""
+        ends = [self.check_step(step)]
+        for _ in range(self.height):
+            ends.append(self._digits.cut(ends[-1]))
+        nodes = []
+        for level in reversed(range(self.height)):
+            q, start = ends[level], ends[level + 1] * self.arity
+            nodes += [Node(level, p, 1) for p in range(start + 1, q + 1)]
+            nodes += [Node(level, p, -1) for p in range(q + 1, start + 1)]
+        return tuple(nodes)
+
+    def l1_sensitivity(self) -> Fraction:
+        """The height: item 1 enters the first node of every level."""
+        return Fraction(self.height)
+
+    def divisions(self, part: Stretch | None) -> tuple[tuple[Stretch, int], ...]:
+        """As many parts as the arity, all nodes but the one that no release reads."""
+        if part is None:
+            part = Stretch(self.height, 0, self.horizon)
+        if part.level == 0:
+            return ()
+        width = self.arity ** (part.level - 1)
+        full, rest = divmod(part.steps, width)
+        unread = -self._digits.below % self.arity or self.arity  # its number among its siblings
+        counted = full - (unread <= full)
+        parts = [(Stretch(part.level - 1, 1, width), counted)] if counted else []
+        if unread <= full:
+            parts.append((Stretch(part.level - 1, 0, width), 1))
+        if rest:
+            parts.append((Stretch(part.level - 1, int(unread != full + 1), rest), 1))
+        return tuple(parts)
+
+    def nodes_by_level(self) -> Iterator[NDArray[np.int64]]:
+        """The node of each level, unless no release reads it."""
+        steps = np.arange(1, self.horizon + 1)
+        for level in range(self.height):
+            ends = -(-steps // self.arity**level)
+            yield np.where((ends + self._digits.below) % self.arity, ends, -1)
+
+    def window_variance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
+        """Absolute digits of both ends below the highest in which they differ, and there how much.
+
+        Down to that level both read the same nodes; there the nodes between their digits are left.
+        """
+        first, last = self.check_ends(starts, stops)
+        total = np.zeros(first.shape, np.int64)
+        for _ in range(self.height):
+            cuts = [(end + self._digits.below) // self.arity for end in (first, last)]
+            apart = np.abs(first - cuts[0] * self.arity) + np.abs(last - cuts[1] * self.arity)
+            total += np.where(cuts[0] == cuts[1], last - first, apart)
+            first, last = cuts
+        return total.astype(np.float64)
+
+    def overall_variance(self, metric: Metric) -> float:
+        """Mean or maximum variance over the horizon, in O(height^2) integer operations."""
+        return float(self._error(metric))
+
+    def overall_window_variance(self, metric: Metric) -> float:
+        """1, and k - 1 more for each digit that is carried on; in closed form."""
+        check_metric(metric)
+        carried, largest = 0, 0
+        number = self.horizon  # its cuts say how often each digit was carried on to the next
+        while (number := self._digits.cut(number)) > 0:
+            carried, largest = carried + number, largest + 1
+        return 1.0 + (self.arity - 1) * (largest if metric == "max" else carried / self.horizon)
+
+    def _error(self, metric: Metric) -> Fraction:
+        check_metric(metric)
+        if metric == "max":
+            return Fraction(self._digits.largest_weight(self.horizon))
+        return Fraction(self._digits.total_weight(self.horizon), self.horizon)
+
+    def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
+        """B z on a window: top down, one level at a time."""
+        self.check_window(steps)
+        if len(steps) == 0:
+            return np.zeros((0, *field.shape), np.int64)
+        if is_wide(field.shape):
+            windows = self._windows(steps)
+            values = np.zeros((1, *field.shape), np.int64)
+            for level in reversed(range(self.height)):
+                values = self._expand_rows(field, level, windows[level], values)
+            return values
+        return _concatenate(self.noise_parts(field, steps), (len(steps), *field.shape))
+
+    @override
+    def noise_parts(self, field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:
+        """Higher levels are computed once for all steps."""
+        if is_wide(field.shape) or len(steps) == 0:
+            yield from super().noise_parts(field, steps)
+            return
+        windows = self._windows(self.check_window(steps))
+        values = np.zeros((1, *field.shape), np.int64)
+        for level in reversed(range(1, self.height)):
+            shape = (len(windows[level]), *field.shape)
+            values = _concatenate(self._expand(field, level, windows[level], values), shape)
+        yield from self._expand(field, 0, steps, values)
+
+    def _windows(self, steps: range) -> list[range]:
+        """The numbers of every level that those of a window of level 0 are cut to."""
+        windows = [steps]
+        for _ in range(self.height):
+            low, high = windows[-1].start, windows[-1].stop
+            windows.append(range(self._digits.cut(low), self._digits.cut(high - 1) + 1))
+        return windows
+
+    def _expand(
+        self, field: NodeNoise, level: int, window: range, parents: NDArray[np.int64]
+    ) -> Iterator[NDArray[np.int64]]:
+        """Noise at the numbers of a window of a level; ``parents`` are those they are cut to.
+
+        Groups are computed whole, also where the window begins or ends within one.
+        """
+        k, below, field = self.arity, self._digits.below, self.by_right_end(field)
+        first = self._digits.cut(window.start)
+        size = max(1, nodes_per_chunk(field.shape) // k)
+        room = np.empty((min(size, len(parents)), k, *field.shape), np.int64)
+        for at in range(0, len(parents), size):
+            known = parents[at : at + size]
+            groups = room[: len(known)]
+            numbers = groups.reshape(-1, *field.shape)
+            low = (first + at) * k - below
+            # The first node stands between two groups, and there is none with a number below 1.
+            skipped = max(1, 1 - low)
+            numbers[:skipped] = 0
+            noise = field.run(level, range(low + skipped, low + len(numbers)))
+            np.cumsum(noise, axis=0, out=numbers[skipped:])
+            groups += (known - groups[:, below])[:, None]
+            yield numbers[max(window.start - low, 0) : window.stop - low]
+
+    def _expand_rows(
+        self,
+        field: NodeNoise,
+        level: int,
+        window: range,
+        parents: NDArray[np.int64],
+    ) -> NDArray[np.int64]:
+        """The same as ``_expand`` for wide nodes: one addition a row, written in place."""
+        low, high = window.start, window.stop
+        out = np.empty((high - low, *field.shape), np.int64)
+        scratch = np.empty(field.shape, np.int64)
+        first_group, last_group = self._digits.cut(low), self._digits.cut(high - 1)
+        rows = NodeRows(
+            self.by_right_end(field), level, stop=max(high, last_group * self.arity + 1)
+        )
+        for group, parent in enumerate(parents, start=first_group):
+            middle = group * self.arity
+            start = max(low, middle - self._digits.below)
+            stop = min(high, middle + self._digits.above + 1)
+            if start <= middle < stop:
+                out[middle - low] = parent
+            current = parent
+            for q, row in rows.read(range(middle, start, -1)):
+                target = out[q - 1 - low] if q <= stop else scratch
+                current = np.subtract(current, row, out=target)
+            current = parent
+            for q, row in rows.read(range(middle + 1, stop)):
+                target = out[q - low] if q >= start else scratch
+                current = np.add(current, row, out=target)
+        return out
+
+
+class KAry(DigitTree):
     """A tree of given arity over ``horizon`` steps.
 
     Sensitivities are D_1 = D_2^2 = height, the smallest number of digits that can write the
@@ -158,20 +352,13 @@ class KAry(StreamStrategy):
 
     sources = ("elders",)
 
-    horizon: int
-    unit_rows = True  # where two releases differ, one reads a node or the other, or neither
-
     def __init__(self, horizon: int, arity: int, subtraction: bool = True) -> None:
-        self.horizon = check_integer("horizon", horizon, 1)
-        self.arity = check_integer("arity", arity, 2)
+        horizon = check_integer("horizon", horizon, 1)
+        arity = check_integer("arity", arity, 2)
         if not isinstance(subtraction, bool):
             raise InvalidInput(f"subtraction is {subtraction!r}; give True or False")
         self.subtraction = subtraction
-        self._digits = Digits(self.arity, below=(self.arity - 1) // 2 if subtraction else 0)
-        #: Number of levels, and of nodes which the first item enters.
-        self.height = self._digits.count(self.horizon)
-        #: Only nodes that are subtracted hold items to come.
-        self.causal = self._digits.below == 0 or self.height == 1
+        super().__init__(horizon, Digits(arity, below=(arity - 1) // 2 if subtraction else 0))
 
     @classmethod
     def best(
@@ -259,193 +446,6 @@ class KAry(StreamStrategy):
         """Odd and even arities, with and without subtraction, and the best one."""
         forms = [cls(horizon, k, form) for k in (2, 3, 4, 7, 10) for form in (True, False)]
         return (*forms, cls.best(horizon))
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """Horizon, arity, subtraction."""
-        return {
-            "horizon": self.horizon,
-            "arity": self.arity,
-            "subtraction": self.subtraction,
-        }
-
-    def column(self, step: int) -> tuple[Node, ...]:
-        """One node a level, unless that node stands between two groups: no release reads those."""
-        self.check_step(step)
-        right_ends = (-(-step // self.arity**level) for level in range(self.height))
-        return tuple(
-            Node(level, p, 1)
-            for level, p in enumerate(right_ends)
-            if (p + self._digits.below) % self.arity != 0
-        )
-
-    def row(self, step: int) -> tuple[Node, ...]:
-        """Nodes of the digits of ``step``, from the highest level down."""
-        ends = [self.check_step(step)]
-        for _ in range(self.height):
-            ends.append(self._digits.cut(ends[-1]))
-        nodes = []
-        for level in reversed(range(self.height)):
-            q, start = ends[level], ends[level + 1] * self.arity
-            nodes += [Node(level, p, 1) for p in range(start + 1, q + 1)]
-            nodes += [Node(level, p, -1) for p in range(q + 1, start + 1)]
-        return tuple(nodes)
-
-    def l1_sensitivity(self) -> Fraction:
-        """The height: item 1 enters the first node of every level."""
-        return Fraction(self.height)
-
-    def squared_sensitivity(self) -> Fraction:
-        """The height: all entries are 0 or 1."""
-        return Fraction(self.height)
-
-    def divisions(self, part: Stretch | None) -> tuple[tuple[Stretch, int], ...]:
-        """As many parts as the arity, all nodes but the one that no release reads."""
-        if part is None:
-            part = Stretch(self.height, 0, self.horizon)
-        if part.level == 0:
-            return ()
-        width = self.arity ** (part.level - 1)
-        full, rest = divmod(part.steps, width)
-        unread = -self._digits.below % self.arity or self.arity  # its number among its siblings
-        counted = full - (unread <= full)
-        parts = [(Stretch(part.level - 1, 1, width), counted)] if counted else []
-        if unread <= full:
-            parts.append((Stretch(part.level - 1, 0, width), 1))
-        if rest:
-            parts.append((Stretch(part.level - 1, int(unread != full + 1), rest), 1))
-        return tuple(parts)
-
-    def nodes_by_level(self) -> Iterator[NDArray[np.int64]]:
-        """The node of each level, unless no release reads it."""
-        steps = np.arange(1, self.horizon + 1)
-        for level in range(self.height):
-            ends = -(-steps // self.arity**level)
-            yield np.where((ends + self._digits.below) % self.arity, ends, -1)
-
-    def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
-        """Sum of the absolute digits of each step, in variances of one node."""
-        return self._digits.weights(self.check_steps(steps)).astype(np.float64)
-
-    def window_variance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
-        """Absolute digits of both ends below the highest in which they differ, and there how much.
-
-        Down to that level both read the same nodes; there the nodes between their digits are left.
-        """
-        first, last = self.check_ends(starts, stops)
-        total = np.zeros(first.shape, np.int64)
-        for _ in range(self.height):
-            cuts = [(end + self._digits.below) // self.arity for end in (first, last)]
-            apart = np.abs(first - cuts[0] * self.arity) + np.abs(last - cuts[1] * self.arity)
-            total += np.where(cuts[0] == cuts[1], last - first, apart)
-            first, last = cuts
-        return total.astype(np.float64)
-
-    def overall_variance(self, metric: Metric) -> float:
-        """Mean or maximum variance over the horizon, in O(height^2) integer operations."""
-        return float(self._error(metric))
-
-    def overall_window_variance(self, metric: Metric) -> float:
-        """1, and k - 1 more for each digit that is carried on; in closed form."""
-        check_metric(metric)
-        carried, largest = 0, 0
-        number = self.horizon  # its cuts say how often each digit was carried on to the next
-        while (number := self._digits.cut(number)) > 0:
-            carried, largest = carried + number, largest + 1
-        return 1 + (self.arity - 1) * (largest if metric == "max" else carried / self.horizon)
-
-    def _error(self, metric: Metric) -> Fraction:
-        check_metric(metric)
-        if metric == "max":
-            return Fraction(self._digits.largest_weight(self.horizon))
-        return Fraction(self._digits.total_weight(self.horizon), self.horizon)
-
-    def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """B z on a window: top down, one level at a time."""
-        self.check_window(steps)
-        if len(steps) == 0:
-            return np.zeros((0, *field.shape), np.int64)
-        if is_wide(field.shape):
-            windows = self._windows(steps)
-            values = np.zeros((1, *field.shape), np.int64)
-            for level in reversed(range(self.height)):
-                values = self._expand_rows(field, level, windows[level], values)
-            return values
-        return _concatenate(self.noise_parts(field, steps), (len(steps), *field.shape))
-
-    @override
-    def noise_parts(self, field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:
-        """Higher levels are computed once for all steps."""
-        if is_wide(field.shape) or len(steps) == 0:
-            yield from super().noise_parts(field, steps)
-            return
-        windows = self._windows(self.check_window(steps))
-        values = np.zeros((1, *field.shape), np.int64)
-        for level in reversed(range(1, self.height)):
-            shape = (len(windows[level]), *field.shape)
-            values = _concatenate(self._expand(field, level, windows[level], values), shape)
-        yield from self._expand(field, 0, steps, values)
-
-    def _windows(self, steps: range) -> list[range]:
-        """The numbers of every level that those of a window of level 0 are cut to."""
-        windows = [steps]
-        for _ in range(self.height):
-            low, high = windows[-1].start, windows[-1].stop
-            windows.append(range(self._digits.cut(low), self._digits.cut(high - 1) + 1))
-        return windows
-
-    def _expand(
-        self, field: NodeNoise, level: int, window: range, parents: NDArray[np.int64]
-    ) -> Iterator[NDArray[np.int64]]:
-        """Noise at the numbers of a window of a level; ``parents`` are those they are cut to.
-
-        Groups are computed whole, also where the window begins or ends within one.
-        """
-        k, below = self.arity, self._digits.below
-        first = self._digits.cut(window.start)
-        size = max(1, nodes_per_chunk(field.shape) // k)
-        room = np.empty((min(size, len(parents)), k, *field.shape), np.int64)
-        for at in range(0, len(parents), size):
-            known = parents[at : at + size]
-            groups = room[: len(known)]
-            numbers = groups.reshape(-1, *field.shape)
-            low = (first + at) * k - below
-            # The first node stands between two groups, and there is none with a number below 1.
-            skipped = max(1, 1 - low)
-            numbers[:skipped] = 0
-            noise = field.run(level, range(low + skipped, low + len(numbers)))
-            np.cumsum(noise, axis=0, out=numbers[skipped:])
-            groups += (known - groups[:, below])[:, None]
-            yield numbers[max(window.start - low, 0) : window.stop - low]
-
-    def _expand_rows(
-        self,
-        field: NodeNoise,
-        level: int,
-        window: range,
-        parents: NDArray[np.int64],
-    ) -> NDArray[np.int64]:
-        """The same as ``_expand`` for wide nodes: one addition a row, written in place."""
-        low, high = window.start, window.stop
-        out = np.empty((high - low, *field.shape), np.int64)
-        scratch = np.empty(field.shape, np.int64)
-        first_group, last_group = self._digits.cut(low), self._digits.cut(high - 1)
-        rows = NodeRows(field, level, stop=max(high, last_group * self.arity + 1))
-        for group, parent in enumerate(parents, start=first_group):
-            middle = group * self.arity
-            start = max(low, middle - self._digits.below)
-            stop = min(high, middle + self._digits.above + 1)
-            if start <= middle < stop:
-                out[middle - low] = parent
-            current = parent
-            for q, row in rows.read(range(middle, start, -1)):
-                target = out[q - 1 - low] if q <= stop else scratch
-                current = np.subtract(current, row, out=target)
-            current = parent
-            for q, row in rows.read(range(middle + 1, stop)):
-                target = out[q - low] if q >= start else scratch
-                current = np.add(current, row, out=target)
-        return out
 
 
 def _concatenate(parts: Iterator[NDArray[np.int64]], shape: tuple[int, ...]) -> NDArray[np.int64]:

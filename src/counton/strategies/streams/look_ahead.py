@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -190,6 +190,8 @@ class LookAhead(StreamStrategy):
         self.unit_columns = len(set(self.weights)) == 1
         #: Estimates of a node read all that is measured below it.
         self.causal = not self.radices
+        #: A family of every level, where steps have many coordinates; else nothing is held.
+        self.buffer_size = sum(self.radices) + 2 * self.height
         #: The passes over its nodes, and what they know of the levels.
         self.trees = Subtrees(self.horizon, self.radices, self.weights)
 
@@ -266,15 +268,6 @@ class LookAhead(StreamStrategy):
             cls.best(horizon),
             cls.best(horizon, 2, "max"),
         )
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """Horizon, radices and weights."""
-        return {
-            "horizon": self.horizon,
-            "radices": list(self.radices),
-            "weights": list(self.weights),
-        }
 
     def column(self, step: int) -> tuple[Node, ...]:
         """The node of every level that holds the step."""
@@ -358,10 +351,6 @@ class LookAhead(StreamStrategy):
         full, rest = divmod(part.steps, width)
         parts = [(Stretch(part.level - 1, 1, width), full)] if full else []
         return (*parts, (Stretch(part.level - 1, 1, rest), 1)) if rest else tuple(parts)
-
-    def level_weight(self, level: int) -> int:
-        """The weight of its nodes."""
-        return self.weights[level]
 
     def nodes_by_level(self) -> Iterator[NDArray[np.int64]]:
         """The node of each level that holds each step."""
@@ -466,15 +455,10 @@ class LookAhead(StreamStrategy):
         )
         return unit * found
 
-    def window_rounding(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
-        """A unit and a half a node that is read, at most, for each release; see the source."""
-        first, last = self.check_ends(starts, stops)
-        releases = (first > 0).astype(np.float64) + (last > first)
-        return np.asarray(releases * self._rounding, dtype=np.float64)
-
     @cached_property
-    def _rounding(self) -> float:
-        """By how many units a release is off B z, at most, times 1.001 for float64.
+    @override
+    def release_rounding(self) -> float:
+        """A unit and a half a node that is read, at most, times 1.001 for float64.
 
         Counts of steps are exact, sums of other counts as measured are off by half a unit, and
         so is every product. A release reads at most all of each family.
@@ -548,11 +532,6 @@ class LookAhead(StreamStrategy):
             widest = max(widest, math.sqrt(radix) * ratio)
         total = math.sqrt(self.overall_variance("max")) / self.weights[0]
         return 2.0 ** (62 - FRACTION_BITS) / (_REACH * max(widest, total))
-
-    @property
-    def buffer_size(self) -> int:
-        """A family of every level, where steps have many coordinates; else nothing is held."""
-        return sum(self.radices) + 2 * self.height
 
     def reader(self, field: NodeNoise) -> Reader:
         """Steps of many coordinates go on where the last window ended."""

@@ -13,10 +13,11 @@ from collections.abc import Iterable
 from fractions import Fraction
 from functools import cached_property
 from itertools import count, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.errors import InvalidInput
 from counton.exact import check_integer
@@ -24,7 +25,6 @@ from counton.strategies.base import (
     Metric,
     Node,
     NodeNoise,
-    Norm,
     Steps,
     StreamStrategy,
     check_metric,
@@ -58,9 +58,9 @@ class ShortSeries(SqrtToeplitz):
 
     serves = "NormalisedSqrt"
 
-    def __init__(self, horizon: int, bits: int) -> None:
+    def __init__(self, horizon: int, lattice_bits: int) -> None:
         super().__init__(horizon)
-        self.lattice_bits = bits
+        self.lattice_bits = lattice_bits
 
 
 class NormalisedSqrt(StreamStrategy):
@@ -113,11 +113,6 @@ class NormalisedSqrt(StreamStrategy):
         """Fine weights, and coarse ones: exact rows of many fine weights take minutes."""
         coarse, fine = cls(horizon, weight_bits=4), cls(horizon)
         return (fine, coarse) if horizon <= 26 else (coarse,) if horizon <= 250 else ()
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """Horizon and bits of the weights."""
-        return {"horizon": self.horizon, "weight_bits": self.weight_bits}
 
     @cached_property
     def _squares(self) -> NDArray[np.int64]:
@@ -195,16 +190,11 @@ class NormalisedSqrt(StreamStrategy):
                 found.append(found[-1])  # no less than those further apart
         return found
 
-    def largest_alternating(self, norm: Norm, changes: int) -> int:
-        """At most D_2^2 for each change: of all earlier columns the nearest has the largest
-        product with a given one, and so on.
-        """
-        alone = min(changes, self.horizon) * self.each_alternating(norm)
-        return min(super().largest_alternating(norm, changes), alone)
-
-    def each_alternating(self, norm: Norm) -> int:
-        """D_2^2: see `largest_alternating`."""
-        return self.shift().l1 if norm == 1 else self.shift().l2_squared
+    @property
+    @override
+    def change_bound(self) -> int:
+        """D_2^2: of all earlier columns the nearest has the largest product with a given one."""
+        return self.shift().l2_squared
 
     @cached_property
     def inverse(self) -> NDArray[np.float64]:

@@ -21,7 +21,7 @@ import math
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -159,12 +159,6 @@ class Octave(StreamStrategy):
         """A coarse lattice, and a fine one: columns of long streams are many numbers."""
         coarse, fine = cls(horizon, "max", 12, whole=True), cls(horizon)
         return (fine, coarse) if horizon <= 26 else (coarse,) if horizon <= 250 else ()
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """Horizon, metric, bits of the grid, and whether releases are whole numbers."""
-        known = {"horizon": self.horizon, "metric": self.metric, "grid_bits": self.grid_bits}
-        return {**known, "whole": self.whole}
 
     # ------------------------------------------------------------------------------ the matrices
 
@@ -416,17 +410,11 @@ class Octave(StreamStrategy):
 
     # ------------------------------------------------------------------------------------- noise
 
-    def window_rounding(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
-        """Half a unit a release, and half of a fine one at every level."""
-        first, last = self.check_ends(starts, stops)
-        levels = len(self._grid.nodes) * 2.0 ** (self.fraction_bits - self.grid_bits)
-        releases = (first > 0) * 1 + (last > first)
-        return np.asarray(releases * 0.5 * (1 + levels), dtype=np.float64)
-
+    @property
     @override
-    def noise_variance(self, law: Law, steps: Iterable[int]) -> NDArray[np.float64]:
-        """Rounding to whole numbers included, at most."""
-        return super().noise_variance(law, steps) + self.rounding_variance
+    def release_rounding(self) -> float:
+        """Half a unit, and half of a fine one at every level."""
+        return 0.5 * (1 + len(self._grid.nodes) * 2.0 ** (self.fraction_bits - self.grid_bits))
 
     def window_noise_variance(self, law: Law, starts: Steps, stops: Steps) -> NDArray[np.float64]:
         """The same of differences, with both ends rounded."""

@@ -162,6 +162,10 @@ class Solved(StreamStrategy):
         # C in units in which columns have a norm of about 1.
         size = self._l1 if norm == 1 else math.isqrt(self._l2_squared - 1) + 1
         self.lattice_bits = max(size.bit_length() - 1, 1)
+        #: The sums up to every block.
+        self.buffer_size = line.cells + 1
+        #: The line's rows, and two levels of every block.
+        self.drawn_ahead = line.cells * (2 + math.prod(self.radices[-2:]))
 
     @classmethod
     @override
@@ -235,18 +239,6 @@ class Solved(StreamStrategy):
     def __repr__(self) -> str:
         inside = f", radices={self.radices}, shares={self.shares}" if self.radices else ""
         return f"Solved({self.line.brief}{inside}, norm={self.norm}, horizon={self.horizon})"
-
-    @property
-    @override
-    def buffer_size(self) -> int:
-        """The sums up to every block."""
-        return self.line.cells + 1
-
-    @property
-    @override
-    def drawn_ahead(self) -> int:
-        """The line's rows, and two levels of every block."""
-        return self.line.cells * (2 + math.prod(self.radices[-2:]))
 
     # ---------------------------------------------------------------------- C and its norms
 
@@ -377,19 +369,6 @@ class Solved(StreamStrategy):
             for q in range(1, line.cells - 1)
         )
 
-    @override
-    def largest_alternating(self, norm: Norm, changes: int) -> int:
-        """See `StreamStrategy.largest_alternating`: by how much rows vary."""
-        found = super().largest_alternating(norm, changes)
-        if norm == 1:
-            return found
-        return min(found, min(changes, self.horizon) * self._largest_varied)
-
-    @override
-    def each_alternating(self, norm: Norm) -> int:
-        found = super().each_alternating(norm)
-        return found if norm == 1 else min(found, self._largest_varied)
-
     @cached_property
     def _variations(self) -> tuple[dict[int, int], dict[int, int]]:
         """For each of the line's rows the sum of its rises, from 0 to 0, and its largest entry.
@@ -413,8 +392,9 @@ class Solved(StreamStrategy):
         return rises, tops
 
     @cached_property
-    def _largest_varied(self) -> int:
-        """Largest sum of a column's entries, each times the variation of its row."""
+    @override
+    def change_bound(self) -> int:
+        """The largest sum of a column's entries, each times the variation of its row."""
         rises, _ = self._variations
         square, shared = self.tree.unit**2, sum(share**2 for share in self.tree.shares)
         return max(
@@ -566,11 +546,11 @@ class Solved(StreamStrategy):
             found = found + self.tree.contrasts(first - 1, last - 1, inverse)
         return np.asarray(np.where(first == last, 0.0, found))
 
-    @override
-    def sum_noise_variance(
-        self, law: Law, stops: NDArray[np.int64], weights: NDArray[np.float64]
-    ) -> float | None:
-        """One solution of the equations."""
+    def summed_variance(self, stops: Integers, weights: Floats) -> float:
+        """Variance of a sum of releases at ``stops``, with weights: one solution of the equations.
+
+        In units of the variance of one node's noise; see `sum_noise_variance`.
+        """
         cells = self.line.cells
         block = np.minimum(stops // self.block, cells - 1)
         cut = stops / self.block - block
@@ -593,7 +573,7 @@ class Solved(StreamStrategy):
                 differ = self.tree.contrasts(at[one], at[two], inverse)
                 both = alone[one] + alone[two] - np.where(at[one] == at[two], 0.0, differ)
                 found += float(np.sum(of[one] * of[two] * both))
-        return found * law.variance / 4.0**self.lattice_bits
+        return found
 
     @override
     def overall_variance(self, metric: Metric) -> float:
@@ -704,23 +684,18 @@ class Solved(StreamStrategy):
         last = rest * shared[whole:] + inverse[whole:] * math.fsum(inside[:rest])
         return math.fsum([*sums.tolist(), *last.tolist()]) / self.horizon
 
-    @override
-    def window_rounding(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
-        """Inside blocks, all that rounding can add up to."""
-        first, last = self.check_ends(starts, stops)
-        releases = (first > 0) * 1 + (last > first)
-        return np.asarray(releases * (0.5 + self._further_rounding), dtype=np.float64)
-
     @cached_property
-    def _further_rounding(self) -> float:
+    @override
+    def release_rounding(self) -> float:
+        """Half a unit, and inside blocks all that rounding can add up to."""
         if not self.radices:
-            return 0.0
+            return 0.5
         root, per_start = self.tree.rounding
         # A release reads estimates of blocks with weights whose squares are part of its variance.
         sums, _, inverse = self._blocks_known
         squares = float(sums.max()) / (float(inverse.min()) * float(self.tree.variance))
         told = math.sqrt(self.line.cells * squares) * root + 0.5 * 2.0 ** (INNER_BITS - _OUTER)
-        return (3 * told + per_start) * 2.0 ** (self.fraction_bits - INNER_BITS) * 1.001
+        return 0.5 + (3 * told + per_start) * 2.0 ** (self.fraction_bits - INNER_BITS) * 1.001
 
     # -------------------------------------------------------------------------------- noise
 
@@ -756,7 +731,7 @@ class _BlockSums(Reader):
     @cached_property
     def _sums(self) -> Integers:
         """Up to 0, 1, .. blocks: (blocks + 1, coordinates), in units of 2^-10, or 2^-14."""
-        strategy, line = self._strategy, self._strategy.line
+        line = self._strategy.line
         cells, size = line.cells, math.prod(self._field.shape)
         rows = self._field.run(0, range(line.rows)).reshape(line.rows, size)
         known = self._own_knowledge(range(cells), size)
@@ -764,7 +739,6 @@ class _BlockSums(Reader):
         for at in range(0, size, width := max(1, _SOLVED // cells)):
             part = slice(at, at + width)
             sums[1:, part] = self._solve_rows(rows[:, part].T, known[:, part].T).T
-        del strategy
         return sums
 
     def _own_knowledge(self, blocks: range, size: int) -> Integers:

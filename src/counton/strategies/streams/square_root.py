@@ -17,10 +17,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property, partial
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.errors import InvalidInput, SumOverflow
 from counton.exact import check_integer
@@ -28,12 +29,10 @@ from counton.strategies.base import (
     Metric,
     Node,
     NodeNoise,
-    Norm,
     Steps,
     StreamStrategy,
     check_metric,
 )
-from counton.strategies.participation import Schedule
 from counton.strategies.streams.series import (
     DIGIT_BITS,
     LEADING_BITS,
@@ -170,11 +169,6 @@ class SqrtToeplitz(StreamStrategy):
         self.lattice_bits = 18 if self.horizon <= _FINER_BEYOND else 20
         self._kept: tuple[int, NDArray[np.complex128]] | None = None
 
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """JSON values that rebuild this strategy."""
-        return {"horizon": self.horizon}
-
     @cached_property
     def numerators(self) -> NDArray[np.int64]:
         """First column of C in units of ``2^-lattice_bits``, int64 of length ``horizon``."""
@@ -226,6 +220,12 @@ class SqrtToeplitz(StreamStrategy):
         """1 on the lattice: the first coefficient; the others are smaller."""
         return 1 << self.lattice_bits
 
+    @property
+    @override
+    def falling_series(self) -> NDArray[np.int64]:
+        """f(k) falls, and so does what it is rounded to."""
+        return self.numerators
+
     def l1_sensitivity(self) -> Fraction:
         """1-norm of C's first column, exactly."""
         return Fraction(int(self.numerators.sum()), 1 << self.lattice_bits)
@@ -233,35 +233,6 @@ class SqrtToeplitz(StreamStrategy):
     def squared_sensitivity(self) -> Fraction:
         """Squared 2-norm of C's first column, exactly."""
         return Fraction(exact_dot(self.numerators, self.numerators), 1 << 2 * self.lattice_bits)
-
-    def largest_sum(self, norm: Norm, schedule: Schedule) -> int:
-        """The schedule that begins at once is the worst, exactly: coefficients only fall."""
-        moved = self.numerators
-        rows = -(-len(moved) // schedule.apart)
-        padded = np.zeros(rows * schedule.apart, np.int64)
-        padded[: len(moved)] = moved
-        sums = np.cumsum(padded.reshape(rows, schedule.apart), axis=0)
-        if schedule.steps < rows:
-            sums[schedule.steps :] -= sums[: -schedule.steps].copy()
-        moved = sums.reshape(-1)[: len(moved)]
-        return int(moved.sum()) if norm == 1 else exact_dot(moved, moved)
-
-    def run_sums(self, norm: Norm, length: int) -> NDArray[Any]:
-        """A run moves later nodes by the same amounts from wherever it begins."""
-        moved = np.cumsum(self.numerators)
-        moved[length:] -= moved[:-length].copy()
-        largest = int(moved.max()) ** norm * self.horizon
-        powers = moved.astype(np.int64 if largest < 2**62 else object) ** norm
-        return np.asarray(np.cumsum(powers)[::-1])
-
-    def largest_alternating(self, norm: Norm, changes: int) -> int:
-        """At most D_2^2 for each change: products of columns only fall with their distance."""
-        alone = min(changes, self.horizon) * self.each_alternating(norm)
-        return min(super().largest_alternating(norm, changes), alone)
-
-    def each_alternating(self, norm: Norm) -> int:
-        """D_2^2: see `largest_alternating`."""
-        return self.shift().l1 if norm == 1 else self.shift().l2_squared
 
     def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
         """Sum of the squares of B's first ``step`` coefficients, for every step."""

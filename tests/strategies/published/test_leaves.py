@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from counton.strategies.streams.smooth import forks_before, successor, unrank
+from counton.strategies.published.smooth import forks_before, successor, unrank
 
 
 @pytest.mark.parametrize(("height", "zeros"), [(2, 1), (4, 2), (7, 2), (7, 5), (10, 4)])

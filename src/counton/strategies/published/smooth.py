@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from fractions import Fraction
 from functools import lru_cache
 from itertools import chain
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.errors import InvalidInput
 from counton.exact import check_integer
@@ -31,15 +31,12 @@ from counton.strategies.base import (
     StreamStrategy,
     check_metric,
     check_norm,
-    is_wide,
     nodes_per_chunk,
 )
 from counton.strategies.participation import Schedule, Stretch
 
 #: Levels of a table of noise are numbered by one byte.
 LARGEST_HEIGHT = 256
-#: Numbers of a window that are computed at once; a new start costs about a millisecond.
-WINDOW = 2**17
 #: Of the trees of one number of zeros this many are candidates.
 _OF_EACH_ZEROS = 8
 
@@ -102,34 +99,9 @@ class SmoothBinary(StreamStrategy):
         horizon = check_integer("horizon", horizon, 1)
         norm = check_norm(norm)
         return min(
-            cls.undominated_trees(horizon),
+            cls.candidates(horizon, of_each=1),
             key=lambda tree: (tree._ones * tree.zeros ** (3 - norm), tree.height),
         )
-
-    @classmethod
-    def undominated_trees(cls, horizon: int) -> list[SmoothBinary]:
-        """Trees of which no other has both fewer zeros and fewer ones: one is best for any noise.
-
-        In order of rising sensitivity (the zeros) and falling error (the ones). For units that
-        act once; for others see `candidates`.
-
-        >>> [(tree.height, tree.zeros) for tree in SmoothBinary.undominated_trees(20)]
-        [(21, 1), (7, 2), (7, 3), (7, 4), (7, 5), (21, 20)]
-
-        Raises:
-            InvalidInput: a horizon that is not an integer above 0.
-        """
-        horizon = check_integer("horizon", horizon, 1)
-        front: list[SmoothBinary] = []
-        least = LARGEST_HEIGHT
-        for zeros in range(1, LARGEST_HEIGHT):
-            ones = _fewest_ones(horizon, zeros)
-            if ones < least and ones + zeros <= LARGEST_HEIGHT:
-                least = ones
-                front.append(cls(horizon, ones + zeros, zeros))
-            if ones == 1:
-                break
-        return front
 
     @classmethod
     def candidates(cls, horizon: int, of_each: int = _OF_EACH_ZEROS) -> list[SmoothBinary]:
@@ -139,10 +111,11 @@ class SmoothBinary(StreamStrategy):
         where the horizon begins and end elsewhere, so that such a unit may move it less. With one
         zero more and as many ones, though, all steps lie below one more node: a tree that would
         serve with one zero less is none. The eight lowest (``of_each``) contained the best in all
-        cases examined.
+        cases examined. For units that act once the lowest do: no other tree has both fewer zeros,
+        its sensitivity, and fewer ones, its error.
 
-        >>> [(tree.height, tree.zeros) for tree in SmoothBinary.candidates(20)][:6]
-        [(21, 1), (22, 1), (23, 1), (24, 1), (25, 1), (26, 1)]
+        >>> [(tree.height, tree.zeros) for tree in SmoothBinary.candidates(20, of_each=1)]
+        [(21, 1), (7, 2), (7, 3), (7, 4), (7, 5), (21, 20)]
 
         Raises:
             InvalidInput: a horizon that is not an integer above 0.
@@ -182,11 +155,6 @@ class SmoothBinary(StreamStrategy):
         larger = cls(horizon, even.height + 3, even.zeros + 1)
         return cls.best(horizon, 1), cls.best(horizon, 2), even, larger
 
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """Horizon, height, zeros."""
-        return {"horizon": self.horizon, "height": self.height, "zeros": self.zeros}
-
     def column(self, step: int) -> tuple[Node, ...]:
         """One node for each zero of leaf ``step`` above its lowest one, from the highest down."""
         leaf = unrank(self.height, self.zeros, self.check_step(step) - 1)
@@ -208,10 +176,6 @@ class SmoothBinary(StreamStrategy):
 
     def l1_sensitivity(self) -> Fraction:
         """The number of zeros, attained by item 1."""
-        return Fraction(self.zeros)
-
-    def squared_sensitivity(self) -> Fraction:
-        """The number of zeros: all entries are 0 or 1."""
         return Fraction(self.zeros)
 
     def divisions(self, part: Stretch | None) -> tuple[tuple[Stretch, int], ...]:
@@ -246,17 +210,10 @@ class SmoothBinary(StreamStrategy):
             found.append(common)
         return found
 
-    def nodes_by_level(self) -> Iterator[NDArray[np.int64]] | None:
-        """The nodes of the zeros of each leaf above its lowest one; None for leaves of 62 bits."""
-        if self.height > 62:
-            return None
-        return self._levels()
-
-    def _levels(self) -> Iterator[NDArray[np.int64]]:
-        leaves = _leaves(self.height, self.zeros, self.horizon)
-        for level in range(self.height):
-            entered = (leaves >> level & 1 == 0) & (leaves & (1 << level) - 1 > 0)
-            yield np.where(entered, leaves >> level + 1, -1)
+    @override
+    def nodes_by_level(self) -> Iterable[NDArray[np.int64]] | None:
+        """None for leaves of more than 62 bits: then other bounds serve."""
+        return super().nodes_by_level() if self.height <= 62 else None
 
     def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
         """height - zeros at every step, in variances of one node."""
@@ -308,42 +265,10 @@ class SmoothBinary(StreamStrategy):
         return (2 * read - ones) / last
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """B z on a window: level by level for narrow nodes, row by row for wide ones."""
-        self.check_window(steps)
-        if len(steps) > 0 and is_wide(field.shape):
-            return self._noise_rows(field, steps)
-        out = np.empty((len(steps), *field.shape), np.int64)
-        size = nodes_per_chunk(field.shape, WINDOW)
-        for at in range(0, len(steps), size):
-            part = steps[at : at + size]
-            out[at : at + size] = self._noise_levels(field, part)
-        return out
-
-    def _noise_levels(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """Top down: every prefix of the window's leaves splits into its continuations."""
-        first = unrank(self.height, self.zeros, steps.start)
-        last = unrank(self.height, self.zeros, steps.stop - 1)
-        zeros_left = np.array([self.zeros], np.int16)
-        values = np.zeros((1, *field.shape), np.int64)
-        for level in reversed(range(self.height)):
-            with_zero, with_one = zeros_left > 0, zeros_left <= level
-            if first >> level & 1:
-                with_zero[0] = False  # lies before the window
-            if not last >> level & 1:
-                with_one[-1] = False  # lies behind it
-            continuations = with_zero.astype(np.int8) + with_one
-            ones = (np.cumsum(continuations, dtype=np.intp) - 1)[with_one]
-            values = np.repeat(values, continuations, axis=0)
-            zeros_left = np.repeat(zeros_left, continuations) - 1
-            zeros_left[ones] += 1
-            if len(ones) > 0:
-                place = self._place(first, level)
-                values[ones] += field.run(level, range(place, place + len(ones)))
-        return values
-
-    def _noise_rows(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
         """One addition a new node, in place: between two leaves only the lowest ones change."""
-        out = np.empty((len(steps), *field.shape), np.int64)
+        out = np.empty((len(self.check_window(steps)), *field.shape), np.int64)
+        if not steps:
+            return out
         leaf = unrank(self.height, self.zeros, steps.start)
         # Sums of the highest 0, 1, 2, .. nodes of the present leaf; the last one is the release.
         sums = np.zeros((self._ones, *field.shape), np.int64)
@@ -366,29 +291,10 @@ class SmoothBinary(StreamStrategy):
             for row, levels in zip(rows, entered, strict=True):
                 depth = self._ones - len(levels)
                 for level in levels:
-                    target = sums[depth + 1] if depth + 1 < self._ones else out[row]
+                    target = sums[depth + 1, ...] if depth + 1 < self._ones else out[row, ...]
                     np.add(sums[depth], next(drawn[level]), out=target)
                     depth += 1
         return out
-
-
-def _leaves(bits: int, zeros: int, count: int) -> NDArray[np.int64]:
-    """The first ``count`` numbers of this many bits and zeros, in increasing order."""
-    known: dict[tuple[int, int, int], NDArray[np.int64]] = {}
-
-    def leaves(bits: int, zeros: int, count: int) -> NDArray[np.int64]:
-        if zeros in (0, bits):
-            return np.array([0 if zeros else (1 << bits) - 1])
-        if (bits, zeros, count) not in known:
-            half = math.comb(bits - 1, zeros - 1)
-            found = leaves(bits - 1, zeros - 1, min(count, half))
-            if count > half:
-                with_one = leaves(bits - 1, zeros, count - half) + (1 << bits - 1)
-                found = np.concatenate([found, with_one])
-            known[bits, zeros, count] = found
-        return known[bits, zeros, count]
-
-    return leaves(bits, zeros, count)
 
 
 def _levels_entered(leaf: int) -> list[int]:

@@ -23,9 +23,8 @@ changes by a multiple of its denominator or not at all. No node is rounded by mo
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,11 +98,6 @@ class GrowingCascade(StreamStrategy):
         doublings = (horizon - 1).bit_length()
         return cls(doublings), cls(doublings + 1, fraction_bits=3)
 
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """Doublings and fraction bits."""
-        return {"doublings": self.doublings, "fraction_bits": self.fraction_bits}
-
     def column(self, step: int) -> tuple[Node, ...]:
         """Differences below the doubling the step came with, that doubling, and all later ones."""
         cell, weight = self.check_step(step) - 1, self.weight
@@ -161,11 +155,6 @@ class GrowingCascade(StreamStrategy):
             return self.first + self.doublings * w + (k - 1) * (self.doublings + 1) * w
         whole = LookAhead(self.horizon, (2,) * self.doublings)  # it measures every node
         return (k * k + k + whole.largest_sum(2, schedule)) * w**2 + 1
-
-    def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
-        """About 1 / (3 w^2) at every step."""
-        numbers = self.check_steps(steps)
-        return self.window_variance(numbers - 1, numbers)
 
     def window_variance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
         """Variance of the sum of the steps start + 1 .. stop: a tree's, less a trifle.

@@ -1,0 +1,76 @@
+"""Errors of many releases together: sums of them, and the mean over all that are released."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from counton.strategies.base import (
+    Metric,
+    ReleaseForm,
+    StreamStrategy,
+    check_release_form,
+    read_variance,
+    window_rows,
+)
+
+if TYPE_CHECKING:
+    from counton.arrays import Floats, Integers
+    from counton.laws import Law
+
+
+def sum_noise_variance(
+    strategy: StreamStrategy, law: Law, stops: Integers, weights: Floats
+) -> float | None:
+    """Exact variance of the noise in what happened up to each of ``stops``, with weights.
+
+    None where nodes have several laws, or releases are rounded: `window_noise_variance` tells
+    it there, pair by pair. A strategy may have a faster way, ``summed_variance``.
+
+    >>> from counton.laws import DiscreteLaplace
+    >>> from counton.strategies import Binary
+    >>> tree, law = Binary(31), DiscreteLaplace(1)
+    >>> found = sum_noise_variance(tree, law, np.array([14, 15]), np.array([-1.0, 1.0]))
+    >>> bool(found == tree.window_noise_variance(law, 14, 15))
+    True
+    """
+    if type(strategy).window_noise_variance is not StreamStrategy.window_noise_variance:
+        return None
+    faster = getattr(strategy, "summed_variance", None)
+    if faster is not None:
+        found: float = faster(stops, weights)
+    else:
+        found = read_variance(
+            strategy,
+            (
+                (sign * weight, step)
+                for stop, weight in zip(stops.tolist(), weights.tolist(), strict=True)
+                for sign, step in window_rows(strategy, 0, stop)
+            ),
+        )
+    return found * (law.variance / 4.0**strategy.lattice_bits)
+
+
+def released_variance(
+    strategy: StreamStrategy, metric: Metric, release: ReleaseForm = "totals"
+) -> float:
+    """Mean or maximum variance of all numbers that are released over the horizon.
+
+    In units of the variance of one node's noise. With "both" those are as many totals as
+    counts of single steps.
+
+    Raises:
+        InvalidInput: an unknown metric or form, or as `overall_window_variance`.
+
+    >>> from counton.strategies import Binary
+    >>> tree = Binary(1000)
+    >>> [released_variance(tree, "max", form) for form in ("totals", "windows", "both")]
+    [9.0, 10.0, 10.0]
+    """
+    check_release_form(release)
+    if release == "totals":
+        return strategy.overall_variance(metric)
+    alone = strategy.overall_window_variance(metric)
+    if release == "windows":
+        return alone
+    totals = strategy.overall_variance(metric)
+    return max(alone, totals) if metric == "max" else (alone + totals) / 2
