@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from forked_commands import forked_python
 from patience import HANGS
 
 from counton.noise import Key
@@ -48,7 +49,7 @@ def test_the_same_command_again_ends_with_the_table_of_an_undisturbed_run(
 ) -> None:
     kills = KILLS // 2 if mode == "many" else KILLS
     done = subprocess.run(
-        [sys.executable, WORKER, tmp_path, mode, str(kills), "2024"],
+        [forked_python(), WORKER, tmp_path, mode, str(kills), "2024"],
         capture_output=True,
         text=True,
         timeout=HANGS,

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from forked_commands import forked_python
 from patience import HANGS
 
 pytestmark = pytest.mark.slow
@@ -27,7 +28,7 @@ SEED = os.environ.get("COUNTON_SEED", "2026")
 
 def killed(folder: Path, database: str) -> dict[str, Any]:
     done = subprocess.run(
-        [sys.executable, WORKER, folder, database, str(KILLS), SEED],
+        [forked_python(), WORKER, folder, database, str(KILLS), SEED],
         capture_output=True,
         text=True,
         timeout=HANGS + 30 * KILLS,

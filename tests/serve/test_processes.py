@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import resource
 import shutil
 import signal
 import socket
@@ -119,7 +118,7 @@ def test_idle_connections_leave_the_work_its_descriptors(tmp_path: Path) -> None
     file = job_file(tmp_path)
     service = Running(file, tokens_for(file))
     try:
-        resource.prlimit(service._parent.pid, resource.RLIMIT_NOFILE, (256, 256))
+        service.limit_open_files(256)
         service.start()
         assert "fewer connections than readers" in service.log.read_text()
         with contextlib.ExitStack() as idle:
@@ -137,7 +136,7 @@ def test_a_process_that_may_open_too_little_is_refused(tmp_path: Path) -> None:
     file = job_file(tmp_path)
     service = Running(file, tokens_for(file))
     try:
-        resource.prlimit(service._parent.pid, resource.RLIMIT_NOFILE, (100, 100))
+        service.limit_open_files(100)
         service.spawn()
         assert service.ended(HANGS)
         assert "raise the limit (ulimit -n" in service.log.read_text()

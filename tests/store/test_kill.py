@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import sqlalchemy as sa
+from forked_commands import forked_python
 from patience import HANGS
 
 from counton import Key, PureDP, Stream
@@ -26,7 +27,7 @@ WORKER = Path(__file__).with_name("killing.py")
 
 def run(mode: str, state: str | Path, key_file: Path, count: int) -> dict[str, Any]:
     done = subprocess.run(
-        [sys.executable, WORKER, mode, state, key_file, str(count), "2024"],
+        [forked_python(), WORKER, mode, state, key_file, str(count), "2024"],
         capture_output=True,
         text=True,
         timeout=HANGS,

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from forked_commands import forked_python
 from patience import HANGS
 
 pytestmark = pytest.mark.slow
@@ -19,7 +20,7 @@ KILLS = int(os.environ.get("COUNTON_KILLS", "8"))
 def test_killed_at_any_place_a_name_shows_one_table(tmp_path: Path) -> None:
     worker = Path(__file__).with_name("killing.py")
     done = subprocess.run(
-        [sys.executable, worker, "tables", tmp_path, "none", str(KILLS), "2024"],
+        [forked_python(), worker, "tables", tmp_path, "none", str(KILLS), "2024"],
         capture_output=True,
         text=True,
         timeout=HANGS,

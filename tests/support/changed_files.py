@@ -2,12 +2,14 @@
 
 ``python changed_files.py FOLDER SEED COUNT``: FOLDER has folders with files of releases. Each
 changed one gives a release that answers, or an error of counton's own that names it; the process
-ends with 0 then. ``python changed_files.py FILE`` says what becomes of one file.
+ends with 0 then. ``python changed_files.py FILE`` says what becomes of one file. COUNTON_PART=8
+leaves an eighth of the memory, and of the work that a question to a database may take.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import random
 import resource
 import sqlite3
@@ -25,9 +27,11 @@ from counton import read
 from counton.errors import CountonError
 from counton.jobs.outputs import write_table
 from counton.results.facts import TABLES
+from counton.store import published
 
+PART = int(os.environ.get("COUNTON_PART", "1"))
 #: Bytes of memory that the process may take besides what it has when it begins.
-ROOM = 2**30
+ROOM = 2**30 // PART
 #: Files by what stands in them.
 TEXT = (".csv", ".json", ".jsonl")
 VALUES: tuple[Any, ...] = (
@@ -276,6 +280,7 @@ def main(folder: Path, seed: int, count: int) -> int:
 
 
 if __name__ == "__main__":
+    published._MOST_WORK //= PART
     limit_memory()
     if len(sys.argv) > 2:
         raise SystemExit(min(1, main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))))

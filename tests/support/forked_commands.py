@@ -1,24 +1,29 @@
-"""The command `counton`, forked from one process that has imported everything.
+"""The command `counton` and programs of tests, forked from a process that has imported everything.
 
-Pages of the documentation call it a hundred times. An interpreter of its own for each call costs a
-second, nearly all of it imports. So a program of the same name stands first on PATH: it hands its
-words, folder, environment, limit and open files to a process which forks, and ends with its code.
+Pages of the documentation call the command a hundred times, and tests run dozens of programs that
+are killed, or take little memory. An interpreter of its own for each costs a second, nearly all of
+it imports. So a program of the same name stands first on PATH: it hands its words, folder,
+environment, limit and open files to a process which forks, and ends with its code.
+`forked_python` takes a file or ``-c TEXT``, as an interpreter does.
 """
 
 from __future__ import annotations
 
+import atexit
 import gc
 import io
 import json
 import os
 import resource
+import runpy
 import select
+import shutil
 import socket
 import subprocess
 import sys
 import tempfile
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cache, lru_cache
 from importlib import import_module
@@ -31,7 +36,8 @@ _ANSWER = 8
 _CLIENT = """#!{python} -IS
 import json, os, resource, socket, sys
 said = dict(
-    words=sys.argv[1:], folder=os.getcwd(), environment=dict(os.environ),
+    name=os.path.basename(sys.argv[0]), words=sys.argv[1:],
+    folder=os.getcwd(), environment=dict(os.environ),
     limit=resource.getrlimit(resource.RLIMIT_FSIZE),
 )
 text = json.dumps(said).encode()
@@ -44,27 +50,48 @@ sys.exit(int(answer or b"70"))
 """
 
 
+#: Where the programs of a process lie that was begun before, for programs that are tests' own.
+_FOLDER = "COUNTON_FORKED_COMMANDS"
+
+
 @pytest.fixture(scope="session")
-def forked_commands() -> Iterator[Path]:
+def forked_commands() -> Path:
     """A folder for PATH with a `counton` that starts at once."""
-    with tempfile.TemporaryDirectory(prefix="counton-") as name:
-        folder = Path(name)
-        address = str(folder / "socket")
-        client = folder / "counton"
+    return _folder()
+
+
+def forked_python() -> str:
+    """A program that runs a file, or ``-c TEXT``, in a process that has imported everything."""
+    return str(_folder() / "forked-python")
+
+
+@cache
+def _folder() -> Path:
+    if known := os.environ.get(_FOLDER):
+        return Path(known)
+    folder = Path(tempfile.mkdtemp(prefix="counton-"))
+    address = str(folder / "socket")
+    for name in ("counton", "forked-python"):
+        client = folder / name
         client.write_text(_CLIENT.format(python=sys.executable, address=address, size=_ANSWER))
         client.chmod(0o755)
-        server = subprocess.Popen(
-            [sys.executable, __file__, address],
-            stdin=subprocess.PIPE,  # its end is the end of this process, however that ends
-            stdout=subprocess.PIPE,
-        )
-        assert server.stdin is not None
-        assert server.stdout is not None
-        assert server.stdout.readline() == b"ready\n"
-        yield folder
-        server.stdin.close()
-        server.wait(30)
-        server.stdout.close()
+    server = subprocess.Popen(
+        [sys.executable, __file__, address],
+        stdin=subprocess.PIPE,  # its end is the end of this process, however that ends
+        stdout=subprocess.PIPE,
+    )
+    assert server.stdin is not None
+    assert server.stdout is not None
+    assert server.stdout.readline() == b"ready\n"
+    os.environ[_FOLDER] = str(folder)
+    atexit.register(_end, server, folder, os.getpid())
+    return folder
+
+
+def _end(server: subprocess.Popen[bytes], folder: Path, begun_by: int) -> None:
+    if os.getpid() == begun_by:  # and not a fork of it
+        server.communicate(timeout=30)  # closes what it reads from
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 #: What commands import on their way, beside all that is counton's.
@@ -109,8 +136,6 @@ def _serve(address: str) -> None:
 
 def _run(client: socket.socket) -> None:
     """Be the command; does not return."""
-    from counton.cli.__main__ import main
-
     size, files, _, _ = socket.recv_fds(client, 8, 3)
     text = b""
     while len(text) < int.from_bytes(size, "big"):
@@ -132,10 +157,9 @@ def _run(client: socket.socket) -> None:
     os.environ.clear()
     os.environ.update(said["environment"])
     resource.setrlimit(resource.RLIMIT_FSIZE, said["limit"])
-    sys.argv = ["counton", *said["words"]]
     code: object = 0
     try:
-        main()
+        (_be_python if said["name"] == "forked-python" else _be_counton)(said["words"])
     except SystemExit as left:
         code = left.code or 0
     except BaseException:
@@ -145,6 +169,25 @@ def _run(client: socket.socket) -> None:
     sys.stderr.flush()
     client.sendall(str(int(code) if isinstance(code, int) else 1).encode())
     os._exit(0)
+
+
+def _be_counton(words: Sequence[str]) -> None:
+    from counton.cli.__main__ import main
+
+    sys.argv = ["counton", *words]
+    main()
+
+
+def _be_python(words: Sequence[str]) -> None:
+    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    sys.path[:0] = [path for path in paths if path and path not in sys.path]
+    if words[0] == "-c":
+        sys.argv = ["-c", *words[2:]]
+        exec(compile(words[1], "<string>", "exec"), {"__name__": "__main__"})
+    else:
+        sys.argv = [*words]
+        sys.path.insert(0, str(Path(words[0]).parent))
+        runpy.run_path(words[0], run_name="__main__")
 
 
 if __name__ == "__main__":

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import resource
 import select
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -18,6 +18,7 @@ from typing import Any
 
 import httpx
 import pytest
+from forked_commands import forked_python
 from patience import HANGS
 
 #: When the tests' first windows begin.
@@ -26,9 +27,10 @@ START = datetime(2026, 3, 1, 9, tzinfo=UTC)
 #: As the command does, but told the time by a file. It loads all that it needs, and forks a service
 #: for each line that it is given, or waits for the end of one.
 _PROGRAM = """
-import os, signal, sys
+import os, signal, sys, warnings
 from datetime import datetime
 from pathlib import Path
+warnings.simplefilter("error")
 import counton.jobs.runs, counton.jobs.people, counton.results.shown, counton.jobs.choosing
 import counton.results.cells, counton.mechanisms.intervals, counton.serve.metrics
 import counton.store.marks, counton.strategies, sqlalchemy.dialects.postgresql, tzdata
@@ -62,6 +64,9 @@ def work(listen, deadly):
 
 for line in sys.stdin:
     what, number, *listen = line.split()
+    if what == "number":
+        print(os.getpid(), flush=True)
+        continue
     if what == "wait":
         print(os.waitstatus_to_exitcode(os.waitpid(int(number), 0)[1]), flush=True)
         continue
@@ -226,13 +231,17 @@ class Running:
             self.at(-1)
         with self.log.open("ab") as log:
             self._parent = subprocess.Popen(
-                [sys.executable, "-W", "error", "-c", _PROGRAM, str(file), str(self.folder)],
+                [forked_python(), "-c", _PROGRAM, str(file), str(self.folder)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
                 env={**os.environ, "POLARS_MAX_THREADS": "2", "OPENBLAS_NUM_THREADS": "1"},
             )
+
+    def limit_open_files(self, most: int) -> None:
+        """Services that begin from here on may open so many files."""
+        resource.prlimit(self._ask("number", 0), resource.RLIMIT_NOFILE, (most, most))
 
     def at(self, minute: float) -> None:
         """Set the clock, in minutes after the beginning."""
