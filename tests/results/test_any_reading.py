@@ -16,7 +16,7 @@ import counton
 from counton import ZCDP, Counter, PureDP
 from counton.errors import InvalidInput
 from counton.mechanisms import StepRelease
-from counton.mechanisms.formulas import Formula, OfTwo, ReleasedNumber, difference, ratio_of
+from counton.mechanisms.formulas import Formula, OfTwo, Estimate, difference, ratio_of
 from counton.results.release import Release as Released
 from counton.statistics import (
     Average,
@@ -163,7 +163,7 @@ KEYS, LEVEL = 400, 0.9
 BAND = 3 * math.sqrt(LEVEL * (1 - LEVEL) / KEYS)
 
 
-def held(asked: ReleasedNumber, truth: float) -> bool:
+def held(asked: Estimate, truth: float) -> bool:
     low, high = asked.interval(LEVEL)
     return low <= truth <= high
 

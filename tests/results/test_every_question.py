@@ -336,7 +336,7 @@ SEVERAL = {"band": 2.2, "changes": 1.35, "shares_of_groups": 1.35}
 
 
 def test_every_question_is_here() -> None:
-    told = ("Answer", "DataFrame", "LazyFrame", "Series", "ReleasedNumber", "list[Self]")
+    told = ("Answer", "DataFrame", "LazyFrame", "Series", "Estimate", "list[Self]")
     asked = set()
     for name, method in vars(Release).items():
         function = method.fget if isinstance(method, property) else method

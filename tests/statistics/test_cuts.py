@@ -55,9 +55,10 @@ def test_any_cut_can_be_asked() -> None:
             for one in itertools.combinations(labels, size):
                 rest = [label for label in labels if label not in one]
                 across = [weights[frozenset(pair)] for pair in itertools.product(one, rest)]
-                assert reading.cut(one) == (sum(across), reading.cut(one).std, *[sum(across)] * 2)
+                cut = reading.cut(one)
+                assert (cut.value, cut.lower, cut.upper) == (sum(across),) * 3
         assert (
-            reading.cut(["a"], ["b", 3]).estimate
+            reading.cut(["a"], ["b", 3]).value
             == weights[frozenset("ab")] + weights[frozenset(["a", 3])]
         )
     assert readings[3]["b", "a"] == 2
@@ -134,7 +135,7 @@ def test_noise_of_a_cut_is_as_stated() -> None:
         reading = counter.release_many([(0, 1), (2, 3), (0, 4)])[-1]
         small, large = reading.cut([5], [6]), reading.cut([0, 2, 5])
         assert large.std == pytest.approx(12**0.5 * small.std)
-        found.append([small.estimate / small.std, (large.estimate - 3) / large.std, small.std])
+        found.append([small.value / small.std, (large.value - 3) / large.std, small.std])
     scores = np.array(found)
     assert np.abs(scores[:, :2].mean(axis=0)).max() * 500**0.5 < 4.5
     assert np.abs((scores[:, :2] ** 2).mean(axis=0) - 1).max() < 4.5 * (5 / 500) ** 0.5

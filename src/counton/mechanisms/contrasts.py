@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from counton.errors import InvalidInput
 from counton.exact import check_integer, quantity
 from counton.mechanisms.design import Design
-from counton.mechanisms.formulas import CellSum, Formula, ReleasedNumber, Term, ratio_of
+from counton.mechanisms.formulas import CellSum, Estimate, Formula, Term, ratio_of
 from counton.mechanisms.intervals import check_level
 
 
@@ -47,7 +47,7 @@ class Answer:
     upper: float
     level: float
     what: str = "combination"
-    asked: ReleasedNumber | None = field(default=None, repr=False, compare=False)
+    asked: Estimate | None = field(default=None, repr=False, compare=False)
     at_once: int = field(default=1, repr=False, compare=False)
     per_cent: bool = field(default=False, repr=False, compare=False)
 
@@ -109,7 +109,7 @@ class Answer:
 
 
 def answer(
-    asked: ReleasedNumber, level: float = 0.95, *, at_once: int = 1, what: str = "combination"
+    asked: Estimate, level: float = 0.95, *, at_once: int = 1, what: str = "combination"
 ) -> Answer:
     """A number that is read from what was released, and its interval.
 

@@ -4,7 +4,7 @@ A statistic says of what it reads which `Formula` it is: sums of cells with weig
 two such sums (a mean), products of two quotients (in a variance). Formulas are added and subtracted
 across groups, windows and streams, and keep the noise that they share: an interval comes from the
 joint law of all cells at all steps. What is no formula, as a quantile, gives a set of its own that
-holds at any level (`ReleasedNumber`); ends of two such sets are combined, each at half the error.
+holds at any level (`Estimate`); ends of two such sets are combined, each at half the error.
 
 The interval of one quotient, or of one formula over another, is Fieller's (1954): all numbers r for
 which A - r B may be 0 by its own interval. Nothing in it is an approximation. A sum of several
@@ -54,7 +54,7 @@ class Term(NamedTuple):
     cell: int
 
 
-class ReleasedNumber(ABC):
+class Estimate(ABC):
     """A number that is read from what was released.
 
     Attributes:
@@ -114,7 +114,7 @@ class Quotient:
 
 
 @dataclass(frozen=True, eq=False)
-class Formula(ReleasedNumber):
+class Formula(Estimate):
     """Sums of cells, quotients of such sums and products of two quotients, each with a weight.
 
     >>> two = Formula(2.0) + 3 - Formula(1.0)
@@ -238,7 +238,7 @@ def product(one: Formula, other: Formula) -> Formula:
 
 
 @dataclass(frozen=True, eq=False)
-class Ratio(ReleasedNumber):
+class Ratio(Estimate):
     """One formula over another.
 
     The interval holds all r for which above - r below, a formula, may be 0 by its own interval
@@ -327,7 +327,7 @@ def _end(excess: Callable[[float], float], middle: float, sign: int, step: float
 
 
 @dataclass(frozen=True, eq=False)
-class ClosedForm(ReleasedNumber):
+class ClosedForm(Estimate):
     """A number whose estimate, error and interval are known without the joint law of all cells.
 
     Attributes:
@@ -380,7 +380,7 @@ class ClosedForm(ReleasedNumber):
 
 
 @dataclass(frozen=True, eq=False)
-class OfTwo(ReleasedNumber):
+class OfTwo(Estimate):
     """The difference, or the ratio, of two numbers at least one of which is no formula.
 
     Each is held with half of the error that is allowed, so both are (Bonferroni).
@@ -390,8 +390,8 @@ class OfTwo(ReleasedNumber):
         over: whether it is their ratio.
     """
 
-    one: ReleasedNumber
-    other: ReleasedNumber
+    one: Estimate
+    other: Estimate
     over: bool = False
     scale: float = 1.0
     moved: float = 0.0
@@ -424,16 +424,14 @@ class OfTwo(ReleasedNumber):
         return (min(known), max(known)) if len(known) == 4 else (-math.inf, math.inf)
 
 
-def difference(one: ReleasedNumber, other: ReleasedNumber) -> ReleasedNumber:
+def difference(one: Estimate, other: Estimate) -> Estimate:
     """One number less another."""
     if (first := one.formula) is not None and (second := other.formula) is not None:
         return first - second
     return OfTwo(one, other)
 
 
-def ratio_of(
-    one: ReleasedNumber, other: ReleasedNumber, scale: float = 1.0, moved: float = 0.0
-) -> ReleasedNumber:
+def ratio_of(one: Estimate, other: Estimate, scale: float = 1.0, moved: float = 0.0) -> Estimate:
     """``scale`` times one number over another, and ``moved`` more."""
     if (above := one.formula) is not None and (below := other.formula) is not None:
         return Ratio(above, below, scale, moved)

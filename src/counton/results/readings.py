@@ -35,7 +35,7 @@ from counton.windows import Windows
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from counton.mechanisms.formulas import Formula, ReleasedNumber
+    from counton.mechanisms.formulas import Estimate, Formula
     from counton.statistics.report import Report
 
 
@@ -263,7 +263,7 @@ class ReleasedReadings(Release):
         return replace(found, chosen=tuple(groups))
 
     @override
-    def number_of(self, one: Groups, steps: Steps = None, of: str | None = None) -> ReleasedNumber:
+    def number_of(self, one: Groups, steps: Steps = None, of: str | None = None) -> Estimate:
         """See `Release.number_of`: of all steps asked for, what came in them together."""
         from counton.mechanisms.formulas import Formula
 
@@ -284,7 +284,7 @@ class ReleasedReadings(Release):
         return total
 
     @override
-    def whole(self, steps: Steps = None, of: str | None = None) -> ReleasedNumber:
+    def whole(self, steps: Steps = None, of: str | None = None) -> Estimate:
         if isinstance(self.statistic, Grouped):
             return self.number_of(self.statistic.groups, steps, of)
         if self.statistic.on_demand:
@@ -339,7 +339,7 @@ class ReleasedReadings(Release):
         found = self._readings.releases
         return found is not None and found.values.dtype == np.int64
 
-    def _number(self, name: str, steps: Steps, of: str | None) -> ReleasedNumber:
+    def _number(self, name: str, steps: Steps, of: str | None) -> Estimate:
         """One number of one group, or of all."""
         start, stop = self.ends(steps)
         statistic = self.statistic

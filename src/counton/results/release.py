@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from counton.mechanisms.contrasts import Answer
-    from counton.mechanisms.formulas import ReleasedNumber
+    from counton.mechanisms.formulas import Estimate
     from counton.windows import Windows
 
 #: Groups that are asked about: one, several that are added up, or weights of some.
@@ -318,7 +318,7 @@ class Release(ABC):
 
         return page(self) if self.steps else html(self.describe(), {})
 
-    def number_of(self, one: Groups, steps: Steps = None, of: str | None = None) -> ReleasedNumber:
+    def number_of(self, one: Groups, steps: Steps = None, of: str | None = None) -> Estimate:
         """A number of one group, or of several together, in some steps, with what is known of it.
 
         Args:
@@ -333,7 +333,7 @@ class Release(ABC):
         """
         self._cannot("differences")
 
-    def whole(self, steps: Steps = None, of: str | None = None) -> ReleasedNumber:
+    def whole(self, steps: Steps = None, of: str | None = None) -> Estimate:
         """Of what shares are: all groups together.
 
         Args and errors as of `number_of`.
@@ -462,7 +462,7 @@ class Release(ABC):
 
     def _two(
         self,
-        together: Callable[[ReleasedNumber, ReleasedNumber], ReleasedNumber],
+        together: Callable[[Estimate, Estimate], Estimate],
         how: str,
         one: Groups,
         other: Groups,

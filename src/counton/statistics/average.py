@@ -36,7 +36,7 @@ from counton.arrays import Integers
 from counton.errors import InvalidInput, SumOverflow
 from counton.exact import Number, check_integer, quote, text
 from counton.laws import BoundedChange
-from counton.mechanisms.formulas import ClosedForm, Formula, ReleasedNumber, quotient
+from counton.mechanisms.formulas import ClosedForm, Estimate, Formula, quotient
 from counton.options import LOWER, RESOLUTION, UPPER, VALUE, Option
 from counton.privacy import Contribution
 from counton.statistics.base import Drawing, ErrorOf
@@ -262,7 +262,7 @@ class Average(TallyStatistic):
         return _NAMES
 
     @override
-    def number_of(self, cells: Cells, name: Any = None) -> ReleasedNumber:
+    def number_of(self, cells: Cells, name: Any = None) -> Estimate:
         """The mean, unless named; ``"sum"`` and ``"count"``, which is exact where it is public.
 
         Where the number of values is private, the mean is a ratio of two estimates, within the
@@ -310,7 +310,7 @@ class Average(TallyStatistic):
 
         return ClosedForm(value, around, one * weight, parts)
 
-    def _of_public_number(self, cells: Cells, asked: str) -> ReleasedNumber:
+    def _of_public_number(self, cells: Cells, asked: str) -> Estimate:
         """The sum of values, and what follows from it and from their number."""
         start, stop = cells.ends
         delay, one = cells.terms.strategy.delay, cells.one(0)

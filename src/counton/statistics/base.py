@@ -32,7 +32,7 @@ from counton.strategies import StreamStrategy
 from counton.strategies.base import Norm, check_norm
 
 if TYPE_CHECKING:
-    from counton.mechanisms.formulas import ReleasedNumber
+    from counton.mechanisms.formulas import Estimate
     from counton.noise import Key
     from counton.plans import Plan
     from counton.plans.bounds import LowerBound
@@ -454,7 +454,7 @@ class Statistic(ABC):
             return (None,)
         return [self.name_of(cell) for cell in range(math.prod(self.cells))]
 
-    def number_of(self, cells: Cells, name: Any = None) -> ReleasedNumber:
+    def number_of(self, cells: Cells, name: Any = None) -> Estimate:
         """How a number follows from released cells; unless a statistic says else it is a cell.
 
         Table, interval, difference, ratio, share and chart follow from it.
@@ -476,7 +476,7 @@ class Statistic(ABC):
             return cells.one(self.cell(int(name)))
         return cells.one(self.cell(name))
 
-    def whole(self, cells: Cells) -> ReleasedNumber:
+    def whole(self, cells: Cells) -> Estimate:
         """All that is counted, of which numbers are shares.
 
         Raises:

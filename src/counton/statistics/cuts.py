@@ -7,7 +7,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,8 @@ from typing_extensions import override
 
 from counton.errors import InvalidInput, StateError, field
 from counton.exact import Number, check_integer, exact, quote
+from counton.mechanisms.contrasts import Answer, answer
+from counton.mechanisms.formulas import ClosedForm
 from counton.options import EDGE, LOWER, RESOLUTION, UPPER, WEIGHT, OwnColumns, Statement
 from counton.privacy import Contribution
 from counton.privacy.contribution import Relation
@@ -67,7 +69,7 @@ class Cuts(Statistic):
     >>> counter = cuts.counter(100, ZCDP(1), key=Key.generate(), name="calls")
     >>> reading = counter.release_many([("ann", "bob"), ("bob", "cy"), ("ann", "bob")])[-1]
     >>> one, cut = reading.std(), reading.cut(["ann"], ["bob", "cy", "dee"])
-    >>> round(cut.std / one, 6) == round(3**0.5, 6), cut.lower <= cut.estimate <= cut.upper
+    >>> round(cut.std / one, 6) == round(3**0.5, 6), cut.lower <= cut.value <= cut.upper
     (True, True)
     """
 
@@ -297,21 +299,6 @@ class Cuts(Statistic):
         return np.sort(self.cells_of(*(end.ravel() for end in ends)))
 
 
-class Cut(NamedTuple):
-    """One cut of a synthetic graph.
-
-    Attributes:
-        estimate: of the weight of all edges between the two sets.
-        std: standard deviation of its noise.
-        lower, upper: ends of its interval.
-    """
-
-    estimate: Any
-    std: float
-    lower: Any
-    upper: Any
-
-
 class CutsReading(OnDemandReading):
     """The synthetic graph after a step: ``["ann", "bob"]`` is the weight of one edge."""
 
@@ -319,7 +306,7 @@ class CutsReading(OnDemandReading):
 
     def cut(
         self, one: Collection[Any], other: Collection[Any] | None = None, level: float = 0.95
-    ) -> Cut:
+    ) -> Answer:
         """The weight of all edges between two sets of nodes.
 
         Args:
@@ -333,14 +320,18 @@ class CutsReading(OnDemandReading):
         """
         cells = self.statistic.pairs(one, other)
         terms = self._machine.terms
-        width = float(terms.window_halfwidths(0, self.step, level, cells=len(cells)))
         values = self._machine.values(cells, self.step)
         # Python's integers do not wrap where many pairs have weights near the end of their range.
-        estimate = sum(values.tolist()) if values.dtype.kind == "i" else values.sum().item()
-        if isinstance(estimate, int):
-            width = math.ceil(width)
-        std = math.sqrt(len(cells)) * self.std()
-        return Cut(estimate, std, estimate - width, estimate + width)
+        value = sum(values.tolist()) if values.dtype.kind == "i" else values.sum().item()
+
+        def ends(level: float) -> tuple[Any, Any]:
+            half = float(terms.window_halfwidths(0, self.step, level, cells=len(cells)))
+            if isinstance(value, int):
+                half = math.ceil(half)
+            return value - half, value + half
+
+        found = ClosedForm(value, ends, math.sqrt(len(cells)) * self.std())
+        return answer(found, level, what="weight of a cut")
 
 
 class _Weights(Exact):

@@ -13,7 +13,7 @@ from typing_extensions import override
 from counton.errors import InvalidInput, field
 from counton.exact import check_integer, quote
 from counton.laws import Alternating, BoundedChange, Pattern
-from counton.mechanisms.formulas import ReleasedNumber
+from counton.mechanisms.formulas import Estimate
 from counton.options import DEGREE, Option
 from counton.privacy import Contribution
 from counton.privacy.contribution import Relation
@@ -151,7 +151,7 @@ class Degrees(GraphStatistic):
         return [int(self.name_of(cell)) for cell in range(self.cells[0])]
 
     @override
-    def whole(self, cells: Cells) -> ReleasedNumber:
+    def whole(self, cells: Cells) -> Estimate:
         """All nodes."""
         return cells.all()
 

@@ -16,7 +16,7 @@ from typing_extensions import override
 from counton.errors import InvalidInput, StateError, field
 from counton.exact import Number, exact, quote, text
 from counton.laws import Alternating
-from counton.mechanisms.formulas import ReleasedNumber
+from counton.mechanisms.formulas import Estimate
 from counton.options import EDGE, RESOLUTION, WEIGHT, Option, OwnColumns, Statement
 from counton.privacy import Contribution
 from counton.privacy.contribution import Relation
@@ -176,7 +176,7 @@ class Forest(Statistic):
         return _pack(nodes, np.concatenate([edges for _, edges in parts], axis=1))
 
     @override
-    def number_of(self, cells: Cells, name: Any = None) -> ReleasedNumber:
+    def number_of(self, cells: Cells, name: Any = None) -> Estimate:
         """The weight: of its only cell, in units of the resolution."""
         return cells.one(0 if name is None else self.cell(name), self.resolution)
 

@@ -26,7 +26,7 @@ from counton.arrays import Floats, Integers, read_only
 from counton.columns import refuse_added
 from counton.errors import InvalidInput, field
 from counton.exact import quote
-from counton.mechanisms.formulas import ClosedForm, ReleasedNumber
+from counton.mechanisms.formulas import ClosedForm, Estimate
 from counton.mechanisms.intervals import (
     check_level,
     interval_halfwidth,
@@ -183,7 +183,7 @@ class GridReading(Reading):
         }
 
     @override
-    def number_of(self, name: Any = None) -> ReleasedNumber:
+    def number_of(self, name: Any = None) -> Estimate:
         """A sum over a box, by its name; of all cells unless named."""
         low, high = self._box_in_words(name) if isinstance(name, str) else self._box(name)
         estimate, std = (float(found[0]) for found in self.boxes(low, high))
@@ -201,7 +201,7 @@ class GridReading(Reading):
         )
 
     @override
-    def whole(self) -> ReleasedNumber:
+    def whole(self) -> Estimate:
         """All cells."""
         return self.number_of()
 

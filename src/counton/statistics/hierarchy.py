@@ -36,7 +36,7 @@ from counton.mechanisms.adjusted import (
     check_known,
 )
 from counton.mechanisms.fit import Fit
-from counton.mechanisms.formulas import ClosedForm, Formula, ReleasedNumber
+from counton.mechanisms.formulas import ClosedForm, Estimate, Formula
 from counton.mechanisms.intervals import check_level, smooth_halfwidth
 from counton.mechanisms.releases import ReleaseDifference, StepRelease
 from counton.mechanisms.tables import fraction_bits, shift_of_cells
@@ -128,7 +128,7 @@ class HierarchyReading(Reading):
         return float(self.nodes[level][place] * 2.0**-self._bits)
 
     @override
-    def number_of(self, name: Any = None) -> ReleasedNumber:
+    def number_of(self, name: Any = None) -> Estimate:
         """A node by its path, also in one text, as in "CA/Napa"; the total unless named.
 
         Raises:
@@ -149,7 +149,7 @@ class HierarchyReading(Reading):
         return ClosedForm(value, ends, std, parts)
 
     @override
-    def whole(self) -> ReleasedNumber:
+    def whole(self) -> Estimate:
         """The total."""
         return self.number_of()
 

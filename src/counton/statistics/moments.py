@@ -42,8 +42,8 @@ from counton.exact import Number, check_integer, exact, quote, readable, text
 from counton.laws import BoundedChange
 from counton.mechanisms.formulas import (
     ClosedForm,
+    Estimate,
     Formula,
-    ReleasedNumber,
     product,
     quotient,
 )
@@ -113,7 +113,7 @@ class MomentsReading(Reading):
         self._ones: dict[float, float] = {}  # by what may fail
 
     @override
-    def number_of(self, name: Any = None) -> ReleasedNumber:
+    def number_of(self, name: Any = None) -> Estimate:
         """By a name as above, or as the table calls it, as in "mean price"; see the module.
 
         Raises:

@@ -27,8 +27,9 @@ from counton.columns import TextTable, readable
 from counton.errors import InvalidInput, field
 from counton.exact import check_integer, exact, quote
 from counton.laws import Shift
+from counton.mechanisms.contrasts import Answer, answer
 from counton.mechanisms.fit import Fit
-from counton.mechanisms.formulas import ClosedForm, ReleasedNumber
+from counton.mechanisms.formulas import ClosedForm, Estimate
 from counton.mechanisms.intervals import check_level
 from counton.options import LINE, LOWER, REPLACE, UPPER, VALUE, Option, Statement, numbers_of
 from counton.privacy import Contribution, value_grid
@@ -87,19 +88,6 @@ def checked_shares(given: str | float | Sequence[Any]) -> tuple[float, ...]:
     return tuple(dict.fromkeys(shares))
 
 
-class Estimate(NamedTuple):
-    """An estimate, its standard deviation, and the ends of its interval.
-
-    >>> Estimate(12.0, 2.5, 7.1, 16.9).upper
-    16.9
-    """
-
-    value: float
-    std: float
-    lower: float
-    upper: float
-
-
 class Quantile(NamedTuple):
     """A value below which a share of all values lies, and the ends of its interval.
 
@@ -133,7 +121,7 @@ class QuantilesReading(Reading):
 
     def between(
         self, low: float | None = None, high: float | None = None, level: float = 0.95
-    ) -> Estimate:
+    ) -> Answer:
         """How many values lie in [low, high).
 
         Args:
@@ -143,18 +131,28 @@ class QuantilesReading(Reading):
         Raises:
             InvalidInput: no edges, or not ascending; or a level outside (0, 1 - 1e-9].
         """
-        this, level = self.statistic, check_level(level)
+        ends = f"from {low} to below {high}" if low is not None or high is not None else "in all"
+        return answer(self._between(low, high), level, what=f"values {ends}")
+
+    def _between(self, low: float | None, high: float | None) -> ClosedForm:
+        this = self.statistic
         first = 0 if low is None else this.edge(low)
         last = len(this.edges) - 1 if high is None else this.edge(high)
         if first >= last:
             raise InvalidInput(f"low is {low!r} and high is {high!r}: low must be below high")
-        value = float(self._below[last] - self._below[first])
         variance = this.line.variance(np.array([first]), np.array([last]))
-        half = float(self._halves(variance, level)[0])
-        std = self.release.std * math.sqrt(float(variance[0]))
-        return Estimate(value, std, value - half, value + half)
+        return self._linear(float(self._below[last] - self._below[first]), variance)
 
-    def weighted_sum(self, weights: Sequence[float] | Floats, level: float = 0.95) -> Estimate:
+    def _linear(self, value: float, variance: Floats) -> ClosedForm:
+        """A linear function of the rows, with its variance for rows of variance 1."""
+
+        def ends(level: float) -> tuple[float, float]:
+            half = float(self._halves(variance, level)[0])
+            return value - half, value + half
+
+        return ClosedForm(value, ends, self.cells.std * math.sqrt(float(variance[0])))
+
+    def weighted_sum(self, weights: Sequence[float] | Floats, level: float = 0.95) -> Answer:
         """A sum over all values, each of which counts as the weight of its cell.
 
         Args:
@@ -165,19 +163,15 @@ class QuantilesReading(Reading):
             InvalidInput: weights that are not one finite number for each cell; or a level outside
                 (0, 1 - 1e-9].
         """
-        this, level = self.statistic, check_level(level)
-        given = np.asarray(weights, np.float64)
+        this, given = self.statistic, np.asarray(weights, np.float64)
         if given.shape != (this.places,) or not np.isfinite(given).all():
             raise InvalidInput(
                 f"weights are {quote(weights)}; give one finite number for each of the "
                 f"{this.places:,} cells"
             )
-        value = float(given @ np.diff(self._below))
         variance = np.array([max(this.line.functional_variance(given[None]), 0.0)])
-        half = float(self._halves(variance, level)[0])
-        return Estimate(
-            value, self.release.std * math.sqrt(variance[0]), value - half, value + half
-        )
+        asked = self._linear(float(given @ np.diff(self._below)), variance)
+        return answer(asked, level, what="weighted sum")
 
     def quantile(self, share: float, level: float = 0.95) -> Quantile:
         """The value below which ``share`` of all values lie, with an interval.
@@ -216,16 +210,14 @@ class QuantilesReading(Reading):
         return Quantile(part, value, min(ends), max(ends))
 
     @override
-    def number_of(self, name: Any = None) -> ReleasedNumber:
+    def number_of(self, name: Any = None) -> Estimate:
         """How many values lie between two edges, by their pair; a share, as in "0.9"; the median.
 
         Raises:
             InvalidInput: neither.
         """
         if isinstance(name, (tuple, list)):
-            low, high = _pair(name)
-            value, std = self.between(low, high)[:2]
-            return ClosedForm(value, lambda level: self.between(low, high, level)[2:], std)
+            return self._between(*_pair(name))
         share = 0.5 if name is None else name
 
         def ends(level: float) -> tuple[float, float]:

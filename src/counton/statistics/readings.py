@@ -22,7 +22,7 @@ from counton.strategies import StreamStrategy
 
 if TYPE_CHECKING:
     from counton.mechanisms.fit import Fit
-    from counton.mechanisms.formulas import ClosedForm, Formula, ReleasedNumber
+    from counton.mechanisms.formulas import ClosedForm, Estimate, Formula
     from counton.statistics.base import Statistic
     from counton.statistics.machine import Machine
 
@@ -210,7 +210,7 @@ class Reading:
         """The names of the numbers of which its table has a row each."""
         return self.statistic.number_names
 
-    def number_of(self, name: Any = None) -> ReleasedNumber:
+    def number_of(self, name: Any = None) -> Estimate:
         """A number that is read here, with its error and what it shares with others.
 
         Args:
@@ -226,7 +226,7 @@ class Reading:
         """Whether its numbers are its cells as they are released."""
         return self.statistic.says_cells and type(self).number_of is Reading.number_of
 
-    def whole(self) -> ReleasedNumber:
+    def whole(self) -> Estimate:
         """All that is counted, of which numbers are shares.
 
         Raises:
@@ -451,7 +451,7 @@ class OnDemandReading(Reading):
         self.statistic, self.step, self._machine = machine.statistic, step, machine
 
     @override
-    def number_of(self, name: Any = None) -> ReleasedNumber:
+    def number_of(self, name: Any = None) -> Estimate:
         from counton.mechanisms.formulas import ClosedForm
 
         cell = np.array([self.statistic.cell(name)], dtype=np.int64)

@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from counton.errors import InvalidInput
 from counton.exact import figures, quote
-from counton.mechanisms.formulas import ReleasedNumber
+from counton.mechanisms.formulas import Estimate
 from counton.statistics.base import Statistic
 from counton.statistics.readings import Reading
 
@@ -61,7 +61,7 @@ class ReportReading(Reading):
         return {name: self.of(name) for name in self.statistic.statistics}
 
     @override
-    def number_of(self, name: Any = None) -> ReleasedNumber:
+    def number_of(self, name: Any = None) -> Estimate:
         """``"visits"``; or a statistic and a number of it, a pair or in one text, ``"paid mean"``.
 
         Raises:
@@ -129,7 +129,7 @@ class FollowedReading(Reading):
         return [*self._rows]
 
     @override
-    def number_of(self, name: Any = None) -> ReleasedNumber:
+    def number_of(self, name: Any = None) -> Estimate:
         there = next(iter(self._rows.values()), None)
         if len(self._rows) > 1 or name is not None:
             if name not in self._rows:

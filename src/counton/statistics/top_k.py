@@ -12,7 +12,7 @@ from typing_extensions import override
 from counton.arrays import Integers
 from counton.errors import InvalidInput, StateError, field
 from counton.exact import check_integer, quote
-from counton.mechanisms.formulas import ReleasedNumber
+from counton.mechanisms.formulas import Estimate
 from counton.mechanisms.intervals import check_level
 from counton.options import REPLACE, TOP, Option, OwnColumns, Statement
 from counton.privacy import Contribution
@@ -332,7 +332,7 @@ class TopK(TallyStatistic):
         return saved + b"".join(news)  # of a user and a cell the last row holds
 
     @override
-    def whole(self, cells: Cells) -> ReleasedNumber:
+    def whole(self, cells: Cells) -> Estimate:
         """All groups."""
         return cells.all()
 
