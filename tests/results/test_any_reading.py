@@ -16,7 +16,7 @@ import counton
 from counton import ZCDP, Counter, PureDP
 from counton.errors import InvalidInput
 from counton.mechanisms import StepRelease
-from counton.mechanisms.formulas import Formula, OfTwo, Estimate, difference, ratio_of
+from counton.mechanisms.formulas import Estimate, Formula, OfTwo, difference, ratio_of
 from counton.results.release import Release as Released
 from counton.statistics import (
     Average,

@@ -38,7 +38,7 @@ from counton.mechanisms.design import Design
 from counton.mechanisms.formulas import Formula, Ratio
 from counton.privacy import Guarantee
 from counton.results.cells import ReleasedCells
-from counton.results.readings import FromCells, ReleasedReadings, labels_of
+from counton.results.readings import ReleasedReadings, labels_of
 from counton.results.release import Release
 from counton.results.shown import View
 from counton.statistics.known import keywords, statistic_named
@@ -97,11 +97,6 @@ class FromAllCells:
         self.terms, self.step, self.listed = terms, len(values), None
         self.statistic, self._values = statistic, values.reshape(len(values), -1)
 
-    def readings(self, start: int = 1, stop: int | None = None, read_as: Any = None) -> Readings:
-        machine: Any = self
-        steps = range(start, self.step + 1 if stop is None else stop)
-        return Readings(read_as or self.statistic, steps, None, machine)
-
     def history(self, cells: NDArray[np.int64], steps: range) -> Floats:
         return np.asarray(self._values[np.array(steps) - 1][:, cells])
 
@@ -124,9 +119,12 @@ class Stream(NamedTuple):
         shaped = values if statistic.on_demand else values.reshape(len(values), *terms.shape)
         if statistic.additive:
             return ReleasedCells.of(definition, terms, shaped.reshape(len(values), -1), LEVEL)
-        source = (FromAllCells if statistic.on_demand else FromCells)(terms, statistic, shaped)
         steps = range(1, len(values) + 1)
-        found = ReleasedReadings(definition, terms, steps, source, LEVEL, shown=View())
+        readings = Readings.of(statistic, terms, shaped)
+        if statistic.on_demand:
+            machine: Any = FromAllCells(terms, statistic, shaped)
+            readings = Readings(statistic, steps, None, machine)
+        found = ReleasedReadings(definition, terms, steps, readings, LEVEL, shown=View())
         return found.part(part) if part else found
 
 

@@ -70,13 +70,10 @@ class Answers:
         """The column of a table that says what is asked about."""
         return "cell" if shown.ask is None else statistic.drawing.cells
 
-    def readings(
-        self, start: int = 1, stop: int | None = None, read_as: Statistic | None = None
-    ) -> Readings:
-        """See `counton.results.readings.ReadingSource`."""
-        steps = range(start, self.step + 1 if stop is None else stop)
+    def readings(self, statistic: Statistic) -> Readings:
+        """Those of all steps."""
         machine: Any = self
-        return Readings(self.statistic if read_as is None else read_as, steps, None, machine)
+        return Readings(statistic, range(1, self.step + 1), None, machine)
 
     def history(self, cells: NDArray[np.int64], steps: range) -> NDArray[Any]:
         """The sum of the cells of one question, after each step; 0 where a row was left out.

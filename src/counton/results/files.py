@@ -43,9 +43,8 @@ from counton.results.facts import ATTRS, FORMAT, TABLES
 from counton.results.packing import MOST_CELLS, unpack
 from counton.results.readings import (
     NUMBERS,
-    FromCells,
-    ReadingSource,
     ReleasedReadings,
+    as_shown,
     labels_of,
     rows_among,
 )
@@ -64,6 +63,7 @@ from counton.results.sizes import (
 )
 from counton.sqlite_header import sqlite_header
 from counton.statistics import Statistic
+from counton.statistics.readings import Readings
 
 if TYPE_CHECKING:
     from counton.results.answers import Answers
@@ -812,16 +812,17 @@ def _readings(
     level: float,
 ) -> ReleasedReadings:
     """A statistic, from its cells."""
-    shown, statistic = View.from_dict(described["shown"]), definition.statistic
+    shown = View.from_dict(described["shown"])
+    definition = as_shown(definition, shown)
+    statistic = definition.statistic
     if not any(one.rows.height for one in files):
         raise InvalidInput(f"{field('source', files[0].label)} has no rows: nothing was released")
-    kept: ReadingSource
     if statistic.on_demand:
-        kept = _answers(terms, statistic, shown, files)
+        readings = _answers(terms, statistic, shown, files).readings(statistic)
     else:
         parts = [part.reshape(len(part), *terms.shape) for part in _parts(files, described, terms)]
-        kept = FromCells(terms, statistic, np.concatenate(parts))
-    found = ReleasedReadings.read(kept, definition, level, shown)
+        readings = Readings.of(statistic, terms, np.concatenate(parts))
+    found = ReleasedReadings(definition, terms, readings.steps, readings, level, shown=shown)
     found = found.only(_steps_there(files, found.steps))
     if (
         definition.domain is not None

@@ -7,9 +7,10 @@ import numpy as np
 from counton.mechanisms import Design
 from counton.results.cells import ReleasedCells
 from counton.results.description import Description
-from counton.results.readings import FromCells, ReleasedReadings
+from counton.results.readings import ReleasedReadings
 from counton.results.release import Release
 from counton.results.shown import View
+from counton.statistics.readings import Readings
 
 
 def release_of_nothing(
@@ -26,5 +27,5 @@ def release_of_nothing(
     statistic = description.statistic
     if statistic.additive:
         return ReleasedCells.of(description, terms, nothing.reshape(1, -1), level)
-    source = FromCells(terms, statistic, nothing)
-    return ReleasedReadings(description, terms, range(1, 2), source, level, shown=shown)
+    readings = Readings.of(statistic, terms, nothing)
+    return ReleasedReadings(description, terms, range(1, 2), readings, level, shown=shown)

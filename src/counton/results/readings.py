@@ -50,51 +50,6 @@ NUMBERS = (
 _DRAWN = 500
 
 
-class ReadingSource(Protocol):
-    """Where readings come from: a stream, a reader of one, or a file."""
-
-    @property
-    def terms(self) -> Design:
-        """Of the stream."""
-
-    @property
-    def step(self) -> int:
-        """How many steps there are."""
-
-    def readings(
-        self, start: int = 1, stop: int | None = None, read_as: Statistic | None = None
-    ) -> Readings:
-        """What steps ``start..stop-1`` said of the statistic."""
-
-    def history(self, cells: NDArray[np.int64], steps: range) -> NDArray[Any]:
-        """What is released of cells that are read on demand, at consecutive steps."""
-
-
-class FromCells:
-    """The cells of a statistic, as its file has them."""
-
-    def __init__(self, terms: Design, statistic: Statistic, values: NDArray[Any]) -> None:
-        self.terms, self.step = terms, len(values)
-        self._statistic, self._values = statistic, values
-
-    def readings(
-        self, start: int = 1, stop: int | None = None, read_as: Statistic | None = None
-    ) -> Readings:
-        """See `counton.results.readings.ReadingSource`."""
-        steps = range(start, self.step + 1 if stop is None else stop)
-        values = self._values[steps.start - 1 : steps.stop - 1]
-        statistic = self._statistic if read_as is None else read_as
-        return Readings(statistic, steps, Releases(steps, values, self.terms))
-
-    def history(self, cells: NDArray[np.int64], steps: range) -> NDArray[Any]:
-        """Not here: all cells are released.
-
-        Raises:
-            InvalidInput: always.
-        """
-        raise InvalidInput(f"{self.terms.name!r} releases all of its cells: take its table")
-
-
 @dataclass(frozen=True, repr=False)
 class ReleasedReadings(Release):
     """Released steps of a statistic, all or some of them.
@@ -103,7 +58,7 @@ class ReleasedReadings(Release):
         definition: of the stream.
         terms: of the stream.
         steps: 1 to the last step released.
-        source: what gives the readings of its steps.
+        readings: of its steps.
         level: confidence of the intervals.
         first: the first step that tables and charts show.
         shown: what is shown of each reading.
@@ -130,7 +85,7 @@ class ReleasedReadings(Release):
     definition: Description
     terms: Design
     steps: range
-    source: ReadingSource
+    readings: Readings
     level: float
     first: int = 1
     shown: View = EVERYTHING
@@ -141,19 +96,17 @@ class ReleasedReadings(Release):
     @classmethod
     def read(
         cls,
-        stream: ReadingSource,
+        stream: ReleasedStream,
         definition: Description,
         level: float,
         shown: View | None = None,
     ) -> ReleasedReadings:
         """Everything in the journal, with intervals of confidence ``level``."""
         shown = View() if shown is None else shown
-        statistic = definition.statistic
-        check_shown(shown, statistic)
-        if shown.top is not None:
-            definition = replace(definition, statistic=statistic.showing(shown.top))
+        definition = as_shown(definition, shown)
         steps = range(1, stream.step + 1)
-        return cls(definition, stream.terms, steps, stream, level, shown=shown)
+        readings = stream.readings(1, steps.stop, definition.statistic)
+        return cls(definition, stream.terms, steps, readings, level, shown=shown)
 
     @property
     @override
@@ -175,11 +128,6 @@ class ReleasedReadings(Release):
     def statistic(self) -> Statistic:
         """Which."""
         return self.definition.statistic
-
-    @cached_property
-    def _readings(self) -> Readings:
-        """All steps, by their journal or on demand."""
-        return self.source.readings(1, self.steps.stop, self.statistic)
 
     @override
     def part(self, name: str) -> Release:
@@ -214,27 +162,22 @@ class ReleasedReadings(Release):
             people=people._replace(each=1) if people and member.counts_users else people,
         )
         if one.additive and measured == name:
-            releases = self._readings.releases
+            releases = self.readings.releases
             assert releases is not None
             values = report.values_of(name, releases.values, terms)
             cells = ReleasedCells.of(definition, terms, values.reshape(len(values), -1), self.level)
             return cells.only(range(self.first, self.steps.stop), self.chosen)
-        from counton.results.reports import PartSource
-
-        source = PartSource(self._readings, statistic, name, terms)
-        return replace(self, definition=definition, terms=terms, source=source)
+        readings = self.readings.part(statistic, name)
+        return replace(self, definition=definition, terms=terms, readings=readings)
 
     def at_hand(self) -> ReleasedReadings:
         """The same, with its steps read, so that its state may be closed before it is shown."""
-        if self.statistic.on_demand:
-            from counton.results.answers import Answers
-
-            rows = self.table()
-            return replace(self, source=Answers(self.terms, self.statistic, self.shown, [rows]))
-        released = self._readings.releases
-        if released is None:  # of a report's statistic, whose report is read
+        if not self.statistic.on_demand:
             return self
-        return replace(self, source=FromCells(self.terms, self.statistic, released.values))
+        from counton.results.answers import Answers
+
+        answers = Answers(self.terms, self.statistic, self.shown, [self.table()])
+        return replace(self, readings=answers.readings(self.statistic))
 
     def only(
         self, steps: range | None = None, groups: Sequence[str] | None = None
@@ -310,13 +253,13 @@ class ReleasedReadings(Release):
         statistic, shape = self.statistic, self.terms.shape
         if statistic.on_demand:
             self._cannot("simulations")
-        if not isinstance(self._readings.releases, Releases):
+        if not isinstance(self.readings.releases, Releases):
             raise InvalidInput(
                 f"{self.definition.what} is read from the cells of report {self.terms.name!r}: "
                 f"simulate the report, and take this part of each simulation"
             )
         if numbers is None:
-            values = np.asarray(self._readings.releases.values, np.float64)
+            values = np.asarray(self.readings.releases.values, np.float64)
             exact = np.diff(values, axis=0, prepend=np.zeros((1, *values.shape[1:])))
         else:
             exact = check_numbers(numbers, shape, self.terms)
@@ -324,19 +267,15 @@ class ReleasedReadings(Release):
         for made in simulated_releases(self.terms, exact, n):
             terms, definition = as_simulation(self.terms, self.definition)
             values = np.rint(made).astype(np.int64) if self._whole else made
-            source = FromCells(terms, statistic, values)
-            steps = range(1, len(values) + 1)
-            found.append(
-                replace(
-                    self, definition=definition, terms=terms, steps=steps, source=source, first=1
-                )
-            )
+            readings = Readings.of(statistic, terms, values)
+            one = replace(self, definition=definition, terms=terms, readings=readings)
+            found.append(replace(one, steps=readings.steps, first=1))
         return found
 
     @property
     def _whole(self) -> bool:
         """Whether released cells are whole numbers."""
-        found = self._readings.releases
+        found = self.readings.releases
         return found is not None and found.values.dtype == np.int64
 
     def _number(self, name: str, steps: Steps, of: str | None) -> Estimate:
@@ -359,8 +298,8 @@ class ReleasedReadings(Release):
 
     def _reading_of(self, start: int, stop: int) -> Reading:
         """What came in the steps start + 1 .. stop."""
-        found = self._readings[stop - 1]
-        return found.since(self._readings[start - 1]) if start else found
+        found = self.readings[stop - 1]
+        return found.since(self.readings[start - 1]) if start else found
 
     def _on_demand(self, name: str | None, start: int, stop: int) -> Formula:
         """Cells that are computed when they are asked for, added up."""
@@ -371,10 +310,11 @@ class ReleasedReadings(Release):
         from counton.results.answers import Answers
 
         _, cells = self.statistic.asked_cells(name)
-        if isinstance(self.source, Answers):
-            self.source.check_rows(cells, [end for end in (start, stop) if end])
+        machine = self.readings.machine
+        if isinstance(machine, Answers):
+            machine.check_rows(cells, [end for end in (start, stop) if end])
         each = [
-            self.source.history(cells, range(end, end + 1)).sum(axis=1)[0]
+            machine.history(cells, range(end, end + 1)).sum(axis=1)[0]
             for end in (start, stop)
             if end
         ]
@@ -488,7 +428,7 @@ class ReleasedReadings(Release):
         """The released cells by step; None where they are made on demand, or are too many."""
         if self.statistic.on_demand:
             return None
-        found = self._readings.releases
+        found = self.readings.releases
         return None if found is None or found.values.size > MOST_CELLS else found.values
 
     def _table(self, steps: range) -> pl.DataFrame:
@@ -500,9 +440,9 @@ class ReleasedReadings(Release):
         else:
             parts = []
             for step in steps:
-                reading = self._readings[step - 1]
+                reading = self.readings[step - 1]
                 if 0 < begin < step:
-                    reading = reading.since(self._readings[step - begin - 1])
+                    reading = reading.since(self.readings[step - begin - 1])
                 parts.append(self._columns(reading))
             rows = [len(next(iter(part.values()))) for part in parts]
             place = np.repeat(np.arange(len(steps)), rows)
@@ -570,7 +510,7 @@ class ReleasedReadings(Release):
 
     def _history(self, ask: Sequence[Any], steps: range) -> dict[str, Any]:
         """Cells that are asked for, or cuts, after all of some steps: a row for each, by step."""
-        statistic, terms, source = self.statistic, self.terms, self.source
+        statistic, terms, machine = self.statistic, self.terms, self.readings.machine
         names, asked = zip(*(statistic.asked_cells(name) for name in ask), strict=True)
         stops, stds = np.asarray(steps, np.int64), terms.std(range(1, steps[-1] + 1))
         found: dict[str, list[NDArray[Any]]] = {
@@ -581,7 +521,7 @@ class ReleasedReadings(Release):
         }
         for cells in asked:
             all_steps = range(steps.start, steps[-1] + 1)
-            every = source.history(cells, all_steps)[:: steps.step].sum(axis=1)
+            every = machine.history(cells, all_steps)[:: steps.step].sum(axis=1)
             half = terms.window_halfwidths(0, stops, self.level, cells=len(cells))
             half = np.ceil(half) if every.dtype.kind == "i" else half
             std = math.sqrt(len(cells)) * stds[stops - 1]
@@ -670,7 +610,7 @@ class ReleasedReadings(Release):
     @property
     def reading(self) -> Reading:
         """What the last step said, of all cells: sums of a set of them, covariances."""
-        return self._readings[self.steps.stop - 2]
+        return self.readings[self.steps.stop - 2]
 
     def _some(self) -> range | None:
         """The steps that a chart shows, the last among them."""
@@ -747,6 +687,35 @@ def chart_of(
         foot=foot_of(definition, look.source),
         width=width,
     )
+
+
+def as_shown(definition: Description, shown: View) -> Description:
+    """A definition whose statistic shows as many groups as are asked for.
+
+    Raises:
+        InvalidInput: what a statistic does not show.
+    """
+    check_shown(shown, definition.statistic)
+    if shown.top is None:
+        return definition
+    return replace(definition, statistic=definition.statistic.showing(shown.top))
+
+
+class ReleasedStream(Protocol):
+    """A stream, or a reader of one."""
+
+    @property
+    def terms(self) -> Design:
+        """Of the stream."""
+
+    @property
+    def step(self) -> int:
+        """How many steps there are."""
+
+    def readings(
+        self, start: int = 1, stop: int | None = None, read_as: Statistic | None = None
+    ) -> Readings:
+        """What steps ``start..stop-1`` said of the statistic."""
 
 
 class TimedSteps(Protocol):

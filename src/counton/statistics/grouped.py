@@ -37,6 +37,10 @@ class GroupedReading(Reading):
         return inner.reading(inner, part)
 
     @override
+    def part(self, statistic: Statistic, name: str) -> Reading:
+        return PartReading(self, statistic, name)
+
+    @override
     def by_group(self, groups: Sequence[str] | None) -> dict[str, Reading]:
         return {group: self.of(group) for group in groups or self.statistic.groups}
 
@@ -44,6 +48,23 @@ class GroupedReading(Reading):
     def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
         """Those of each group, with its name."""
         return columns_by_group(self.by_group(None), level)
+
+
+class PartReading(GroupedReading):
+    """One statistic of a report, by group."""
+
+    def __init__(self, report: GroupedReading, statistic: Statistic, name: str) -> None:
+        super().__init__(statistic, report.cells)
+        self._report, self._name = report, name
+
+    @override
+    def of(self, group: str) -> Reading:
+        return self._report.of(group).part(self.statistic.inner, self._name)
+
+    @override
+    def since(self, earlier: Reading) -> Any:
+        assert isinstance(earlier, PartReading)
+        return type(self)(self._report.since(earlier._report), self.statistic, self._name)
 
 
 class Grouped(TallyStatistic):

@@ -301,6 +301,18 @@ class Reading:
         errors = [noise_in_words(found["std"])] if len(found.get("std", ())) else []
         return methods(self.release._terms, errors=errors, sources=self.statistic.sources)
 
+    def part(self, statistic: Statistic, name: str) -> Reading:
+        """What is read of one statistic of a report.
+
+        Args:
+            statistic: which; of groups, where the report has some.
+            name: of the statistic in the report.
+
+        Raises:
+            InvalidInput: it is no report, or has none of this name.
+        """
+        raise InvalidInput(f"{self.statistic!r} is no report, and has no part {name!r}")
+
     def by_group(self, groups: Sequence[str] | None) -> dict[str, Reading] | None:
         """A reading of each of some groups, or of all; None where there are none."""
         return None
@@ -372,10 +384,40 @@ class Readings(Sequence[Reading]):
         steps: range,
         releases: Releases | None,
         machine: Machine | None = None,
+        of: tuple[Readings, str] | None = None,
     ) -> None:
-        """Not for callers; the machine is needed where cells are read on demand."""
+        """Not for callers.
+
+        Args:
+            statistic: which.
+            steps: their numbers.
+            releases: of all cells; None: cells are read on demand, or of a report.
+            machine: what computes cells that are read on demand.
+            of: the report of which this is a part, and the name of the part.
+        """
         self.steps, self.releases = steps, releases
-        self._statistic, self._machine = statistic, machine
+        self._statistic, self._machine, self._of = statistic, machine, of
+
+    @classmethod
+    def of(cls, statistic: Statistic, terms: Design, values: NDArray[Any]) -> Readings:
+        """Readings of released cells, from step 1 on."""
+        steps = range(1, len(values) + 1)
+        return cls(statistic, steps, Releases(steps, values, terms))
+
+    def part(self, statistic: Statistic, name: str) -> Readings:
+        """Those of one statistic of a report."""
+        return Readings(statistic, self.steps, None, of=(self, name))
+
+    @property
+    def machine(self) -> Machine:
+        """What computes cells that are read on demand.
+
+        Raises:
+            InvalidInput: all cells are released.
+        """
+        if self._machine is None:
+            raise InvalidInput(f"{self._statistic!r} releases all of its cells: take its table")
+        return self._machine
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -428,11 +470,14 @@ class Readings(Sequence[Reading]):
                 raise InvalidInput(f"{place} picks steps that are not consecutive: leave step out")
             if releases is not None:
                 releases = Releases(steps, releases.values[place], releases._terms)
-            return Readings(self._statistic, steps, releases, self._machine)
+            whole = None if self._of is None else (self._of[0][place], self._of[1])
+            return Readings(self._statistic, steps, releases, self._machine, whole)
         step = self.steps[place]
+        if self._of is not None:
+            report, name = self._of
+            return report[place].part(self._statistic, name)
         if self.releases is None:
-            assert self._machine is not None
-            return self._statistic.reading_on_demand(self._machine, step)
+            return self._statistic.reading_on_demand(self.machine, step)
         value, terms = self.releases.values[step - self.steps.start], self.releases._terms
         std = float(terms.std(range(step, step + 1))[0])
         return self._statistic.read(

@@ -55,6 +55,10 @@ class ReportReading(Reading):
         found: Reading = one.reading(one, part)
         return found
 
+    @override
+    def part(self, statistic: Statistic, name: str) -> Reading:
+        return self.of(name)
+
     @property
     def parts(self) -> dict[str, Reading]:
         """What was released of each statistic."""
