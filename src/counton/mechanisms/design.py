@@ -30,7 +30,7 @@ from counton.privacy import (
     guarantee_from_dict,
     value_grid,
 )
-from counton.strategies import StreamStrategy, strategy_from_dict
+from counton.strategies import StreamStrategy, strategy_from_dict, stream_strategy_named
 from counton.strategies.base import Steps
 
 #: Raised when the same terms would give other noise; older states are then refused.
@@ -324,11 +324,9 @@ def std_at(strategy: StreamStrategy, law: Law, resolution: Fraction, steps: Any 
 
 def _refuse_unknown(saved: Mapping[str, Any]) -> None:
     """Ask for a strategy that is somebody's own."""
-    from counton.strategies import public_strategies
-
     told = saved["strategy"]
     kind = str(told.get("strategy"))
-    if kind in {one.__name__ for one in public_strategies()}:
+    if stream_strategy_named(kind) is not None:
         return
     arguments = ", ".join(f"{name}={value!r}" for name, value in told.items() if name != "strategy")
     raise RequestMismatch(

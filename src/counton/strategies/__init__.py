@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
+from counton.errors import InvalidInput
+from counton.exact import quote
 from counton.lazy import attach
 from counton.strategies.base import (
     Metric,
@@ -16,7 +19,6 @@ from counton.strategies.base import (
     StreamStrategy,
     TableStrategy,
     exported_classes,
-    stated_kind,
 )
 
 if TYPE_CHECKING:
@@ -48,6 +50,7 @@ __all__ += [
     "TableStrategy",
     "public_strategies",
     "strategy_from_dict",
+    "stream_strategy_named",
 ]
 
 
@@ -60,6 +63,23 @@ def public_strategies() -> tuple[type[StreamStrategy], ...]:
     return exported_classes(sys.modules[__name__], StreamStrategy)  # type: ignore[type-abstract]
 
 
+def stream_strategy_named(name: object) -> type[StreamStrategy] | None:
+    """The class of this name, of counton or of a package that is installed; None if there is none.
+
+    Other packages name theirs by entry points in the group ``counton.strategies``.
+
+    >>> stream_strategy_named("KAry").__name__, stream_strategy_named("Ternary")
+    ('KAry', None)
+    """
+    found: type[StreamStrategy] | None = None
+    if isinstance(name, str) and name in _KINDS:
+        found = getattr(sys.modules[__name__], name)
+    elif isinstance(name, str):
+        others = entry_points(group=__name__, name=name)
+        found = next((one.load() for one in others), None)
+    return found
+
+
 def strategy_from_dict(description: Mapping[str, Any]) -> StreamStrategy:
     """The strategy for streams that ``to_dict`` described.
 
@@ -69,6 +89,10 @@ def strategy_from_dict(description: Mapping[str, Any]) -> StreamStrategy:
     Raises:
         InvalidInput: an unknown name, missing or unknown parameters, or parameters out of range.
     """
-    name = stated_kind(description, list(_KINDS))
-    strategy: StreamStrategy = getattr(sys.modules[__name__], name).from_dict(description)
-    return strategy
+    given: Any = description
+    said = given.get("strategy") if isinstance(given, Mapping) else given
+    kind = stream_strategy_named(said)
+    if kind is None:
+        names = [*_KINDS, *(one.name for one in entry_points(group=__name__))]
+        raise InvalidInput(f"strategy is {quote(said)}; known are {', '.join(names)}")
+    return kind.from_dict(description)
