@@ -1,0 +1,27 @@
+"""Totals in two levels: each step, and each block of steps, has noise of its own."""
+
+from __future__ import annotations
+
+from counton.exact import check_integer
+from counton.strategies import Node, StreamStrategy
+
+
+class Blocks(StreamStrategy):
+    """A release adds up the blocks that are over, and the steps since then."""
+
+    causal = True  # no release reads a block before it is over
+
+    def __init__(self, horizon: int, block: int) -> None:
+        self.horizon = check_integer("horizon", horizon, 1)
+        self.block = check_integer("block", block, 2)
+
+    def column(self, step: int) -> tuple[Node, ...]:
+        """An item enters its step and its block."""
+        at = self.check_step(step) - 1
+        return Node(0, at, 1), Node(1, at // self.block, 1)
+
+    def row(self, step: int) -> tuple[Node, ...]:
+        """Blocks that are over, then single steps."""
+        over = self.check_step(step) // self.block
+        steps = range(over * self.block, step)
+        return (*(Node(1, at, 1) for at in range(over)), *(Node(0, at, 1) for at in steps))

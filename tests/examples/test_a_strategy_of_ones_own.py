@@ -1,0 +1,126 @@
+"""A strategy of another package is planned, streamed, printed with its file, and verified."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from inside import Inside
+from typer.testing import CliRunner
+
+import counton
+from counton import PureDP, plan
+from counton.cli.app import app
+from counton.errors import InvalidInput
+from counton.jobs import Job, run
+from counton.jobs.jobfile import load
+from counton.strategies import KAry, StreamStrategy, strategy_from_dict
+from counton.testing import check_strategy
+
+PACKAGE = Path(__file__).parents[2] / "examples" / "blocks"
+ROWS = "at\n" + "".join(f"2024-03-{day:02}T{day:02}:10\n" for day in (1, 1, 2, 2, 3))
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """As pip leaves the package behind; its class is known meanwhile."""
+    facts = tmp_path / "installed" / "counton_blocks-1.0.dist-info"
+    facts.mkdir(parents=True)
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: counton-blocks\nVersion: 1.0\n")
+    points = "[counton.strategies]\nBlocks = counton_blocks:Blocks\n"
+    assert 'Blocks = "counton_blocks:Blocks"' in (PACKAGE / "pyproject.toml").read_text()
+    (facts / "entry_points.txt").write_text(points)
+    shutil.copy(PACKAGE / "counton_blocks.py", facts.parent)
+    monkeypatch.syspath_prepend(facts.parent)
+    for name in ("blocks.json", "jobs.toml"):
+        shutil.copy(PACKAGE / name, tmp_path)
+    (tmp_path / "visits.csv").write_text(ROWS)
+    return tmp_path
+
+
+def blocks(horizon: int, block: int) -> StreamStrategy:
+    return strategy_from_dict({"strategy": "Blocks", "horizon": horizon, "block": block})
+
+
+def test_it_fits_on_thirty_lines() -> None:
+    assert len((PACKAGE / "counton_blocks.py").read_text().splitlines()) <= 30
+
+
+@pytest.mark.parametrize(("horizon", "block"), [(1, 2), (7, 3), (24, 5), (64, 8)])
+def test_it_keeps_every_law(horizon: int, block: int, installed: Path) -> None:
+    check_strategy(blocks(horizon, block))
+
+
+def test_what_is_found_of_it_is_the_known_mathematics(installed: Path) -> None:
+    mine = blocks(168, 24)
+    assert mine.sensitivity(1) == 2.0
+    steps = np.arange(1, 169)
+    assert mine.variance(steps).tolist() == (steps // 24 + steps % 24).tolist()
+    assert mine.overall_variance("max") == 6 + 23
+
+
+def test_plans_weigh_it(installed: Path) -> None:
+    every_step = KAry(168, 169, False)
+    found = plan(168, PureDP(1), strategies=[every_step, blocks(168, 24)])
+    assert [each.strategy for each in found] == [blocks(168, 24), every_step]
+    assert found.best.std([24]) == pytest.approx(found.best.noise_law.std)
+
+
+def said(*words: str) -> str:
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_a_job_file_names_it_and_its_stream_is_verified(installed: Path) -> None:
+    job = load(installed / "jobs.toml")["visits"]
+    out = installed / "o.parquet"
+    with run(job.having(until="2024-03-04")) as outcome:
+        assert outcome.definition.strategy == blocks(168, 24)
+        assert outcome.after == 72
+    with run(job.having(until="2024-03-05")) as outcome:  # and goes on
+        assert outcome.after == 96
+    assert "96 values computed again" in said("verify", str(installed / "visits.db"))
+    for words in (("show", "--json"), ("methods", "--full")):
+        assert "Blocks" in said(words[0], str(installed / "visits.db"), words[1])
+    said("export", str(installed / "visits.db"), f"--out={out}")
+    read = counton.read(out)
+    assert read.terms.strategy == blocks(168, 24)
+    assert read.table().height == 96
+    assert "Blocks(horizon=168, block=24)" in read.methods(full=True)
+
+
+def test_a_page_watches_it(installed: Path) -> None:
+    file = installed / "served.toml"
+    job = (installed / "jobs.toml").read_text().replace('events = "visits.csv"\n', "")
+    file.write_text(job.replace("2024-03-01", "2026-03-01T09:00").replace('"at"', '"time"'))
+    service = Inside(file)
+    try:
+        rows = [{"time": "2026-03-01T09:10"}] * 3
+        assert service.post("first", rows).status_code == 202
+        service.at(61)
+        (row,) = service("GET", "/v1/streams/visits/series", "read").json()["rows"]
+        assert row["std"] == pytest.approx(2 * 2**0.5, rel=0.02)
+        assert service("GET", "/v1/streams/visits/release", "read").status_code == 200
+    finally:
+        service.service.close()
+
+
+def test_python_takes_an_instance(installed: Path) -> None:
+    stream: dict[str, Any] = {"time": "at", "every": "1d", "start": "2024-03-01", "epsilon": 1}
+    job = Job(
+        "count", installed / "visits.csv", installed / "p.db", strategy=blocks(7, 3), steps=7,
+        until="2024-03-03", **stream,
+    )  # fmt: skip
+    with run(job) as outcome:
+        assert outcome.definition.choice == "own"
+
+
+def test_without_its_package_the_file_says_which_are_known(tmp_path: Path) -> None:
+    saved = json.loads((PACKAGE / "blocks.json").read_text())
+    with pytest.raises(InvalidInput, match="strategy is 'Blocks'; known are Binary"):
+        strategy_from_dict(saved)
