@@ -289,14 +289,14 @@ class Panic(BaseException):
 def test_whatever_ends_a_job_the_next_one_is_run_and_no_row_is_told(
     kind: type[BaseException], file: Path, place: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = runs.run
+    real = runs.resolve
 
     def run_one(job: Job, *more: Any, **named: Any) -> Any:
         if job.name == "visits":
             raise kind("" if kind is OSError else "row 17 says: ann")
         return real(job, *more, **named)
 
-    monkeypatch.setattr("counton.cli.run.run", run_one)
+    monkeypatch.setattr("counton.cli.run.resolve", run_one)
     done = place("run", str(file), "--json")
     assert done.code == 1
     assert "counton: job visits: " in done.err

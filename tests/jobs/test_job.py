@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,11 @@ import pytest
 from cells import cells_of
 from once import kept_line
 
-from counton import PureDP
+from counton import PureDP, release
+from counton.cli.run import carried_out
 from counton.errors import BudgetExceeded, InvalidInput, ReplayMismatch, StateError
 from counton.jobs import Definition, Job, run
-from counton.mechanisms import terms
+from counton.mechanisms import design
 from counton.store import Store
 from counton.store.database import Database
 from counton.strategies import strategy_from_dict
@@ -142,11 +144,25 @@ def test_jobs_need_no_package_of_the_command_line() -> None:
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
+def by_run(job: Job) -> None:
+    with run(job) as outcome:
+        outcome.read().table()
+
+
+def by_release(job: Job) -> None:
+    release("count", job.events, state=job.state, until=job.until).table()
+
+
+def by_command(job: Job) -> None:
+    carried_out(job, silently=True)
+
+
+@pytest.mark.parametrize("door", [by_run, by_release, by_command])
 def test_a_second_run_opens_the_state_once_and_rebuilds_its_terms_once(
-    request_: Job, monkeypatch: pytest.MonkeyPatch
+    door: Callable[[Job], None], request_: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(request_).close()
-    terms._rebuilt.cache_clear()
+    design._rebuilt.cache_clear()
     opened, rebuilt = [], []
     connect = Database._connect
 
@@ -159,9 +175,8 @@ def test_a_second_run_opens_the_state_once_and_rebuilds_its_terms_once(
         return strategy_from_dict(saved)
 
     monkeypatch.setattr(Database, "_connect", connected)
-    monkeypatch.setattr(terms, "strategy_from_dict", counted)
-    with run(Job("count", request_.events, request_.state, until="newest")) as outcome:
-        outcome.read().table()
+    monkeypatch.setattr(design, "strategy_from_dict", counted)
+    door(Job("count", request_.events, request_.state, until="newest"))
     assert (len(opened), len(rebuilt)) == (1, 1)
 
 

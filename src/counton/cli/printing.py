@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from counton.privacy import Guarantee
+    from counton.store.database import Database
 
 #: Below so many columns a table that does not fit is shown row by row.
 _NARROW = 80
@@ -61,7 +62,10 @@ def print_line(console: Console, text: str, *, bold: bool = False) -> None:
 
 
 def warn_of_no_witness(
-    errors: Console, *states: tuple[Any, Sequence[Any], Any], option: str = "witness"
+    errors: Console,
+    *states: tuple[Any, Sequence[Any], Any],
+    option: str = "witness",
+    opened: Database | None = None,
 ) -> None:
     """Say once where no old copy of a state would be noticed.
 
@@ -69,13 +73,15 @@ def warn_of_no_witness(
         errors: where it is said.
         states: each with where its keys are kept, and where its second witness, if that is said.
         option: what names a second witness here.
+        opened: the state, where it is one and is open already.
     """
     from counton.store.keyfile import without_witness
 
     told: dict[str, None] = {}
     for state, keys, witness in states:
         with suppress(CountonError):  # said of what cannot be used
-            told |= dict.fromkeys(filter(None, [without_witness(state, *keys, witness=witness)]))
+            said_of = without_witness(state, *keys, witness=witness, opened=opened)
+            told |= {} if said_of is None else {said_of: None}
     for said in told:
         print_line(errors, InvalidInput(said).translate({"witness": option}))
 

@@ -30,8 +30,8 @@ from counton.cli.words import (
     until_newest,
 )
 from counton.errors import hide_secrets
-from counton.jobs import Job, Outcome, run
-from counton.jobs.recalling import recall
+from counton.jobs import Job, Outcome
+from counton.jobs.runs import carry_out, resolve
 from counton.jobs.writing import Outputs, WrittenOutputs
 from counton.privacy.ledger import totals_in_words
 from counton.results.screen import Screen
@@ -94,23 +94,21 @@ def carried_out(job: Job, *, silently: bool, bar: bool = False, about: str = "")
         CountonError: see `counton.jobs.run`.
     """
     errors = Console(stderr=True)
-    job = recall(job)
-    outputs = Outputs.of(job)
-    if not about:
-        warn_of_no_witness(errors, (job.state, [job.key], job.witness), option="--witness")
-    aside = SetAside.of(job)
-    with (
-        working(errors, always=bar) as progress,
-        run(job, progress, approve=outputs.approve) as outcome,
-    ):
-        written = outputs.write(outcome, progress, warn=lambda _: None)
-        definition, stated = outcome.definition, job.epsilon or job.rho or job.within
-        warn_of_weak(errors, definition.guarantee, definition.unit, stated, about)
-        for note in operator_notes(outcome, aside.new(outcome.for_operator().quarantined)):
-            print_line(errors, f"{about}{note}")
-        if not silently:
-            show(Console(), outcome, written, outputs)
-        return as_json(outcome, written, outputs)
+    with working(errors, always=bar) as progress, resolve(job, progress=progress) as settled:
+        outputs, aside = Outputs.of_run(settled), SetAside.of(settled.outputs)
+        if not about:
+            state, opened = (job.state, [job.key], job.witness), settled.store
+            database = None if opened is None else opened.database
+            warn_of_no_witness(errors, state, option="--witness", opened=database)
+        with carry_out(settled, progress) as outcome:
+            written = outputs.write(outcome, progress, warn=lambda _: None)
+            definition, stated = outcome.definition, job.epsilon or job.rho or job.within
+            warn_of_weak(errors, definition.guarantee, definition.unit, stated, about)
+            for note in operator_notes(outcome, aside.new(outcome.for_operator().quarantined)):
+                print_line(errors, f"{about}{note}")
+            if not silently:
+                show(Console(), outcome, written, outputs)
+            return as_json(outcome, written, outputs)
 
 
 def show(console: Console, outcome: Outcome, written: WrittenOutputs, outputs: Outputs) -> None:

@@ -11,8 +11,7 @@ from counton.exact import quote
 from counton.jobs.job import Events, Job
 from counton.jobs.keywords import JobFields
 from counton.jobs.progress import Progress, silent
-from counton.jobs.recalling import recall
-from counton.jobs.runs import run
+from counton.jobs.runs import carry_out, resolve
 from counton.jobs.statements import all_options, own_options
 from counton.jobs.writing import Outputs
 from counton.privacy import ZCDP, ApproxDP, ExpiringDP, ExpiringZCDP, Guarantee, PureDP
@@ -105,12 +104,13 @@ def release(
             meant = f"did you mean {near[0]}?" if near else "counton.jobs.Job lists all there are"
             raise InvalidInput(f"release takes no argument {name!r}: {meant}")
     named = cast("dict[str, Any]", more)
-    request = recall(Job(what, events, state, **(named | _numbers(guarantee, named))))
-    outputs = Outputs.of(request)
-    with run(request, progress, approve=outputs.approve) as outcome:
-        written = outputs.write(outcome, progress)
-        found = written.released or outcome.read(outputs.level, outputs.shown)
-        return found.at_hand()
+    job = Job(what, events, state, **(named | _numbers(guarantee, named)))
+    with resolve(job, progress=progress) as settled:
+        outputs = Outputs.of_run(settled)
+        with carry_out(settled, progress) as outcome:
+            written = outputs.write(outcome, progress)
+            found = written.released or outcome.read(outputs.level, outputs.shown)
+            return found.at_hand()
 
 
 def _numbers(guarantee: object, named: dict[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """What the jobs of a file will release, how far off it will be and what it costs; nothing is run.
 
-A plan does what a run does before it reads a row (`counton.jobs.runs.prepare`), and so refuses what
+A plan does what a run does before it reads a row (`counton.jobs.runs.resolve`), and so refuses what
 a run refuses. It reads no row and writes nothing: states, ledgers and files of events are looked at
 where they are there already, and of a file of events the header alone.
 """
@@ -26,9 +26,9 @@ from counton.jobs import statements
 from counton.jobs.accuracy import EACH_WINDOW, halfwidths_at, last_step, planned_terms
 from counton.jobs.definition import Definition
 from counton.jobs.job import Job
-from counton.jobs.recalling import look, recall
+from counton.jobs.recalling import look
 from counton.jobs.released import shown_by
-from counton.jobs.runs import ended_at, prepare, shared_book, spend_of
+from counton.jobs.runs import ended_at, resolve, shared_book, spend_of
 from counton.jobs.settling import SettledJob
 from counton.jobs.sharing import ledger_within, state_of
 from counton.jobs.writing import Outputs
@@ -370,9 +370,8 @@ def _before_rows(job: Job, units: Sequence[SpentUnit] = ()) -> Iterator[tuple[Se
             "how many cells there are is how many rows there are, and a plan reads none: give "
             f"{field('label')} and {field('domain')}"
         )
-    job = recall(_without_rows(job))
-    outputs = Outputs.of(job)
-    with prepare(job, outputs.approve, units) as settled:
+    with resolve(_without_rows(job), units) as settled:
+        Outputs.of_run(settled)
         if (before := settled.definition.continues) is not None:
             raise InvalidInput(
                 f"{field('continues', before.name)} goes on from totals whose noise its state "

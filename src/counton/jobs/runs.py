@@ -139,6 +139,7 @@ def run(
         request: what is asked.
         progress: told where the run is.
         approve: shown what defines the stream before events are read; what it raises ends the run.
+            Who has more to say between these parts calls `resolve` and `carry_out`.
         commit: called in the transaction of a run over new events, in any order, to a stream that
             there is, before anything is committed: what it does is committed with the rest, and
             what it raises undoes all. Called once, also where the rows change nothing.
@@ -167,8 +168,60 @@ def run(
     (2, 3, 0)
     >>> folder.cleanup()
     """
+    settled = resolve(request, progress=progress)
+    try:
+        if approve is not None:
+            approve(settled.definition)
+    except BaseException:
+        settled.close()
+        raise
+    return carry_out(settled, progress, commit=commit, now=now)
+
+
+def resolve(
+    request: Job, units: Sequence[SpentUnit] = (), *, progress: Progress = silent
+) -> SettledJob:
+    """Begin a run, up to its first row: nothing is written. A plan does no more. Close it.
+
+    Args:
+        request: what is asked.
+        units: as of `counton.jobs.settling.settle`.
+        progress: told where the run is.
+
+    Raises:
+        InvalidInput: the request is outside what is allowed.
+        StateError: the state does not fit what was asked.
+        BudgetExceeded: the limit of the state, or of a ledger that it shares, does not allow it.
+    """
     progress("choosing a strategy", 0.05)
-    settled = prepare(request, approve)
+    settled = settle(request, units)
+    try:
+        if settled.job.watermark is not None:
+            clock.length_of(settled.job.watermark)
+        check_retained(settled)
+        refuse_beyond(settled)
+    except BaseException:
+        settled.close()
+        raise
+    return settled
+
+
+def carry_out(
+    settled: SettledJob,
+    progress: Progress = silent,
+    *,
+    commit: Within | None = None,
+    now: datetime | None = None,
+) -> Outcome:
+    """Read the rows of a resolved job and release what is due; its state is then the outcome's.
+
+    Args:
+        settled: the job.
+        progress, commit, now: as of `run`.
+
+    Raises:
+        InvalidInput, StateError, ReplayMismatch: as of `run`.
+    """
     try:
         progress("reading events", 0.25)
         rows = rows_of(settled, progress, now)
@@ -193,38 +246,9 @@ def run(
     except BaseException:
         stream.close()
         raise
-    stated = clock.is_stated(request.until)
+    stated = clock.is_stated(settled.job.until)
     steps = before, stream.step
     return Outcome(definition, stream, *steps, rows.until, stated, changes.counts, changes.again)
-
-
-def prepare(
-    request: Job,
-    approve: Callable[[Definition], None] | None = None,
-    units: Sequence[SpentUnit] = (),
-) -> SettledJob:
-    """Begin a run, up to its first row: nothing is written. A plan does no more.
-
-    Args:
-        request: what is asked.
-        approve: as of `run`.
-        units: as of `counton.jobs.settling.settle`.
-
-    Raises:
-        InvalidInput: the request is outside what is allowed.
-        StateError: the state does not fit what was asked.
-        BudgetExceeded: the limit of the state, or of a ledger that it shares, does not allow it.
-    """
-    settled = settle(request, approve, units)
-    try:
-        if settled.job.watermark is not None:
-            clock.length_of(settled.job.watermark)
-        check_retained(settled)
-        refuse_beyond(settled)
-    except BaseException:
-        settled.close()
-        raise
-    return settled
 
 
 def check_retained(settled: SettledJob) -> None:

@@ -5,7 +5,7 @@ Everything that can be refused without rows is refused here. The state is open, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -54,6 +54,8 @@ class SettledJob(Closing):
         policies: for rows that cannot be counted.
         store: the state; None where there is none yet.
         saved: what it says of the stream; None of a new one.
+        outputs: the job that says what is written and shown: with what is remembered, and with its
+            rows as they were named.
         dropped: how many rows wait in the stream that this one continues.
     """
 
@@ -64,6 +66,7 @@ class SettledJob(Closing):
     policies: Policies
     store: Store | None
     saved: StoredStream | None
+    outputs: Job
     dropped: int = 0
 
     @property
@@ -82,16 +85,11 @@ class SettledJob(Closing):
             self.store.close()
 
 
-def settle(
-    job: Job,
-    approve: Callable[[Definition], None] | None = None,
-    units: Sequence[SpentUnit] = (),
-) -> SettledJob:
+def settle(job: Job, units: Sequence[SpentUnit] = ()) -> SettledJob:
     """What is asked and what is remembered, as one; nothing is written.
 
     Args:
-        job: checked by itself.
-        approve: shown what defines the stream; what it raises is raised.
+        job: what is asked.
         units: what the state will have spent for, besides those that it knows.
 
     Raises:
@@ -102,12 +100,8 @@ def settle(
     store, saved = look(job)
     try:
         if store is None or saved is None:
-            settled = _of_new_stream(job, store, units)
-        else:
-            settled = _of_known_stream(as_before(job, saved), store, saved)
-        if approve is not None:
-            approve(settled.definition)
-        return settled
+            return _of_new_stream(job, store, units)
+        return _of_known_stream(as_before(job, saved), store, saved)
     except BaseException:
         if store is not None:
             store.close()
@@ -116,7 +110,7 @@ def settle(
 
 def _of_new_stream(job: Job, store: Store | None, units: Sequence[SpentUnit]) -> SettledJob:
     """A job whose stream is not there yet: what it states defines it."""
-    in_ledger = known_units(None if store is None else store.database, job.ledger)
+    outputs, in_ledger = job, known_units(None if store is None else store.database, job.ledger)
     continues, predecessor, step, dropped = job.continues, None, 0, 0
     if continues is not None:
         from counton.jobs.succession import succeed
@@ -145,13 +139,13 @@ def _of_new_stream(job: Job, store: Store | None, units: Sequence[SpentUnit]) ->
             from counton.jobs.succession import counted_once
 
             definition = counted_once(definition, predecessor, job.name, store)
-    return SettledJob(job, asked, definition, rows, policies, store, None, dropped)
+    return SettledJob(job, asked, definition, rows, policies, store, None, outputs, dropped)
 
 
 def _of_known_stream(job: Job, store: Store, saved: StoredStream) -> SettledJob:
     """A job whose stream is there: it may leave out what that keeps, and not contradict it."""
     known_units(store.database, job.ledger)  # a ledger that cannot be read is refused first
-    definition = _as_kept(job, saved)
+    definition, outputs = _as_kept(job, saved), job
     job = _with_numbered_rows(job, definition)
     policies = _policies(job)
     source, asked = _source_and_values(job, definition)
@@ -162,7 +156,7 @@ def _of_known_stream(job: Job, store: Store, saved: StoredStream) -> SettledJob:
     from counton.jobs.succession import as_read
 
     definition = as_read(definition, Definition.reopen(saved.terms, saved.details))
-    return SettledJob(job, asked, definition, rows, policies, store, saved)
+    return SettledJob(job, asked, definition, rows, policies, store, saved, outputs)
 
 
 def _policies(job: Job) -> Policies:

@@ -16,6 +16,7 @@ from counton.jobs.outputs import check_outputs, pictures_of, write_charts, write
 from counton.jobs.progress import Progress, silent
 from counton.jobs.released import shown_by
 from counton.jobs.runs import Outcome
+from counton.jobs.settling import SettledJob
 from counton.mechanisms.intervals import check_level
 from counton.results.facts import facts_of
 from counton.results.periods import check_periods, check_sums, parsed_period
@@ -73,6 +74,17 @@ class Outputs:
     sums: Mapping[str, Path]
     shown: View
     level: float
+
+    @classmethod
+    def of_run(cls, settled: SettledJob) -> Outputs:
+        """Those of a resolved job, checked beside what defines its stream.
+
+        Raises:
+            InvalidInput: see `of` and `approve`.
+        """
+        found = cls.of(settled.outputs)
+        found.approve(settled.definition)
+        return found
 
     @classmethod
     def of(cls, job: Job) -> Outputs:

@@ -24,7 +24,7 @@ from counton.jobs.fields import options_of
 from counton.jobs.job import NEWEST, Job
 from counton.jobs.jobfile import for_all, load_each, select_jobs
 from counton.jobs.recalling import find_stream, recall
-from counton.jobs.runs import prepare as before_rows
+from counton.jobs.runs import resolve
 from counton.jobs.sharing import keep_within, refuse_shared
 from counton.jobs.statements import words_of_files
 from counton.jobs.tallied_rows import reading_of
@@ -213,7 +213,7 @@ def serve_job(job: Job) -> ServedJob:
         )
     definition = _ended_definition(known)
     if definition is None:
-        with before_rows(job) as settled:
+        with resolve(job) as settled:
             definition = settled.definition
     if definition.ordered or definition.statistic.on_demand:
         raise InvalidInput(

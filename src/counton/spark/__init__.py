@@ -73,7 +73,7 @@ def run(
         >>> query = run(job, spark.readStream.table("visits"),           # doctest: +SKIP
         ...             checkpoint="visits.checkpoint")
     """
-    from counton.jobs.runs import run as run_job
+    from counton.jobs.runs import carry_out, resolve
     from counton.jobs.writing import Outputs
 
     check = _check_of(frame, approve)
@@ -88,13 +88,14 @@ def run(
         )
     source: Any = SparkSource(frame)
     job = replace(job, events=source)
-    outputs = Outputs.of(job)
-
-    def approve_all(definition: Definition) -> None:
-        check(definition)
-        outputs.approve(definition)
-
-    outcome = run_job(job, progress, approve=approve_all)
+    settled = resolve(job, progress=progress)
+    try:
+        check(settled.definition)
+        outputs = Outputs.of_run(settled)
+    except BaseException:
+        settled.close()
+        raise
+    outcome = carry_out(settled, progress)
     try:
         outputs.write(outcome, progress)
     except BaseException:

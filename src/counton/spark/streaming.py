@@ -29,7 +29,7 @@ from counton.errors import (
 from counton.events.sources import join_columns
 from counton.jobs.job import NEWEST, Job
 from counton.jobs.recalling import look, recall
-from counton.jobs.runs import prepare, run
+from counton.jobs.runs import carry_out, resolve
 from counton.jobs.writing import Outputs
 from counton.spark.source import MicroBatch, SparkSource, is_remote
 from counton.store.keyfile import state_files
@@ -76,9 +76,9 @@ def _define(batches: Batches, frame: DataFrame) -> None:
         InvalidInput, StateError: as in `counton.jobs.run`.
     """
     source: Any = SparkSource(frame)
-    with prepare(replace(batches.job, events=source, append=False)) as settled:
+    with resolve(replace(batches.job, events=source, append=False)) as settled:
         batches.check(settled.definition)
-        Outputs.of(batches.job).approve(settled.definition)
+        Outputs.of_run(settled)
         columns = settled.definition.columns
         join_columns(source, columns.group).parts[0].scan(columns.names)
 
@@ -182,15 +182,12 @@ class Batches:
         source: Any = SparkSource(rows, batch)
         aside = self._aside(number)
         job = replace(self.job, events=source, confirmed=True, counted="new", bad_rows=aside)
-        outputs = Outputs.of(job)
-
-        def approve(definition: Definition) -> None:
-            self.check(definition)
-            outputs.approve(definition)
-
-        with run(job, approve=approve) as outcome:
-            outputs.write(outcome)
-            return outcome.read().at_hand() if outcome.after else None
+        with resolve(job) as settled:
+            self.check(settled.definition)
+            outputs = Outputs.of_run(settled)
+            with carry_out(settled) as outcome:
+                outputs.write(outcome)
+                return outcome.read().at_hand() if outcome.after else None
 
     def _aside(self, number: int) -> str:
         """A file of its own for the rows of each batch that are set aside."""

@@ -252,20 +252,26 @@ def name_witness(connection: Connection, database: Database, place: State) -> bo
     return True
 
 
-def without_witness(state: State | None, *keys: Kept, witness: State | None = None) -> str | None:
+def without_witness(
+    state: State | None,
+    *keys: Kept,
+    witness: State | None = None,
+    opened: Database | None = None,
+) -> str | None:
     """Which old copies of a state would not be noticed, in words; None where all would be.
 
     Args:
         state: path of a SQLite file, or a database URL; None: of what is released without one.
         keys: where the keys are kept.
         witness: where the second witness is, if that was said.
+        opened: the state, where it is open already.
 
     >>> without_witness(None) is None
     True
     """
     if state is None:
         return None
-    database = _there(state)
+    database = _there(state) if opened is None else opened
     try:
         named = None if database is None else database.witness
         if witness is not None:
@@ -274,7 +280,7 @@ def without_witness(state: State | None, *keys: Kept, witness: State | None = No
         if why is None:
             return None if database is None else _begun_anew(database, named)
     finally:
-        if database is not None:
+        if database is not None and opened is None:
             database.close()
     if any(key is None or witness_beside(state, key).places for key in keys):
         return (
