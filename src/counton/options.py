@@ -50,6 +50,8 @@ class Option:
         words: what Python may say otherwise than commands: a length of time as a `timedelta`, a
             moment as a `date` or `datetime`, columns as a list.
         served: a job of a service may state it.
+        usual: what holds where nothing is stated and there is no default, so that it says nothing.
+        needs: another option, without which it means nothing.
         other: looks at what is no text, and refuses it or not; None: it must be as its kind says.
 
     >>> Option("longest", "most letters of a word", "whole").key
@@ -74,6 +76,8 @@ class Option:
     file: bool = False
     words: Literal["", "length", "moment", "columns"] = ""
     served: bool = True
+    usual: str | None = None
+    needs: str = ""
     other: Callable[[Any], object] | None = None
 
     @property

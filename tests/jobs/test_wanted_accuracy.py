@@ -114,8 +114,8 @@ def test_a_job_file_keeps_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({"epsilon": 1}, "within=200 does not go with epsilon=1, which is what it finds"),
-        ({"rho": 1}, "does not go with rho=1"),
+        ({"epsilon": 1}, "epsilon=1 does not go with within=200, which finds it"),
+        ({"rho": 1}, "rho=1 does not go with within=200"),
         ({"expire": True, "steps": None}, "does not go with expire"),
         ({"least": "delta"}, "least is 'delta'"),
         ({"least": "rho", "delta": "1e-6"}, "goes with the least epsilon"),

@@ -13,12 +13,12 @@ from counton.events.row_reading import Unknown
 from counton.events.windows import ClockChange
 from counton.exact import Number
 from counton.groups import GroupNames
-from counton.jobs import guards, statements
+from counton.jobs import guards, refusals, statements
 from counton.jobs.definition import Definition
 from counton.jobs.job import EXPIRING, NEWEST, NOW, Job, guarantee_from, metric_from
 from counton.jobs.own_strategies import is_file_of
 from counton.jobs.parts import STRATEGIES
-from counton.jobs.refusals import check_within, refuse_of_tables
+from counton.jobs.refusals import check_within, refuse, refuse_of_tables, refuse_without
 from counton.options import MissingOptions, OwnColumns
 from counton.privacy import ExpiringDP, ExpiringZCDP, Guarantee
 from counton.results.description import People
@@ -86,7 +86,8 @@ def ask(request: Job, saved: Definition | None = None) -> RequestValues:
     if len(lacking) > 1:
         raise _lacks(lacking)
     if saved is None and isinstance(statistic, TallyStatistic) and statistic.counts_units:
-        _refuse_of_counts(request)
+        beside = f"a {statements.name_of(request.what)} of counts"
+        refuse(request, refusals.COUNTS, beside, "leave it out")
     named = statements.statistic_class(request.what) if isinstance(request.what, str) else None
     if saved is None and named is not None:
         request = replace(request, **named.settles(statements.OfJob(request)))
@@ -103,12 +104,7 @@ def ask(request: Job, saved: Definition | None = None) -> RequestValues:
         endless = cast("Expiring", saved.strategy) if saved.choice == EXPIRING else None
         by = request.by or saved.columns.group
     if endless is None and not request.expire:
-        for name in ("growth", "delay"):
-            if getattr(request, name) is not None:
-                raise InvalidInput(
-                    f"{field(name, getattr(request, name))} needs {field('expire')}; give it, or "
-                    f"leave {field(name)} out"
-                )
+        refuse_without(request, "expire")
     check_within(request)
     numbers = (request.epsilon, request.delta, request.rho)
     if request.within is not None:
@@ -133,27 +129,6 @@ def ask(request: Job, saved: Definition | None = None) -> RequestValues:
         clock_change=cast(ClockChange, request.clock_change),
         once=once,
     )
-
-
-def _refuse_of_counts(request: Job) -> None:
-    """Refuse what bounds rows where a row counts as often as it says: protected is less than that.
-
-    However the statistic is given: one that is handed over has read no statement of a job.
-
-    Raises:
-        InvalidInput: naming it, and why.
-    """
-    reasons = {
-        "user": "bounds the rows of a user, and rows with counts are of many",
-        "id": "counts rows once, and what is protected is less than a row",
-    }
-    for name, why in reasons.items():
-        value = getattr(request, name)
-        if value is not None:
-            raise InvalidInput(
-                f"{field(name, value)} does not go with a {statements.name_of(request.what)} of "
-                f"counts: it {why}; leave it out"
-            )
 
 
 def _lacking(request: Job) -> list[str]:
@@ -231,19 +206,7 @@ def _check_discovery(request: Job, by: str | None) -> None:
             f"{asked} finds groups by how many events they have, and this is a sum; declare the "
             f"groups ({field('domain')})"
         )
-    for name in ("domain", "other", "spare", "also", "continues", "expire", "rho"):
-        given = getattr(request, name)
-        if given not in (None, False):
-            raise InvalidInput(
-                f"{field(name, given if isinstance(given, str | int | bool) else None)} does not "
-                f"go with {asked}: its groups have no names, and its guarantee is epsilon and "
-                f"delta; leave one of them out"
-            )
-    if request.release not in (None, "totals"):
-        raise InvalidInput(
-            f"{field('release', request.release)} does not go with {asked}, since each group "
-            f"is shown from some window on; leave one of them out, and publish totals"
-        )
+    refuse(request, refusals.DISCOVER, asked)
     if request.strategy not in (None, "auto", "binary", "kary", "smooth"):
         raise InvalidInput(
             f"{field('strategy', request.strategy)} does not go with {asked}, whose thresholds "
@@ -341,32 +304,20 @@ def _said_by(saved: Definition, takes: tuple[str, ...]) -> dict[str, Any]:
 def _people(request: Job, timezone: str, statistic: Statistic | None) -> People | None:
     """How many events of a user count, in a new stream."""
     most, per, each = request.most, request.per, _rows_of_each_group(statistic)
-    names = ("most", "per", "most_a_window", "distinct", "first")
-    fields = [(name, getattr(request, name)) for name in names]
-    given = [(name, value) for name, value in fields if value not in (None, False)]
     if request.user is None:
-        if given:
-            raise InvalidInput(
-                f"{field(*given[0])} needs {field('user')}, the column that says whose an event "
-                f"is; give it, or leave {field(given[0][0])} out"
-            )
+        refuse_without(request, "user")
         return None
     if per is not None:
         check_period(per, timezone)
     if each is not None:
-        for name, value in given:
-            if name in ("first", "most_a_window", "distinct"):
-                raise InvalidInput(
-                    f"{field(name, value)} does not go with {statements.name_of(request.what)}, "
-                    f"which says itself which rows of a user count; leave it out"
-                )
+        refuse(
+            request,
+            refusals.ROWS_OF_USERS,
+            statements.name_of(request.what),
+            "leave it out",
+        )
     if request.first:
-        for name, value in given:
-            if name in ("per", "most_a_window", "distinct"):
-                raise InvalidInput(
-                    f"{field(name, value)} does not go with {field('first', True)}: a user "
-                    f"counts once for ever; leave one of them out"
-                )
+        refuse(request, refusals.FIRST, field("first", True))
         each = 1
     if each is not None:
         _check_groups_of_user(request)
@@ -422,12 +373,7 @@ def check_period(per: str, timezone: str = "UTC") -> None:
 
 def _endless(request: Job) -> Expiring:
     """The strategy of a new stream without an end."""
-    for name in ("strategy", "metric", "simple"):
-        if getattr(request, name) not in (None, False):
-            raise InvalidInput(
-                f"{field(name, getattr(request, name))} does not go with {field('expire')}, which "
-                f"has a strategy of its own; leave one of them out"
-            )
+    refuse(request, refusals.EXPIRE, field("expire"))
     from counton.strategies import Expiring
 
     return Expiring(1 if request.growth is None else request.growth, request.delay or 0)

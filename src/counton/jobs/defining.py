@@ -17,7 +17,13 @@ from counton.jobs.definition import Definition
 from counton.jobs.job import EXPIRING, Job, require_guarantee
 from counton.jobs.own_strategies import OWN, own_strategy
 from counton.jobs.parts import STRATEGIES
-from counton.jobs.refusals import refuse_of_ordered
+from counton.jobs.refusals import (
+    AROUND,
+    WITHIN_OF_PARTS,
+    refuse,
+    refuse_of_ordered,
+    refuse_without,
+)
 from counton.mechanisms.discovery import Discovery
 from counton.options import OwnColumns
 from counton.privacy import ZCDP, Contribution, ExpiringDP, ExpiringZCDP, Guarantee
@@ -39,16 +45,6 @@ _SUMS = ("Binary", "KAry", "SmoothBinary")
 _MOST_SPARE = 1_000_000
 
 
-#: What arranges the noise of a report otherwise than its budget is shared for, and what is usual.
-_ARRANGED = {
-    "simple": (False,),
-    "strategy": (None, "auto"),
-    "metric": (None, "mean"),
-    "release": (None, "totals"),
-    "around": (None,),
-}
-
-
 def _check_bounds_of_parts(statistic: Statistic, request: Job) -> None:
     """Refuse another arrangement of the noise than that for which a report's bounds are kept.
 
@@ -57,14 +53,8 @@ def _check_bounds_of_parts(statistic: Statistic, request: Job) -> None:
     """
     if not getattr(statistic, "within", None):
         return
-    for name, usual in _ARRANGED.items():
-        value = getattr(request, name)
-        if value not in usual:
-            raise InvalidInput(
-                f"{field(name, value if isinstance(value, str | int) else None)} does not go with "
-                f"{field('within')} of a statistic of a report, which is kept with the strategy "
-                f"that is chosen by itself; leave one of them out"
-            )
+    usual = ("metric",) if request.metric == "mean" else ()
+    refuse(request, WITHIN_OF_PARTS, field("within"), but=usual)
 
 
 def _enough(asked: RequestValues) -> Guarantee:
@@ -273,19 +263,8 @@ def _cut(asked: RequestValues) -> Windows | None:
 
 def _refuse_beside_around(request: Job) -> None:
     """Refuse what a stream without a last step does not have."""
-    usual: dict[str, tuple[Any, ...]] = {
-        "steps": (None,),
-        "expire": (False,),
-        "release": (None, "totals", "both"),
-        "metric": (None,),
-    }
-    for name, taken in usual.items():
-        value = getattr(request, name)
-        if value not in taken:
-            raise InvalidInput(
-                f"{field(name, value)} does not go with {field('around', request.around)}: such "
-                f"a stream has no end and releases totals; leave one of them out"
-            )
+    both = ("release",) if request.release == "both" else ()  # a window is the difference of two
+    refuse(request, AROUND, field("around", request.around), but=both)
     if request.unknown == "discover":
         raise InvalidInput(
             f"{field('unknown', 'discover')} needs {field('steps')}, since each release may show a "
@@ -387,12 +366,8 @@ def unit_of(request: Job) -> str:
 
 def _with_other(request: Job, domain: GroupNames | None) -> GroupNames | None:
     """The groups of a new stream: those declared, and the one of all others."""
-    for name in ("other", "spare"):
-        if getattr(request, name) is not None and domain is None:
-            raise InvalidInput(
-                f"{field(name, getattr(request, name))} needs {field('domain')}, the groups that "
-                f"are declared; give it, or leave {field(name)} out"
-            )
+    if domain is None:
+        refuse_without(request, "domain")
     if request.spare is not None and not 0 <= request.spare <= _MOST_SPARE:
         raise InvalidInput(
             f"{field('spare', request.spare)} must lie between 0 and {_MOST_SPARE:,}; give how "

@@ -136,6 +136,17 @@ class Job(Showing, OutputFiles, RowPolicies, Users, Arrangement, Promise, Groups
         """
         return getattr(self, name) if name in _NAMES else self.options.get(name)
 
+    def states(self, name: str) -> bool:
+        """Whether a field, or an option of the statistic, says more than what is usual.
+
+        >>> job = Job("count", "visits.csv", "visits.db", release="totals", steps=9)
+        >>> job.states("release"), job.states("steps"), job.states("missing")
+        (False, True, False)
+        """
+        value, said = self.option(name), options_of(Job).get(name)
+        known = () if said is None else (said.default, said.usual)
+        return value is not None and value is not False and value not in known
+
     def having(self, **changes: Any) -> Job:
         """This job with other values of some fields or options.
 

@@ -216,10 +216,13 @@ class Groups(JobPart):
         other=lambda _: None,
     )
     other: str | None = option(
-        None, "name of one more group, for rows of groups that are not declared", kept="stream"
+        None,
+        "name of one more group, for rows of groups that are not declared",
+        kept="stream",
+        needs="domain",
     )
     spare: int | None = option(
-        None, "how many more groups to keep free, to be named later", kept="stream"
+        None, "how many more groups to keep free, to be named later", kept="stream", needs="domain"
     )
     also: str | Sequence[Any] | None = option(
         None,
@@ -270,10 +273,12 @@ class Promise(JobPart):
         None,
         "with within: find the smallest epsilon or rho; default: epsilon",
         choices=("epsilon", "rho"),
+        needs="within",
     )
     size: int | None = option(
         None,
         "with within: how many rows there will be by the last step, which must be public",
+        needs="within",
     )
     expire: bool = option(
         False,
@@ -281,10 +286,13 @@ class Promise(JobPart):
         kept="stream",
     )
     growth: Number | None = option(
-        None, "with expire: the loss grows like log(age)^GROWTH; default: 1", kept="stream"
+        None,
+        "with expire: the loss grows like log(age)^GROWTH; default: 1",
+        kept="stream",
+        needs="expire",
     )
     delay: int | None = option(
-        None, "with expire: count events this many windows late", kept="stream"
+        None, "with expire: count events this many windows late", kept="stream", needs="expire"
     )
     unit: str | None = option(
         None,
@@ -314,6 +322,7 @@ class Arrangement(JobPart):
         "totals so far, windows (each one's own number), or both; default: totals",
         kept="stream",
         choices=RELEASES,
+        usual="totals",
     )
     strategy: str | StreamStrategy | None = option(
         None,
@@ -321,6 +330,7 @@ class Arrangement(JobPart):
         kept="stream",
         file=True,
         other=own_strategy,
+        usual="auto",
     )
     metric: str | None = option(None, "the error to minimise: mean or max", kept="stream")
     simple: bool = option(False, "only strategies that release integers, no search", kept="stream")
@@ -355,16 +365,20 @@ class Users(JobPart):
         kept="stream",
     )
     most: int | None = option(
-        None, "how many events of a user count; further ones are dropped", kept="stream"
+        None,
+        "how many events of a user count; further ones are dropped",
+        kept="stream",
+        needs="user",
     )
     per: str | None = option(
         None,
         "with most: how many in each period, as in 1d; protects one period of a user",
         kept="stream",
         words="length",
+        needs="user",
     )
     most_a_window: int | None = option(
-        None, "with most: how many of these count in each window", kept="stream"
+        None, "with most: how many of these count in each window", kept="stream", needs="user"
     )
     retain: str | None = option(
         None,
@@ -372,8 +386,12 @@ class Users(JobPart):
         kept="policy",
         words="length",
     )
-    distinct: bool = option(False, "count a user once in each window and group", kept="stream")
-    first: bool = option(False, "count a user once for ever: distinct users so far", kept="stream")
+    distinct: bool = option(
+        False, "count a user once in each window and group", kept="stream", needs="user"
+    )
+    first: bool = option(
+        False, "count a user once for ever: distinct users so far", kept="stream", needs="user"
+    )
 
 
 @dataclass(frozen=True)
