@@ -19,7 +19,7 @@ from counton.statistics.base import Statistic
 from counton.statistics.distinct import Distinct
 from counton.statistics.grouped import Grouped
 from counton.statistics.known import statistic_from_dict, statistic_named
-from counton.statistics.tallied import Part, TallyStatistic, X
+from counton.statistics.tallied import Part, TallyStatistic, UsersByRank, X
 
 #: What a report says of each of its statistics besides the statistic's own options.
 WITHIN, SHARE = "within", "share"
@@ -29,16 +29,14 @@ _SHOWN = ("shares",)
 _OF_ROWS = ("by", "domain")
 
 
-class FirstRows(TallyStatistic):
+class FirstRows(UsersByRank):
     """Number of users in a report: each counts once, with the first of its rows that counts.
-
-    A row says 1 if it is that one, else 0. Which it is, is known where a person's rows are bounded.
 
     Args:
         unit: what one row is called.
 
-    >>> FirstRows().entries(1)
-    [(0, 1)]
+    >>> FirstRows().entries(1), FirstRows().entries(2)
+    ([(0, 0)], [(0, 1)])
     """
 
     keyword = "distinct"
@@ -69,27 +67,6 @@ class FirstRows(TallyStatistic):
     def contribution(self, *, batched: bool = False) -> Contribution:
         """See `Statistic.contribution`: of a row."""
         return Contribution.add_remove(unit=self.unit)
-
-    @override
-    def encode(self, *parts: Any) -> Integers:
-        """Which row is the first is known later."""
-        raise InvalidInput(
-            f"users are told apart by a column, and no row says by itself whose first one it is: "
-            f"run a job with {field('user')}"
-        )
-
-    @property
-    @override
-    def places(self) -> int:
-        return 1
-
-    @override
-    def row_bounds(self) -> tuple[int, int]:
-        return 0, 1
-
-    @override
-    def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
-        return [(0, said)]
 
 
 class GroupedRows(Grouped):
@@ -233,7 +210,8 @@ def fitting(name: str, given: Any, groups: Sequence[str] | None = None) -> Tally
         raise unfit(name, called, "protects what a row says, and not whether it is there")
     if one.counts_units:
         raise unfit(name, called, "counts a row as often as it says")
-    if not own.in_one_step or one.statistics:
+    one_by_one = own.in_one_step or bool(one.counted_ranks)  # a row is of one rank
+    if not one_by_one or one.statistics:
         raise unfit(name, called, "holds more than what one row adds to a step")
     return one
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.arrays import Floats, Integers
-from counton.errors import InvalidInput, SumOverflow
+from counton.errors import InvalidInput, SumOverflow, field
 from counton.laws import Law
 from counton.mechanisms.design import Design, std_at
 from counton.statistics.base import Events, Exact, Statistic
@@ -46,7 +46,7 @@ class Part(NamedTuple):
 
 
 class RankDigit(NamedTuple):
-    """The digit by which a row says its rank among the rows of its user that count in its group.
+    """A digit for the rank of a row among the rows of its user that count in its group.
 
     A row that says s is of group ``s // unit % size``. The row of rank ``ranks[i]``, from 1, says
     ``s + unit * 2**i``, and every other row s.
@@ -104,7 +104,7 @@ class TallyStatistic(Statistic):
 
     @property
     def rank_digits(self) -> Sequence[RankDigit]:
-        """The digits by which rows say their ranks; none: users are not counted."""
+        """Digits for the ranks of rows; none: users are not counted."""
         if not self.counted_ranks:
             return ()
         low, high = self.said_bounds()
@@ -278,6 +278,43 @@ class TallyStatistic(Statistic):
 
     def check_events(self, each: NDArray[np.int64]) -> None:
         """Refuse numbers of events by step that cannot be."""
+
+
+class UsersByRank(TallyStatistic):
+    """Users who have a number of rows: a cell for each of ``counted_ranks``.
+
+    A user enters a cell once, with the row of that rank. A row says 1, and ``2**i`` more if it is
+    that of cell i; its rank is known where a person's rows are bounded.
+    """
+
+    @override
+    def encode(self, *parts: Any) -> Integers:
+        """Not from a row alone.
+
+        Raises:
+            InvalidInput: always.
+        """
+        raise InvalidInput(
+            f"users are told apart by a column, and no row says by itself how many of its user "
+            f"came before it: run a job with {field('user')}"
+        )
+
+    @property
+    @override
+    def places(self) -> int:
+        return len(self.counted_ranks)
+
+    @override
+    def said_bounds(self) -> tuple[int, int]:
+        return 1, 2**self.places
+
+    @override
+    def row_bounds(self) -> tuple[int, int]:
+        return 0, 1
+
+    @override
+    def entries(self, said: X) -> Sequence[tuple[X | int, X | int]]:
+        return [(place, (said - 1) // 2**place % 2) for place in range(self.places)]
 
 
 class Sums(Exact):
