@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from counton.arrays import Floats, Integers
-from counton.errors import InvalidInput
+from counton.errors import InvalidInput, field
 from counton.exact import quote
 from counton.privacy import Contribution, Guarantee
 from counton.statistics.base import ErrorOf, Events, Exact, Statistic
@@ -241,6 +241,11 @@ class _ByGroup(Exact):
     @override
     def take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
         this, listed = self._statistic, list(events)
+        if this.inner.counts_users:
+            raise InvalidInput(
+                f"{this!r} counts users in each group, and knows only in a job whose a row is: run "
+                f"one with {field('user')} and {field('by')}"
+            )
         steps = np.repeat(np.arange(len(stops)), np.diff(stops, prepend=0))
         places = np.empty(len(listed), np.int64)
         for at, event in enumerate(listed):
