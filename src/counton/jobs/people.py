@@ -3,11 +3,11 @@
 A unit is a user or, with ``per``, one user's period. At most ``most`` of its rows are taken and,
 with ``most_a_window``, at most that number in one released window. A row that is taken stays
 taken; of the rows that a run finds anew, the first in the order (time, group, value, digest of the
-id) are taken as long as there is room: of each window first, and of these in all; with ``each`` so
-many of each group, and of the groups the first ``most``. So the choice depends on the unit's own
-rows alone, and on the run that brought them: with or without the unit, the same rows of all others
-are taken, of those that the run accepts. Without ids it may refuse a file that comes again, or
-count none of it, by the looks of all its rows; with ids it never does.
+id) are taken as long as there is room: of each window first, and of these in all; with ``each``
+that number of each group, and of the groups the first ``most``. So the choice depends on the unit's
+own rows alone, and on the run that brought them: with or without the unit, the same rows of all
+others are taken, of those that the run accepts. Without ids it may refuse a file that comes again,
+or count none of it, by the looks of all its rows; with ids it never does.
 
 **What is remembered.** Of each row that is taken: the user's digest, the window, the group, the
 value; with ``most_a_window`` also the window that releases it. A file with everything
