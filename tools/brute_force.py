@@ -219,6 +219,7 @@ STATISTICS: list[tuple[counted.Statistic, Sequence[Any]]] = [
     (counted.Distinct(), ["ann", "bob"]),
     (counted.Distinct(window=2, windows=2), ["ann", "bob"]),
     (counted.Distinct(changes=2, stay=1), ["ann", "bob"]),
+    (counted.Reach([1, 3]), ["ann", "bob"]),
     (counted.Substrings("ab", 2), "ab"),
     (counted.Episodes("ab", 2), "ab"),
     (counted.Edges(), _edges()),

@@ -220,6 +220,7 @@ def test_every_statistic_has_words() -> None:
         (statistics.Forest(largest=9), "weight of a minimum spanning forest of a growing graph"),
         (statistics.Cuts(["a", "b"]), "weight of the cuts of a growing graph"),
         (statistics.Distinct(changes=2), "number of distinct users"),
+        (statistics.Reach([1, 5]), "number of users by how many rows each has"),
         (statistics.Substrings("ab", 2), "number of times that each word came in a stream of"),
         (statistics.Contingency({"sex": ["f", "m"]}), "contingency table of sex"),
     ):

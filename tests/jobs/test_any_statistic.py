@@ -43,6 +43,7 @@ OWN: dict[str, dict[str, Any]] = {
     },
     "top-k": {"by": "page", "domain": "home,shop", "top": 1},
     "distinct": {"user": "user"},
+    "reach": {"user": "user", "at_least": "1,2", "per": "1d"},
     "substrings": {"letter": "letter", "alphabet": "ab", "longest": 2},
     "episodes": {"letter": "letter", "alphabet": "ab", "longest": 2},
     "edges": EDGES,
@@ -52,7 +53,7 @@ OWN: dict[str, dict[str, Any]] = {
     "cuts": {**EDGES, "domain": "u,v,w"},
     "forest": {**EDGES, "weight": "paid", "largest": 9},
 }
-TALLIED = ("count", "sum", "average", "quantiles", "top-k", "distinct", "report")
+TALLIED = ("count", "sum", "average", "quantiles", "top-k", "distinct", "reach", "report")
 #: Tables, and those of them that are released once where their rows have no times.
 TABLES: dict[str, dict[str, Any]] = {
     "hierarchy": {
@@ -229,10 +230,10 @@ def test_what_rows_in_order_cannot_have_is_refused_by_name(name: str, tmp_path: 
         assert name in str(refused.value)
 
 
-@pytest.mark.parametrize("name", ["average", "quantiles", "distinct"])
+@pytest.mark.parametrize("name", ["average", "quantiles", "distinct", "reach"])
 def test_a_statistic_by_group_under_one_guarantee(name: str, tmp_path: Path) -> None:
     job = made(name, tmp_path).having(by="page", domain="home,shop", epsilon=1000)
-    if name == "distinct":  # in how many groups a user counts is for the operator to say
+    if name in ("distinct", "reach"):  # in how many groups a user counts is for the operator to say
         with pytest.raises(InvalidInput, match=r"needs most, in how many groups a user counts"):
             run(job)
         assert not Path(str(job.state)).exists()

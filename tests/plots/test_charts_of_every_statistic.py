@@ -50,6 +50,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "quantiles": {"value": "paid", "edges": "0,4,9", "line": "identity"},
     "top-k": BY | {"top": 3},
     "distinct": {"user": "user"},
+    "reach": {"user": "user", "at_least": "1,3", "by": "sex", "domain": ["f", "m"], "most": 2},
     "moments": {"columns": "paid,sold", "bounds": "0:9,0:5", "by": "sex", "domain": ["f", "m"]},
     "substrings": {"letter": "letter", "alphabet": "abc", "longest": 2},
     "episodes": {"letter": "letter", "alphabet": "abc", "longest": 2, "ask": "ab,bc"},

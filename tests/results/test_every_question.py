@@ -62,6 +62,7 @@ PARTS: dict[str, dict[str, Any]] = {
     "ranges": {"label": "page", "domain": ["a", "b", "c"]},
     "contingency": {"columns": "page,state", "domain": {"page": GROUPS, "state": [*"xy"]}},
     "moments": {"columns": "paid,hours", "bounds": "0:8,0:4", "grid": 8},
+    "reach": {"user": "user", "at_least": "1,2"},
 }
 ALONE: dict[str, dict[str, Any]] = {
     **PARTS,

@@ -52,6 +52,7 @@ JOBS: dict[str, dict[str, Any]] = {
     "quantiles": {"what": "quantiles", "value": "paid", "edges": "0,4,9", "shares": "0.5"},
     "top-k": {"what": "top-k", **COUNT, "top": 2},
     "distinct": {"what": "distinct", "user": "user"},
+    "reach": {"what": "reach", "user": "user", "at_least": "1,3"},
     "edges": {"what": "edges", "edge": "from,to"},
     "degrees": {"what": "degrees", "edge": "from,to", "degree": 9},
     "moments": {"what": "moments", "columns": "paid,more", "bounds": "0:9,0:9"},

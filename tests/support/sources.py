@@ -37,6 +37,7 @@ STATISTICS: dict[str, tuple[str, dict[str, Any]]] = {
     "quantiles": ("quantiles", {"value": "paid", "edges": "0,4,9", "line": "identity"}),
     "top-k": ("top-k", {**BY, "top": 2}),
     "distinct": ("distinct", {"user": "user"}),
+    "reach": ("reach", {"user": "user", "at_least": "1,2", "per": "1w"}),
     "moments": ("moments", {"columns": "paid", "bounds": "0:9", "grid": 8}),
     "hierarchy": (
         "hierarchy",
@@ -116,7 +117,7 @@ def case(seed: int, statistic: str, people: str, *, append: bool) -> Case:
     if not append:
         frames[1] = pl.concat(frames).sample(fraction=1, shuffle=True, seed=seed)
     of_people = (PEOPLE | CHOICES)[people]
-    if what == "distinct":  # whose rows are those of users already
+    if what in ("distinct", "reach"):  # whose rows are those of users already
         of_people = {name: of_people[name] for name in ("id",) if name in of_people}
     own = {**own, **of_people}
     if "other" not in own:

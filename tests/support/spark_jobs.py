@@ -66,6 +66,8 @@ JOBS: dict[str, tuple[str, dict[str, Any]]] = {
     "quantiles": ("quantiles", {"value": "paid", "edges": "0,4,9", "line": "identity"}),
     "top": ("top-k", {**BY, "top": 2}),
     "distinct": ("distinct", {"user": "user"}),
+    "reach": ("reach", {"user": "user", "at_least": "1,2", "per": "1w"}),
+    "reach by group": ("reach", {**BY, "user": "user", "at_least": "1,2", "most": 2}),
     "moments": ("moments", {"columns": "paid", "bounds": "0:9", "grid": 8}),
     "hierarchy": ("hierarchy", {"levels": "page,place", "domain": "leaves.csv"}),
     "ranges": ("ranges", {"label": "page", "domain": ",".join(PAGES)}),

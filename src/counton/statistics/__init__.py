@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from counton.statistics.ranking import Ranking as Ranking
     from counton.statistics.ranking import rank_largest as rank_largest
     from counton.statistics.ranking import ranking_levels as ranking_levels
+    from counton.statistics.reach import Reach as Reach
     from counton.statistics.report import Report as Report
     from counton.statistics.running import Running as Running
     from counton.statistics.stars import Stars as Stars

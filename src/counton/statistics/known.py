@@ -34,6 +34,7 @@ _OWN = {
     "contingency": "counton.statistics.contingency:Contingency",
     "moments": "counton.statistics.moments:Moments",
     "distinct": "counton.statistics.distinct:Distinct",
+    "reach": "counton.statistics.reach:Reach",
     "substrings": "counton.statistics.substrings:Substrings",
     "episodes": "counton.statistics.episodes:Episodes",
     "edges": "counton.statistics.edges:Edges",

@@ -1,0 +1,234 @@
+"""How many users have at least some number of rows in a period: 1, 5, 100 rows.
+
+There is a cell for each threshold k, and a user enters it with its k-th row of the period: once, in
+the step in which that row counts. So a user with all rows of a period changes as many cells as
+there are thresholds, by 1 each: with r thresholds the 1-norm of the change is r, and the square of
+its 2-norm too, since no two of the cells meet in a node. By group the same holds in each of at most
+``most`` groups in which a user counts. No bound on rows is needed: those beyond the largest
+threshold change nothing.
+
+How many users have 1 to 4 rows is the difference of two cells, with the noise of both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from counton.errors import InvalidInput, StateError, field
+from counton.exact import quote
+from counton.options import Option, OwnColumns, Statement, split_names
+from counton.privacy import Contribution
+from counton.privacy.contribution import checked_unit
+from counton.statistics.base import Drawing, Events, Exact
+from counton.statistics.readings import Cells
+from counton.statistics.tallied import UsersByRank
+from counton.statistics.users import DIGEST, digests_of
+
+if TYPE_CHECKING:
+    from counton.mechanisms.formulas import Estimate
+
+#: Each threshold is a bit of what a row says.
+_MOST_THRESHOLDS = 16
+#: So many rows of a user are known again, each by its digest.
+_MOST_ROWS = 10**6
+#: A user, and how many rows it has had.
+_RECORD = np.dtype([("user", f"V{DIGEST}"), ("rows", "<i8")])
+
+
+class Reach(UsersByRank):
+    """Number of users who have at least some number of rows in a period.
+
+    Protected is a user with all rows of a period: neighbouring datasets differ in all of them. How
+    many rows a user has is remembered until the period is over (`counton.jobs.people`), so a job
+    counts them: with ``user``, the column that says whose a row is, and ``per``, the length of the
+    period; without it the whole stream is one. Releases are running totals over all periods.
+
+    Args:
+        at_least: the thresholds: how many rows a user has at least.
+        unit: what one user is called; None: "user", or as the state calls it.
+
+    Raises:
+        InvalidInput: no thresholds, one that is no whole number from 1 to 1,000,000 or there
+            twice, or more than 16.
+
+    >>> from counton.statistics import Reach
+    >>> print(Reach([1, 5, 100]).contribution())
+    one user added or removed, with at most 3 events counted, each by at most 1, no two of them in
+    the same cell
+    """
+
+    keyword = "reach"
+    stream = "reach"
+    windowed = True
+    says = "How many users have at least 1, 5, 100 rows in a period."
+    help = (
+        f"As count with {field('user')}, the column that says whose a row is, and {field('per')}, "
+        f"the length of the period. A user's k-th row of a period enters the cell of k in the "
+        f"window in which it came. By group it is how many users have as many rows in that group, "
+        f"and {field('most')} is in how many groups a user counts."
+    )
+    phrase = "number of {units} by how many rows each has"
+    also_called = ("frequency", "returning", "active")
+    options = (
+        Option(
+            "at_least", "how many rows a user has at least: one number, or several as in 1,5,100",
+            several=True, default="1",
+        ),
+    )  # fmt: skip
+    drawing = Drawing("Running number of users by how many rows they have", "users")
+    event = "user"
+    column = "name"
+
+    def __init__(
+        self, at_least: str | int | Sequence[Any] = (1,), *, unit: str | None = None
+    ) -> None:
+        self.at_least = self.counted_ranks = _thresholds(at_least)
+        self.unit = "user" if unit is None else checked_unit(unit)
+        self._stated = unit is not None
+
+    @classmethod
+    @override
+    def columns_of_job(cls, stated: Statement) -> OwnColumns:
+        stated.require("user")
+        return OwnColumns()
+
+    @property
+    @override
+    def parameters(self) -> dict[str, Any]:
+        given: dict[str, Any] = {"at_least": list(self.at_least)}
+        return {**given, "unit": self.unit} if self._stated else given
+
+    @property
+    @override
+    def cells(self) -> tuple[int, ...]:
+        return (len(self.at_least),)
+
+    @override
+    def contribution(self, *, batched: bool = False) -> Contribution:
+        return Contribution.events(len(self.at_least), once="group", unit=self.unit)
+
+    @override
+    def begin(self) -> Exact:
+        """Events of one period: each is a user, once for each row."""
+        return _UserRows(self, np.zeros(0, _RECORD))
+
+    @override
+    def restore(self, saved: bytes) -> Exact:
+        try:
+            return _UserRows(self, np.frombuffer(saved, _RECORD))
+        except ValueError as error:
+            raise StateError(f"users cannot be read: {error}: restore a copy") from error
+
+    @override
+    def cell(self, name: Any) -> int:
+        for cell, least in enumerate(self.at_least):
+            if name in (least, self.name_of(cell)):
+                return cell
+        raise InvalidInput(f"name is {quote(name)}; use one of {', '.join(self.number_names)}")
+
+    @override
+    def name_of(self, cell: int) -> str:
+        return f"{self.at_least[cell]} or more"
+
+    @override
+    def reword(self, table: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
+        """See `Statistic.reword`: thresholds alone; bands are differences of theirs."""
+        kept = np.char.endswith(table["name"].astype(str), " or more")
+        return {name: values[kept] for name, values in table.items()}
+
+    @property
+    @override
+    def number_names(self) -> Sequence[str]:
+        """Thresholds, and the bands between them."""
+        return [*super().number_names, *self._bands]
+
+    @property
+    def _bands(self) -> dict[str, int]:
+        """The first cell of each band; the next is subtracted from it."""
+        ends = enumerate(pairwise(self.at_least))
+        return {_band(least, above): cell for cell, (least, above) in ends}
+
+    @override
+    def number_of(self, cells: Cells, name: Any = None) -> Estimate:
+        """Users with that many rows or more, or fewer than the next threshold besides."""
+        if name not in self._bands:
+            return super().number_of(cells, name)
+        first = self._bands[name]
+        return cells.sum({first: 1.0, first + 1: -1.0})
+
+    @override
+    def whole(self, cells: Cells) -> Estimate:
+        """Users with as many rows as the least threshold."""
+        return cells.one(0)
+
+
+class _UserRows(Exact):
+    """How many rows each user has had, up to the largest threshold."""
+
+    def __init__(self, statistic: Reach, records: NDArray[np.void]) -> None:
+        self._statistic = statistic
+        digests = records["user"].tobytes()
+        names = [digests[at : at + DIGEST] for at in range(0, len(digests), DIGEST)]
+        self._rows = dict(zip(names, records["rows"].tolist(), strict=True))
+        self._before: dict[bytes, int] = {}
+
+    @override
+    def take(self, events: Events, stops: NDArray[np.int64]) -> NDArray[np.int64]:
+        thresholds = self._statistic.at_least
+        users = digests_of(events)
+        self._before = {user: self._rows.get(user, 0) for user in users}
+        found = np.zeros((len(stops), len(thresholds)), np.int64)
+        steps = np.searchsorted(stops, np.arange(len(users)), "right")
+        for step, user in zip(steps.tolist(), users, strict=True):
+            rows = self._rows[user] = min(self._rows.get(user, 0) + 1, thresholds[-1] + 1)
+            if rows in thresholds:
+                found[step, thresholds.index(rows)] += 1
+        return found
+
+    @override
+    def undo(self) -> None:
+        self._rows |= self._before
+        self._rows = {user: rows for user, rows in self._rows.items() if rows}
+        self._before = {}
+
+    @override
+    def save(self) -> bytes:
+        records = np.zeros(len(self._rows), _RECORD)
+        records["user"] = np.frombuffer(b"".join(self._rows), f"V{DIGEST}")
+        records["rows"] = [*self._rows.values()]
+        return records.tobytes()
+
+
+def _band(least: int, above: int) -> str:
+    """The name of users with at least this many rows, and fewer than the next threshold.
+
+    >>> _band(1, 5), _band(1, 2)
+    ('1 to 4', '1')
+    """
+    return f"{least}" if above == least + 1 else f"{least} to {above - 1}"
+
+
+def _thresholds(given: str | int | Sequence[Any]) -> tuple[int, ...]:
+    """Thresholds, ascending.
+
+    >>> _thresholds("5, 1"), _thresholds(3)
+    ((1, 5), (3,))
+    """
+    several: Any = split_names(given) if isinstance(given, str) else given
+    try:
+        found = sorted(map(int, [several] if isinstance(several, int) else several))
+    except (TypeError, ValueError):
+        found = []
+    known = all(1 <= one <= _MOST_ROWS for one in found)
+    if not known or not 1 <= len({*found}) == len(found) <= _MOST_THRESHOLDS:
+        raise InvalidInput(
+            f"{field('at_least')} is {quote(given)}; give 1 to {_MOST_THRESHOLDS} whole numbers "
+            f"from 1 to {_MOST_ROWS:,}, each once, as in 1,5,100"
+        )
+    return tuple(found)

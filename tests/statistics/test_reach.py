@@ -1,0 +1,335 @@
+"""Users by how many rows they have: exact against the rule, and one user moves what is stated."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+import pytest
+from numpy.typing import NDArray
+
+from counton import ZCDP, PureDP
+from counton.errors import InvalidInput, StateError
+from counton.jobs import Job, people, run
+from counton.jobs.definition import Definition
+from counton.jobs.first_rows import HeldRows, Pool
+from counton.laws import Shift
+from counton.private import open_private
+from counton.statistics import Count, Distinct, Reach, Report
+from counton.store import Stream
+from counton.store.marks import Secret
+
+START = datetime(2024, 3, 4, tzinfo=UTC)  # a Monday
+DAYS, PAGES = 21, ("b", "a", "c")
+#: When, who, and on which page.
+Row = tuple[datetime, str, str]
+
+BY: dict[str, Any] = {"by": "page", "domain": list(PAGES)}
+#: Periods as long as windows, longer, and none; alone and by group.
+WAYS: tuple[dict[str, Any], ...] = (
+    {"at_least": "1,2,4", "per": "1w"},
+    {"at_least": [1, 3], "per": "1w", **BY, "most": 2},
+    {"at_least": ["1"], "per": "1d", **BY, "most": 3},
+    {"at_least": "3,2,1", **BY, "most": 1},
+    {"at_least": "2"},
+)
+REPORT = Report(
+    {"rows": Count(), "users": Distinct(), "reach": Reach([1, 2, 4]), "by page": Reach([1, 3])},
+    columns={"by page": "page"},
+    groups={"by page": PAGES},
+)
+IN_REPORT: dict[str, Any] = {"what": REPORT, "per": "1w", "most": 5}
+_NUMBERS = count()
+
+
+@pytest.fixture(autouse=True)
+def the_same_digests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Secret, "fresh", lambda: Secret(bytes(range(32))))
+
+
+class Released(NamedTuple):
+    """By how much each cell changed in each step, without noise; and the stream."""
+
+    changes: NDArray[np.int64]
+    definition: Definition
+
+
+def nights(seed: int, rows: int = 40) -> list[list[Row]]:
+    """Rows of three nights of a week each, some of them late: of the week before."""
+    chance, made = random.Random(seed), []
+    for night in range(3):
+        found = []
+        for number in range(rows):
+            week = max(night - (chance.random() < 0.3), 0)
+            at = START + timedelta(days=7 * week + chance.randrange(7), minutes=number)
+            found.append((at, f"u{chance.randrange(4)}", chance.choice(PAGES)))
+        made.append(sorted(found, key=lambda row: chance.random()))
+    return made
+
+
+def job(way: dict[str, Any], state: Path, rows: Sequence[Row], nights: int, **more: Any) -> Job:
+    named: dict[str, Any] = {"at": pl.Datetime("us", "UTC"), "who": pl.String, "page": pl.String}
+    own = {name: value for name, value in way.items() if name != "what"}
+    asked: dict[str, Any] = {
+        "time": "at", "every": "1d", "start": START, "steps": DAYS, "user": "who",
+        "strategy": "binary", "epsilon": 10**7, "append": True, "counted": "new",
+        "until": START + timedelta(days=7 * nights), **own, **more,
+    }  # fmt: skip
+    frame = pl.DataFrame(rows, named, orient="row")
+    return Job(way.get("what", "reach"), frame, state, **asked)
+
+
+def released(way: dict[str, Any], given: Sequence[Sequence[Row]], folder: Path) -> Released:
+    """What some nights release, each of them in a run of its own."""
+    state = folder / f"{next(_NUMBERS)}.db"
+    for night, rows in enumerate(given):
+        with run(job(way, state, rows, night + 1)) as outcome:
+            values = np.asarray(outcome.stream.releases().values, float)
+            values = values / float(outcome.stream.terms.resolution)
+            definition = outcome.definition
+    cells = np.rint(values).astype(np.int64).reshape(DAYS, -1)
+    return Released(np.diff(cells, axis=0, prepend=0), definition)
+
+
+def period(way: dict[str, Any], at: datetime) -> int:
+    """The number of a user's period in which a moment lies."""
+    return (at - START).days // {"1w": 7, "1d": 1, None: DAYS}[way.get("per")]
+
+
+def thresholds_of(way: dict[str, Any]) -> set[int]:
+    several = way["at_least"]
+    return {int(one) for one in (several.split(",") if isinstance(several, str) else several)}
+
+
+def by_the_rule(way: dict[str, Any], given: Sequence[Sequence[Row]]) -> Counter[Any]:
+    """By step, page ("" of all) and threshold how many users enter it, one row after the other."""
+    thresholds = thresholds_of(way)
+    had: dict[Any, Counter[str]] = defaultdict(Counter)
+    found: Counter[Any] = Counter()
+    for night, rows in enumerate(given):
+        for at, who, page in sorted(rows):
+            of = had[who, period(way, at)]
+            page = page if "by" in way else ""
+            if page not in of and len(of) == way.get("most", 1):
+                continue
+            of[page] += 1
+            if of[page] in thresholds:
+                found[max((at - START).days, 7 * night), page, of[page]] += 1
+    return found
+
+
+def check_exact(way: dict[str, Any], given: Sequence[Sequence[Row]], folder: Path) -> None:
+    """What is released is what the rule says."""
+    changes, definition = released(way, given, folder)
+    of: Any = definition.inner
+    expected, pages = by_the_rule(way, given), PAGES if "by" in way else ("",)
+    for place, (page, k) in enumerate((page, k) for page in pages for k in of.at_least):
+        wanted = [expected[day, page, k] for day in range(DAYS)]
+        assert changes[:, place].tolist() == wanted, (page, k)
+
+
+def check_neighbours(
+    way: dict[str, Any], given: Sequence[Sequence[Row]], folder: Path
+) -> tuple[int, int]:
+    """Without any one unit nothing moves by more than is stated; the norms of the largest move."""
+    changes, definition = released(way, given, folder)
+    stated, most = definition.contribution, (0, 0)
+    bound: Any = stated.pattern or stated.shift(Shift(1, 1), changes.shape[1])
+    units = Counter((who, period(way, at)) for rows in given for at, who, _ in rows)
+    for unit, _ in units.most_common(12):
+        rest = [[row for row in rows if (row[1], period(way, row[0])) != unit] for rows in given]
+        moved = np.abs(changes - released(way, rest, folder).changes).sum(axis=0)
+        norms = int(moved.sum()), int((moved**2).sum())
+        assert norms[0] <= bound.l1, f"{unit} moves cells by {moved.tolist()}"
+        assert norms[1] <= bound.l2_squared, f"{unit} moves cells by {moved.tolist()}"
+        most = max(most, norms)
+    return most
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+@pytest.mark.parametrize("thinned", [False, True])
+def test_it_is_what_a_naive_count_says(
+    way: dict[str, Any], thinned: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Pool, "least", 0 if thinned else 10**9)
+    for seed in range(2):
+        check_exact(way, nights(seed), tmp_path)
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+def test_one_unit_moves_just_what_is_stated(way: dict[str, Any], tmp_path: Path) -> None:
+    cells = len(thresholds_of(way)) * way.get("most", 1)
+    assert check_neighbours(way, nights(1), tmp_path) == (cells, cells)
+
+
+def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rank among the rows of one run, so that a user counts again in a later step."""
+    right = people.Bounding._with_ranks
+
+    def of_this_run(self: people.Bounding, rows: HeldRows, periods: Any, before: Any) -> HeldRows:
+        return right(self, rows, periods, before._replace(users={}))
+
+    monkeypatch.setattr(people.Bounding, "_with_ranks", of_this_run)
+
+
+def without_rooms(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Groups that were entered before take no room."""
+    monkeypatch.setattr(people, "_once_each", lambda digests, _: digests[:0])
+
+
+def over_all_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rank among the rows of a user in all groups."""
+    right = people.Bounding._with_ranks
+
+    def of_all(self: people.Bounding, rows: HeldRows, periods: Any, before: Any) -> HeldRows:
+        found = right(self, replace(rows, group=np.zeros_like(rows.group)), periods, before)
+        return replace(found, group=rows.group)
+
+    monkeypatch.setattr(people.Bounding, "_with_ranks", of_all)
+
+
+@pytest.mark.parametrize("wrong", [forgetful, without_rooms], ids=lambda one: one.__name__)
+def test_a_user_who_moves_more_is_caught(
+    wrong: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong(monkeypatch)
+    with pytest.raises(AssertionError, match="moves cells by"):
+        check_neighbours(WAYS[1], nights(1), tmp_path)
+
+
+def test_a_rank_among_rows_of_another_group_is_caught(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    over_all_groups(monkeypatch)
+    with pytest.raises(AssertionError):
+        check_exact(WAYS[1], nights(1), tmp_path)
+
+
+def test_in_a_report_rows_that_count_are_ranked(tmp_path: Path) -> None:
+    """All of its statistics see the same rows: so many of a user in a week."""
+    for seed in range(2):
+        given = nights(seed)
+        changes, definition = released(IN_REPORT, given, tmp_path)
+        report: Any = definition.statistic
+        had: dict[Any, Counter[str]] = defaultdict(Counter)
+        expected: Counter[Any] = Counter()
+        for rows in given:
+            for at, who, page in sorted(rows):
+                of = had[who, period(IN_REPORT, at)]
+                if of[""] == IN_REPORT["most"]:
+                    continue
+                of.update(["", page])
+                expected.update(["rows", "users", ("reach", of[""]), (page, of[page])])
+                expected["users"] -= of[""] > 1
+        last = changes.sum(axis=0)
+        found = {
+            name: (last[report.cell_ranges[name]] // report.weight(name)).tolist()
+            for name in report.measured_ones
+        }
+        assert found["reach"] == [expected["reach", k] for k in (1, 2, 4)]
+        assert found["by page"] == [expected[page, k] for page in PAGES for k in (1, 3)]
+        assert found["users"] == [expected["users"]]
+    check_neighbours(IN_REPORT, nights(1), tmp_path)
+
+
+def test_a_report_refuses_more_rows_than_count(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="'reach' of the report counts who has 4 rows, and most"):
+        run(job({**IN_REPORT, "most": 3}, tmp_path / "s.db", nights(0)[0], 1))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (
+            {"at_least": "0"},
+            "at_least is '0'; give 1 to 16 whole numbers from 1 to 1,000,000, each",
+        ),
+        ({"at_least": "1,x"}, "at_least is '1,x'"),
+        ({"at_least": "2,2"}, "at_least is '2,2'"),
+        ({"at_least": list(range(1, 18))}, "at_least is a value of type list; give 1 to 16 whole"),
+        ({"user": None}, "reach needs user"),
+        ({"first": True}, "first=True does not go with reach"),
+        ({"distinct": True}, "distinct=True does not go with reach"),
+        ({"most": 2, "most_a_window": 1}, "most_a_window=1 does not go with reach"),
+        ({"most": 2}, "most=2 with reach is in how many groups a user counts"),
+        (BY, "needs most, in how many groups a user counts"),
+        ({"per": "1y"}, "per=1y is no period of a user"),
+        ({"time": None}, "a new stream needs time"),
+    ],
+)
+def test_what_cannot_be_is_refused(options: dict[str, Any], words: str, tmp_path: Path) -> None:
+    way = {"at_least": "1,5"}
+    with pytest.raises(InvalidInput, match=words):
+        run(job(way, tmp_path / "s.db", nights(0)[0], 1, **options))
+    assert not (tmp_path / "s.db").exists()
+
+
+def test_a_later_run_may_leave_thresholds_out_and_not_change_them(tmp_path: Path) -> None:
+    given, state = nights(0), tmp_path / "s.db"
+    run(job(WAYS[0], state, given[0], 1)).close()
+    for changed in ({"at_least": "1,2"}, {"per": "1d"}, {"first": True}):
+        with pytest.raises(StateError, match="created with"):
+            run(job({**WAYS[0], **changed}, state, given[1], 2))
+    again = Job("reach", job({}, state, given[1], 2).events, state, append=True, until="newest")
+    with run(again) as outcome:
+        assert outcome.definition.people == (1, "1w", False, 4, None)
+        assert outcome.definition.inner == Reach([1, 2, 4])
+
+
+def test_rows_of_users_are_remembered_until_their_period_is_over(tmp_path: Path) -> None:
+    """As many of each as the largest threshold; later rows of a period that is over count not."""
+    state, way = tmp_path / "s.db", {"at_least": "1,3", "per": "1w"}
+    often = [(START + timedelta(hours=hour), "ann", "a") for hour in range(9)]
+    later = [(START + timedelta(days=8), "ann", "a")]
+    run(job(way, state, often, 1)).close()
+    assert kept(state) == {"ann": 3}
+    run(job(way, state, later, 2, retain="1d")).close()
+    assert sum(kept(state).values()) == 1
+    late = [(START + timedelta(hours=10), "bob", "a")]
+    with run(job(way, state, [*later, *late], 3, retain="1d", append=True)) as outcome:
+        assert outcome.for_operator().closed == 1
+        assert outcome.read().table()["estimate"].tail(3).round().to_list() == [2, 1, 1]
+
+
+def kept(state: Path) -> Counter[str]:
+    """How many rows a state knows of each user, by digests; the most of one is called "ann"."""
+    with Stream.open(state, "reach") as stream:
+        digests = [one.digests for one in open_private(stream.marks("user"))]
+    numbers = np.unique(np.concatenate(digests), return_counts=True)[1]
+    return Counter({"ann": int(numbers.sum())})
+
+
+def test_a_band_is_a_difference_with_the_noise_of_both(tmp_path: Path) -> None:
+    way = {"at_least": "1,2,4", "per": "1w", **BY, "most": 2}
+    with run(job(way, tmp_path / "s.db", nights(0)[0], 1, epsilon=1)) as outcome:
+        read: Any = outcome.read()
+        table = read.table().filter(pl.col("step") == 7, pl.col("group") == "a")
+        reading = read.reading.of("a")
+    by_name = {row["name"]: row for row in table.iter_rows(named=True)}
+    assert [*by_name] == ["1 or more", "2 or more", "4 or more", "1", "2 to 3"]
+    more, fewer, band = (by_name[name] for name in ("2 or more", "4 or more", "2 to 3"))
+    assert band["estimate"] == more["estimate"] - fewer["estimate"]
+    assert band["std"] == pytest.approx(2**0.5 * more["std"])
+    assert more["upper"] - more["lower"] < band["upper"] - band["lower"]
+    first, second = (reading.number_of(name) for name in ("2 or more", "4 or more"))
+    assert reading.interval("2 to 3") == (first.formula - second.formula).interval(0.95)
+    with pytest.raises(InvalidInput, match="name is 'many'; use one of 1 or more, 2 or more"):
+        reading.number_of("many")
+
+
+@pytest.mark.parametrize("guarantee", [PureDP(1), ZCDP(0.5)])
+def test_a_plan_tells_the_noise_of_thresholds_together(guarantee: Any) -> None:
+    """As many cells as one user moves: three times the noise, or its root."""
+    plans = {r: Reach(range(1, r + 1)).plan(52, guarantee, batched=True) for r in (1, 3)}
+    one, three = (plans[r].best.mean_std for r in (1, 3))
+    assert three / one == pytest.approx(3 if guarantee == PureDP(1) else 3**0.5, rel=0.02)
+    names = Reach([1, 5]).halfwidths(Reach([1, 5]).plan(52, guarantee, batched=True), 52)
+    assert [*names] == ["1 or more", "5 or more", "1 to 4"]
