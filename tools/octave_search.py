@@ -1,6 +1,6 @@
 """The search for what `counton.strategies.streams.octave` ships: short columns, and weights.
 
-*Tables*, which say what a column is near its step (``octave_columns``), one for each value of three
+*Tables*, which say what a column is near its step (``OctaveColumns``), one for each value of three
 bits of the step: what a level costs is a quadratic form for each of 16 patterns of four bits, and
 what counts is the largest sum along any sequence of bits. Least squares for patterns as often as
 the worst sequence has them, and those counts averaged from round to round, come near to it.
@@ -27,13 +27,17 @@ import numpy as np
 
 from counton.arrays import Floats, Integers, integers_to_text
 from counton.strategies import Metric
-from counton.strategies.streams import octave_columns
-from counton.strategies.streams.octave import CLIMB, LENGTHS, UPPER, WEIGHT_BITS, Octave
-from counton.strategies.streams.octave_columns import (
+from counton.strategies.streams import octave
+from counton.strategies.streams.octave import (
     CHOOSING,
+    CLIMB,
+    LENGTHS,
     LOWEST,
     REACH,
     TABLE_BITS,
+    UPPER,
+    WEIGHT_BITS,
+    Octave,
     OctaveColumns,
     matrix,
 )
@@ -245,8 +249,8 @@ def run(path: Path, levels: Iterable[int] = LEVELS) -> None:
     for name, table in (("lowest", lowest), ("inside", inside)):
         kept[name] = integers_to_text(np.rint(table * 2.0**TABLE_BITS).astype(np.int64))
     path.write_text(json.dumps(kept, indent=0), encoding="ascii")
-    octave_columns.load_shipped.cache_clear()
-    octave_columns.tables.cache_clear()
+    octave.load_shipped.cache_clear()
+    octave.tables.cache_clear()
     metrics: tuple[Metric, ...] = ("mean", "max")
     for metric in metrics:
         for upper in levels:
@@ -259,4 +263,4 @@ def run(path: Path, levels: Iterable[int] = LEVELS) -> None:
 
 
 if __name__ == "__main__":
-    run(Path(octave_columns.__file__).parent / "octave.json")
+    run(Path(octave.__file__).parent / "octave.json")

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 import counton.strategies.lines as package
+import counton.strategies.published as published
 from counton.strategies import Norm
 from counton.strategies.lines import AllRanges, LineStrategy, public_line_strategies
 from counton.strategies.lines.base import LATTICE_BITS
@@ -34,7 +35,10 @@ def test_what_is_built_by_name_keeps_every_law(name: str, norm: Norm, cells: int
 
 
 def defined_in_the_package() -> Iterator[type[LineStrategy]]:
-    for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+    for module in (
+        *pkgutil.iter_modules(package.__path__, f"{package.__name__}."),
+        *pkgutil.iter_modules(published.__path__, f"{published.__name__}."),
+    ):
         for _, thing in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
             if issubclass(thing, LineStrategy) and not inspect.isabstract(thing):
                 yield thing

@@ -288,13 +288,7 @@ class StreamStrategy(Strategy):
         Raises:
             InvalidInput: missing, unknown or wrong parameters.
         """
-        parameters = {name: value for name, value in description.items() if name != "strategy"}
-        try:
-            return cls(**parameters)
-        except TypeError as error:
-            raise InvalidInput(
-                f"parameters of {cls.__name__} are {str(parameters)[:200]}: {error}"
-            ) from error
+        return built_from(cls, description)
 
     @classmethod
     def examples(cls, horizon: int) -> Sequence[StreamStrategy]:
@@ -901,6 +895,24 @@ def check_norm(norm: object) -> Norm:
             if norm == known:
                 return known
     raise InvalidInput(f"norm is {quote(norm)}; use 1 (Laplace noise) or 2 (Gaussian noise)")
+
+
+def built_from(kind: type[_Base], description: Mapping[str, Any]) -> _Base:
+    """The strategy that ``to_dict`` describes, by its constructor; all but the class is read.
+
+    Raises:
+        InvalidInput: missing, unknown or wrong parameters.
+    """
+    parameters = {name: value for name, value in description.items() if name != "strategy"}
+    try:
+        return kind(**parameters)
+    except InvalidInput:
+        raise
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidInput(
+            f"parameters of {kind.__name__} are {str(parameters)[:200]}: {error}: give what "
+            f"to_dict wrote"
+        ) from error
 
 
 def stated_kind(description: Any, known: Sequence[str], where: str = "") -> str:

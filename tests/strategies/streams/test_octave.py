@@ -16,8 +16,7 @@ from counton.errors import HorizonExceeded, InvalidInput
 from counton.laws import DiscreteGaussian
 from counton.strategies import Metric, Octave
 from counton.strategies.participation import Schedule
-from counton.strategies.streams.octave import _DIFFERENCE, _STEP, _Grid
-from counton.strategies.streams.octave_columns import OctaveColumns
+from counton.strategies.streams.octave import _DIFFERENCE, _STEP, OctaveColumns, _Grid
 from counton.testing import HashedNoise
 
 

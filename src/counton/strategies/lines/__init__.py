@@ -14,7 +14,6 @@ if TYPE_CHECKING:
         line_strategy_from_dict as line_strategy_from_dict,
     )
     from counton.strategies.lines.dense import Dense as Dense
-    from counton.strategies.lines.dyadic import Dyadic as Dyadic
     from counton.strategies.lines.grid import Grid as Grid
     from counton.strategies.lines.haar import Haar as Haar
     from counton.strategies.lines.hats import Hats as Hats
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from counton.strategies.lines.workloads import TreeNodes as TreeNodes
     from counton.strategies.lines.workloads import Workload as Workload
     from counton.strategies.lines.workloads import workload as workload
+    from counton.strategies.published.dyadic import Dyadic as Dyadic
 
 __getattr__, __dir__, __all__ = attach(__name__, __file__)
 __all__ += ["public_line_strategies"]

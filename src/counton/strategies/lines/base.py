@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput, SumOverflow, is_text
 from counton.exact import check_integer, quote
-from counton.strategies.base import NodeNoise, TableStrategy
+from counton.strategies.base import NodeNoise, TableStrategy, built_from
 
 if TYPE_CHECKING:
     from counton.strategies.lines.workloads import Workload
@@ -65,14 +66,7 @@ class LineStrategy(TableStrategy):
         Raises:
             InvalidInput: missing, unknown or wrong parameters.
         """
-        parameters = {name: value for name, value in description.items() if name != "strategy"}
-        try:
-            return cls(**parameters)
-        except (TypeError, ValueError, OverflowError) as error:
-            raise InvalidInput(
-                f"parameters of {cls.__name__} are {str(parameters)[:200]}: {error}: give what "
-                f"to_dict wrote"
-            ) from error
+        return built_from(cls, description)
 
     @abstractmethod
     def measure(self, counts: Integers) -> Integers:
@@ -127,6 +121,16 @@ class LineStrategy(TableStrategy):
     def least_inner(self) -> int:
         """At most the inner product of any two columns; 0 where C has no negative entry."""
         return 0
+
+    @override
+    def l1_move_sensitivity(self) -> int:
+        """By the triangle inequality, unless a strategy knows better."""
+        return 2 * self.l1_sensitivity()
+
+    @override
+    def squared_move_sensitivity(self) -> int:
+        """By `least_inner`, unless a strategy knows better."""
+        return 2 * (self.squared_sensitivity() - self.least_inner)
 
     @abstractmethod
     def variance(self, low: Integers, high: Integers) -> Floats:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from counton.strategies.base import LARGEST_DENSE, Norm, stated_kind
 from counton.strategies.lines.base import LineStrategy
 from counton.strategies.lines.dense import Dense
-from counton.strategies.lines.dyadic import Dyadic
 from counton.strategies.lines.haar import Haar
 from counton.strategies.lines.hats import Hats
 from counton.strategies.lines.nodes import Nodes
@@ -23,9 +22,19 @@ from counton.strategies.lines.square_root import SquareRoot
 from counton.strategies.lines.workloads import Workload
 from counton.strategies.streams.square_root import LARGEST_HORIZON
 
+if TYPE_CHECKING:
+    from counton.strategies.published.dyadic import Dyadic
+
 
 def _optimal(asked: Workload, norm: Norm, bits: int) -> LineStrategy:
     return optimal_laplace(asked, bits) if norm == 1 else optimal_gaussian(asked, bits)
+
+
+def _dyadic() -> type[Dyadic]:
+    """It stands on top of the rest, and is loaded when it is named."""
+    from counton.strategies.published.dyadic import Dyadic
+
+    return Dyadic
 
 
 _BUILDERS: dict[str, Callable[[Workload, Norm, int], LineStrategy]] = {
@@ -34,7 +43,7 @@ _BUILDERS: dict[str, Callable[[Workload, Norm, int], LineStrategy]] = {
     "wavelet": lambda asked, norm, bits: Haar.wavelet(asked.cells),
     "haar": Haar.best,
     "binary": lambda asked, norm, bits: Nodes.binary(asked.cells),
-    "dyadic": lambda asked, norm, bits: Dyadic(asked.cells),
+    "dyadic": lambda asked, norm, bits: _dyadic()(asked.cells),
     "hierarchy": Nodes.best,
     "square_root": lambda asked, norm, bits: SquareRoot(asked.cells),
     "optimal": _optimal,
@@ -79,6 +88,7 @@ def line_strategy_from_dict(description: Mapping[str, Any]) -> LineStrategy:
     >>> line_strategy_from_dict(Haar.cascade(4).to_dict()) == Haar.cascade(4)
     True
     """
-    kinds: tuple[type[LineStrategy], ...] = (Dense, Dyadic, Haar, Hats, Nodes, SquareRoot)
-    known = {cls.__name__: cls for cls in kinds}
-    return known[stated_kind(description, list(known), " for lines")].from_dict(description)
+    own: tuple[type[LineStrategy], ...] = (Dense, Haar, Hats, Nodes, SquareRoot)
+    known = {cls.__name__: cls for cls in own}
+    kind = stated_kind(description, sorted([*known, "Dyadic"]), " for lines")
+    return (known[kind] if kind in known else _dyadic()).from_dict(description)

@@ -288,20 +288,11 @@ class Dense(OwnCells):
     def squared_sensitivity(self) -> int:
         return int((self._matrix**2).sum(axis=0).max())
 
-    @override
-    def l1_move_sensitivity(self) -> int:
-        """The triangle inequality."""
-        return 2 * self.l1_sensitivity()
-
     @cached_property
     @on_one_thread
     def _gram(self) -> Floats:
         real = self._matrix.astype(np.float64)
         return np.asarray(real.T @ real)
-
-    @override
-    def squared_move_sensitivity(self) -> int:
-        return 2 * self.squared_sensitivity() - 2 * self.least_inner
 
     @cached_property
     @override

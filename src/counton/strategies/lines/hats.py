@@ -331,16 +331,6 @@ class Hats(OwnCells):
     def squared_sensitivity(self) -> int:
         return int((self.own**2 + self.powers(2)).max())
 
-    @override
-    def l1_move_sensitivity(self) -> int:
-        """The triangle inequality."""
-        return 2 * self.l1_sensitivity()
-
-    @override
-    def squared_move_sensitivity(self) -> int:
-        """No entry of C is negative."""
-        return 2 * self.squared_sensitivity()
-
     @property
     @override
     def largest_entry(self) -> int:

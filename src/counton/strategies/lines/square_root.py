@@ -47,11 +47,6 @@ class SquareRoot(LineStrategy):
         self.cells = self.measurements = cells
         self.name = "square_root"
 
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """Number of cells."""
-        return {"cells": self.cells}
-
     @override
     def measure(self, counts: Integers) -> Integers:
         """Exact, modulo 2^64."""
@@ -85,15 +80,6 @@ class SquareRoot(LineStrategy):
     @override
     def squared_sensitivity(self) -> int:
         return int(self.strategy.squared_sensitivity() * 4**self.strategy.lattice_bits)
-
-    @override
-    def l1_move_sensitivity(self) -> int:
-        return 2 * self.l1_sensitivity()
-
-    @override
-    def squared_move_sensitivity(self) -> int:
-        """No entry of C is negative."""
-        return 2 * self.squared_sensitivity()
 
     @property
     @override

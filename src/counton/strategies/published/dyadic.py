@@ -60,11 +60,6 @@ class Dyadic(LineStrategy):
         self.height = len(self._nodes.radices)
         self.name = "dyadic"
 
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """Number of cells."""
-        return {"cells": self.cells}
-
     @override
     def measure(self, counts: Integers) -> Integers:
         return self._nodes.measure(counts)
