@@ -20,7 +20,7 @@ from scipy import stats
 from sklearn.datasets import load_digits
 
 from counton import ApproxDP, Key
-from counton.training import FixedEpochs, PoissonBatches, Sampler, TrainingChoice, plan
+from counton.training import FixedEpochs, PoissonBatches, Sampler, TrainingDesign, plan
 
 Array = NDArray[np.float64]
 TRAINED, BATCH, EPOCHS, HIDDEN = 1440, 60, 16, 32
@@ -61,7 +61,7 @@ def accuracy(flat: Array, inputs: Array, labels: NDArray[np.int64]) -> float:
 
 
 def trained(
-    choice: TrainingChoice, samplers: Sequence[Sampler], rate: float, key: Key, name: str
+    choice: TrainingDesign, samplers: Sequence[Sampler], rate: float, key: Key, name: str
 ) -> list[float]:
     """Accuracies of one network for each sampler; all read one table of noise side by side."""
     digits = load_digits()
@@ -88,7 +88,7 @@ def start(seed: int) -> Array:
 
 def ways(
     epsilon: float, seeds: int, key: Key
-) -> dict[str, tuple[TrainingChoice, Callable[[], list[Sampler]]]]:
+) -> dict[str, tuple[TrainingDesign, Callable[[], list[Sampler]]]]:
     """The three ways, each with what makes the samplers of a run."""
     guarantee = ApproxDP(epsilon, DELTA)
     steps = EPOCHS * TRAINED // BATCH

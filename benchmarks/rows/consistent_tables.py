@@ -47,9 +47,9 @@ def numpy_cascade(cells: int) -> NDArray[np.float64]:
 def exact_cascade(cells: int) -> NDArray[np.float64]:
     """The same law with exact discrete noise from a key, as a release draws it."""
     choice = counton.plan(cells=cells, guarantee=ZCDP(0.5), line="cascade").best
-    axis = choice.grid.axes[0]
+    axis = choice.strategy.axes[0]
     assert isinstance(axis, Haar)
-    field = NoiseField(Key.generate().derive(b"bench"), choice.noise_law)
+    field = NoiseField(Key.generate().derive(b"bench"), choice.law)
     return axis.run_cascade(lambda rows: field.run(0, rows))
 
 
@@ -110,7 +110,7 @@ def _field(law: Law) -> NoiseField:
 def _sums(counts: NDArray[np.int64], strategy: str) -> NDArray[np.int64]:
     """Running sums of a line or grid, as they are released."""
     best = counton.plan(cells=counts.shape, guarantee=ZCDP(0.5), line=strategy).best
-    return best.grid.running_sums(counts, _field(best.noise_law), 16)[0]
+    return best.strategy.running_sums(counts, _field(best.law), 16)[0]
 
 
 def _hierarchy(tree: Tree, leaves: list[NDArray[np.int64]]) -> list[NDArray[np.int64]]:

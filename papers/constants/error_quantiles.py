@@ -86,7 +86,7 @@ def largest_error_of_totals(
 
     >>> from counton import PureDP, plan
     >>> best = plan(365, PureDP(1)).best
-    >>> found = largest_error_of_totals(best.strategy, best.noise_law, 365, 2 / 3, runs=20)
+    >>> found = largest_error_of_totals(best.strategy, best.law, 365, 2 / 3, runs=20)
     >>> found.lower < found.value < found.upper
     True
     >>> plan(365, PureDP(1)).largest_error(best, 2 / 3) > 1.2 * found.value

@@ -60,7 +60,7 @@ from numpy.typing import NDArray
 from counton.errors import HorizonExceeded, InvalidInput, StateError, SumOverflow, WrongKey
 from counton.exact import check_integer, exact, text
 from counton.laws import DiscreteLaplace
-from counton.mechanisms import Counter
+from counton.mechanisms import Counter, Design
 from counton.mechanisms.calibration import law_for
 from counton.mechanisms.counter import OneAtATime
 from counton.mechanisms.design import check_name, understanding
@@ -74,7 +74,7 @@ from counton.mechanisms.state import (
 )
 from counton.noise import Key, NoiseField
 from counton.noise.key import check_key
-from counton.plans import Choice, plan
+from counton.plans import plan
 from counton.privacy import (
     ZCDP,
     ApproxDP,
@@ -689,7 +689,7 @@ class SparsePlan:
     _search: _Search = field(repr=False, compare=False)
 
     @property
-    def plain(self) -> Choice:
+    def plain(self) -> Design:
         """The best plain counter."""
         return self._search.plain[0]
 
@@ -841,7 +841,7 @@ class _Search:
         self._closing = [_closing_share(guarantee, Fraction(n, 16)) for n in _SIXTEENTHS]
 
     @cached_property
-    def plain(self) -> tuple[Choice, ErrorQuantile]:
+    def plain(self) -> tuple[Design, ErrorQuantile]:
         """A plain counter, and what its errors stay within.
 
         The one of least largest standard deviation of those that are quick to simulate; or, where
@@ -851,15 +851,15 @@ class _Search:
         ranked = plan(horizon, guarantee, "max", contribution=contribution, compare=False)
         found = []
         for choice in ranked:
-            error = ranked.largest_error(choice, probability)
-            if error is not None:
+            error = choice.largest_error(probability)
+            if math.isfinite(error):
                 found.append((choice, ErrorQuantile(error, 0.0, error, 1.0, 0)))
         runs = max(min(_SIMULATED // horizon, _MOST_RUNS), fewest_runs(probability))
         for choice in ranked:
             strategy = choice.strategy
             quick = strategy.local or strategy.buffer_size > 0 or horizon <= _QUICK_SERIES
             if quick and runs * horizon <= _MOST_SIMULATED:
-                law = choice.noise_law
+                law = choice.law
                 seen = largest_error_of_totals(strategy, law, horizon, probability, runs=runs)
                 found.append((choice, seen))
                 break

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.plans.expiration import largest_error, least_largest_error
+from counton.mechanisms.intervals import largest_expiring_error
+from counton.plans.bounds import least_largest_error
 from counton.plots.style import FAINT, INK, PALETTE
 from counton.privacy import ExpiringDP, expiration_loss
 from counton.strategies import Binary, Expiring
@@ -259,7 +260,7 @@ def _lower_bound(path: Path) -> Figure:
 
         def both(steps: int, epsilon: float, of: Expiring, by_age: dict[int, float]) -> list[float]:
             scaled = {age: epsilon * loss for age, loss in by_age.items()}
-            above = largest_error(of, ExpiringDP(f"{epsilon:.9f}"), steps, 2 / 3)
+            above = largest_expiring_error(ExpiringDP(f"{epsilon:.9f}").bound_to(of), steps, 2 / 3)
             return [above, least_largest_error(scaled, steps)]
 
         horizons = [2**power for power in range(8, 41, 2)]

@@ -10,7 +10,8 @@ from itertools import pairwise
 import numpy as np
 
 from counton.laws import DiscreteLaplace
-from counton.plans.expiration import largest_error, least_largest_error
+from counton.mechanisms.intervals import largest_expiring_error
+from counton.plans.bounds import least_largest_error
 from counton.privacy import ExpiringDP, expiration_loss
 from counton.strategies import Binary, Expiring
 from papers.evidence import Comparison
@@ -191,7 +192,7 @@ def _corollary_1_3() -> Iterator[Comparison]:
         steps = 2**power
         for growth in ("1", "2"):
             strategy = Expiring(growth)
-            bound = largest_error(strategy, ExpiringDP(1), steps, 1 - 1 / steps)
+            bound = largest_expiring_error(ExpiringDP(1).bound_to(strategy), steps, 1 - 1 / steps)
             name = f"Corollary 1.3, {growth}, {power}"
             parts = errors(strategy, DiscreteLaplace(Fraction(1)), _RUNS, name,
                            steps=range(1, steps + 1))  # fmt: skip
@@ -317,7 +318,9 @@ def _lower() -> Iterator[Comparison]:
     for growth in ("1", "2"):
         strategy = Expiring(growth)
         for steps, epsilon in ((10**4, 1.0), (10**6, 1.0), (10**6, 0.1)):
-            above = largest_error(strategy, ExpiringDP(str(epsilon)), steps, 2 / 3)
+            above = largest_expiring_error(
+                ExpiringDP(str(epsilon)).bound_to(strategy), steps, 2 / 3
+            )
             block = math.ceil(2 * above)
             targets = loss_targets(strategy, epsilon, block)
             told = f"lambda = {growth}, T = {steps:,}, epsilon = {epsilon:g}"

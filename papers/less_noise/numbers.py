@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from counton.errors import InvalidInput
-from counton.plans import Plan, plan
+from counton.plans import StreamPlan, plan
 from counton.privacy import ZCDP, Guarantee, PureDP
 from counton.strategies import (
     Binary,
@@ -154,7 +154,7 @@ _DENSE_SOURCE = "Li, Hay, Rastogi, Miklau, McGregor (2010); Yuan, Yang, Zhang, H
 
 
 @lru_cache(maxsize=256)
-def _planned(horizon: int, guarantee: str, metric: Metric) -> Plan:
+def _planned(horizon: int, guarantee: str, metric: Metric) -> StreamPlan:
     return plan(horizon, GUARANTEES[guarantee][0], metric)
 
 

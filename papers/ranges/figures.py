@@ -336,8 +336,8 @@ def _growth(path: Path, *, quick: bool) -> Figure:
 
     def noise(name: str, n: int) -> float:
         best = choice(name, n)
-        weight = best.grid.axes[0].largest_entry
-        return float(best.noise_law.variance**0.5 / weight)
+        weight = best.strategy.axes[0].largest_entry
+        return float(best.law.variance**0.5 / weight)
 
     for name, who in (("cascade", "cascade"), ("identity", "independent")):
         colour = _COLOURS[name]

@@ -11,7 +11,7 @@ import numpy as np
 from counton.mechanisms.tables import NORMS, shift_of_cells
 from counton.noise import InsecureKeyWarning, InsecureSeededKey, Key
 from counton.plans.largest_error import largest_errors
-from counton.plans.ranges import RangesChoice
+from counton.plans.ranges import CellsDesign
 from counton.privacy import ApproxDP, Contribution, PureDP, calibrate
 from counton.strategies.lines import Grid, Queries, Workload, workload
 from counton.strategies.lines.base import LATTICE_BITS
@@ -53,16 +53,23 @@ MECHANISMS = (
 
 
 @lru_cache(maxsize=128)
-def choice(name: str, cells: int, asked: str = "ranges") -> RangesChoice:
+def choice(name: str, cells: int, asked: str = "ranges") -> CellsDesign:
     """A mechanism with discrete Gaussian noise, as `counton.plan(cells=...)` would calibrate it.
 
     >>> f"{choice('cascade', 1024).expected_error:.3e}"
     '2.724e+10'
     """
-    work = workload(asked, cells)
+    work, unit = workload(asked, cells), Contribution.add_remove()
     grid = Grid((build(name, work, 2, LATTICE_BITS),))
-    law = calibrate(GUARANTEE, shift_of_cells(grid, Contribution.add_remove()), "gaussian").law
-    return RangesChoice(grid, law, law.variance * total_variance(name, work, 2, LATTICE_BITS))
+    law = calibrate(GUARANTEE, shift_of_cells(grid, unit), "gaussian").law
+    return CellsDesign(
+        strategy=grid,
+        law=law,
+        guarantee=GUARANTEE,
+        contribution=unit,
+        workloads=(work,),
+        expected_error=law.variance * total_variance(name, work, 2, LATTICE_BITS),
+    )
 
 
 def total_error(name: str, cells: int, asked: str) -> float:

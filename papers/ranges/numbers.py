@@ -227,7 +227,7 @@ def _privacy() -> Iterator[Comparison]:
         "Appendix E.2", "log n from which 2 + (2/3) log n is at most log n", "6", even,
         note="so by the printed constants the binary tree has less noise up to n = 64",
     )  # fmt: skip
-    cascade, tree = (choice(name, 2**height).grid.axes[0] for name in ("cascade", "dyadic"))
+    cascade, tree = (choice(name, 2**height).strategy.axes[0] for name in ("cascade", "dyadic"))
     exact = math.sqrt(
         tree.squared_sensitivity()
         / (cascade.squared_sensitivity() / cascade.largest_entry**2)
@@ -356,8 +356,8 @@ def _worst_range(height: int) -> float:
 def _node_std(cells: int) -> float:
     """sigma: the standard deviation of every node's noise, at the paper's privacy."""
     best = choice("cascade", cells)
-    whole = best.grid.axes[0].variance(np.array([0]), np.array([cells]))
-    return math.sqrt(best.noise_law.variance * float(whole[0]))
+    whole = best.strategy.axes[0].variance(np.array([0]), np.array([cells]))
+    return math.sqrt(best.law.variance * float(whole[0]))
 
 
 def _chain(runs: int) -> Iterator[Comparison]:
@@ -392,8 +392,8 @@ def level_variances(name: str, cells: int) -> Floats:
     found = []
     for level in range(cells.bit_length()):
         low = np.arange(0, cells, 1 << level)
-        found.append(best.grid.axes[0].variance(low, low + (1 << level)).mean())
-    return np.array(found) * best.noise_law.variance
+        found.append(best.strategy.axes[0].variance(low, low + (1 << level)).mean())
+    return np.array(found) * best.law.variance
 
 
 def _figure_2() -> Iterator[Comparison]:
@@ -500,11 +500,11 @@ def _nodes(runs: int) -> Iterator[Comparison]:
 def _mean_absolute_node(cells: int, runs: int) -> Measured:
     """Mean absolute noise of a node over its standard deviation, in each run."""
     best, unit = choice("cascade", cells), _node_std(cells)
-    strategy, asked = best.grid.axes[0], TreeNodes(cells)
+    strategy, asked = best.strategy.axes[0], TreeNodes(cells)
     low, high = asked.intervals()
     found = []
     for run in range(runs):
-        field = NoiseField(key().derive(b"mean node", run.to_bytes(4, "big")), best.noise_law)
+        field = NoiseField(key().derive(b"mean node", run.to_bytes(4, "big")), best.law)
         sums, bits = strategy.running_sums(np.zeros(cells, np.int64), field, 8)
         found.append(float(np.abs(sums[high] - sums[low]).mean()) * 2.0**-bits / unit)
     return Measured.of(found)
@@ -578,9 +578,9 @@ def _estimator(runs: int) -> Iterator[Comparison]:
         )  # fmt: skip
     sampled, ratios = [], []
     best, cells, count = choice("cascade", 1024), 1024, 5000
-    strategy, rng = best.grid.axes[0], np.random.default_rng(20260103)
+    strategy, rng = best.strategy.axes[0], np.random.default_rng(20260103)
     for run in range(runs):
-        field = NoiseField(key().derive(b"estimator", run.to_bytes(4, "big")), best.noise_law)
+        field = NoiseField(key().derive(b"estimator", run.to_bytes(4, "big")), best.law)
         sums, bits = strategy.running_sums(np.zeros(cells, np.int64), field, 8)
         real = sums * 2.0**-bits
         low, high = sampled_ranges(rng, cells, count)

@@ -601,7 +601,7 @@ def test_weights_are_as_fine_as_one_step_leaves_room_for(tmp_path: Path) -> None
     over: Any = Hierarchy(once.tree).settle(PureDP(1), 12)
     assert over.measuring.strategy.total < 2**12
     line = Ranges(64).settle(PureDP(1), 1).grid.axes[0]
-    assert line.to_dict() == Ranges(64).lines(PureDP(1)).best.grid.axes[0].to_dict()
+    assert line.to_dict() == Ranges(64).lines(PureDP(1)).best.strategy.axes[0].to_dict()
 
 
 #: SHA-256 of what is released, under a key that everybody knows: another address, law or strategy

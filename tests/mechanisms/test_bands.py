@@ -58,10 +58,10 @@ def test_runs_of_other_draws_lie_within(
 
 def test_a_band_is_narrower_than_the_union_bound_under_laplace_noise() -> None:
     best = plan(128, PureDP(1)).best
-    found = band(best.strategy, best.noise_law, runs=4000)
+    found = band(best.strategy, best.law, runs=4000)
     assert (
         found.mean()
-        < 0.87 * halfwidths(best.strategy, best.noise_law, range(1, 129), 1 - 0.05 / 128).mean()
+        < 0.87 * halfwidths(best.strategy, best.law, range(1, 129), 1 - 0.05 / 128).mean()
     )
 
 

@@ -161,11 +161,11 @@ def test_units_in_several_steps_are_converted_where_what_is_to_come_is_read() ->
 @pytest.mark.parametrize("horizon", [30, 300])
 def test_the_planner_promises_nothing_else(horizon: int) -> None:
     guarantee = ApproxDP(1, "1e-2")
-    for choice in plan(horizon, guarantee).choices:
-        assert choice.calibration.law == law_for(choice.strategy, guarantee, ONE, (),
-                                                 choice.family).law  # fmt: skip
+    ranked = plan(horizon, guarantee)
+    for choice in ranked:
+        assert choice.law == law_for(choice.strategy, guarantee, ONE, (), choice.family).law
         if not choice.strategy.causal and choice.family == "laplace":
-            assert choice.calibration.reason.startswith("Laplace of scale l1 / epsilon")
+            assert "; Laplace of scale l1 / epsilon" in ranked.why(choice)
 
 
 def test_streams_of_less_noise_are_refused_in_words() -> None:

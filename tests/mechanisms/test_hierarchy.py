@@ -41,7 +41,7 @@ def test_covariance_of_all_nodes_equals_the_closed_form(seed: Any) -> None:
             found = estimates_of(plan.measurement, zeros, WrittenNoise({level: noise}), 30)
             columns.append(np.concatenate(found) / 2.0**30 / unit)
     reads = np.array(columns).T
-    joint = reads @ reads.T * plan.noise_law.variance
+    joint = reads @ reads.T * plan.law.variance
     reading = hierarchy(np.zeros(len(leaf_places(tree)), np.int64), tree, ZCDP(0.5), KEY)
     known = reading.statistic.tree
     paths = [known.path(lv, node) for lv, size in enumerate(tree.sizes) for node in range(size)]
@@ -109,8 +109,8 @@ def test_cost_of_equal_variances_is_below_one_for_each_level_whatever_the_fan_ou
     plan = Planned(tree, targets={"total": 3.0})
     expected = Fraction(1, 9) * (1 + Fraction(2, 4) + Fraction(49, 51)) / 2
     assert float(plan.guarantee.rho) == pytest.approx(float(expected), rel=1e-5)
-    assert isinstance(plan.noise_law, DiscreteGaussian)
-    sigma = float(plan.noise_law.sigma_squared) ** 0.5
+    assert isinstance(plan.law, DiscreteGaussian)
+    sigma = float(plan.law.sigma_squared) ** 0.5
     assert plan.std("total") == pytest.approx(3, rel=1e-5)
     assert sigma / plan.measurement.total <= 3
 
@@ -177,9 +177,9 @@ def test_the_cost_of_any_accuracy_is_that_of_its_ratio(unit: Any) -> None:
 
 def test_guarantees_choose_their_noise_and_the_cost_is_spent_exactly() -> None:
     tree = wide_tree(sizes=(5, 30))
-    assert isinstance(Planned(tree, guarantee=PureDP(1)).noise_law, DiscreteLaplace)
+    assert isinstance(Planned(tree, guarantee=PureDP(1)).law, DiscreteLaplace)
     plan = Planned(tree, guarantee=ZCDP(0.25))
-    assert isinstance(plan.noise_law, DiscreteGaussian)
+    assert isinstance(plan.law, DiscreteGaussian)
     assert plan.guarantee.rho == Fraction(1, 4)
     moved = Planned(tree, guarantee=ZCDP(0.25), neighbours="replace")
     assert moved.std("total") > plan.std("total")

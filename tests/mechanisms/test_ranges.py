@@ -42,8 +42,8 @@ def test_privacy_shift_by_brute_force_over_cells(strategy: Any, shape: Any) -> N
     """One unit more in a cell, and noise shifted by its column, give the same release."""
     for guarantee in GUARANTEES:
         choice = counton.plan(cells=shape, guarantee=guarantee, line=strategy).best
-        matrix = kronecker(choice.grid)
-        one, moved = choice.grid.shift(), choice.grid.shift("move")
+        matrix = kronecker(choice.strategy)
+        one, moved = choice.strategy.shift(), choice.strategy.shift("move")
         assert one.l1 == np.abs(matrix).sum(axis=0).max()
         assert one.l2_squared == (matrix**2).sum(axis=0).max()
         moves = matrix[:, :, None] - matrix[:, None, :]
@@ -52,18 +52,18 @@ def test_privacy_shift_by_brute_force_over_cells(strategy: Any, shape: Any) -> N
         rng = np.random.default_rng(0)
         counts = rng.integers(0, 50, shape)
         noise = rng.integers(-(2**22), 2**22, len(matrix))
-        base, _ = choice.grid.running_sums(counts, WrittenNoise({0: noise}), 24)
+        base, _ = choice.strategy.running_sums(counts, WrittenNoise({0: noise}), 24)
         for cell in range(counts.size):
             neighbour = counts.copy().ravel()
             neighbour[cell] += 1
             shifted = WrittenNoise({0: noise - matrix[:, cell]})
-            other, _ = choice.grid.running_sums(neighbour.reshape(shape), shifted, 24)
+            other, _ = choice.strategy.running_sums(neighbour.reshape(shape), shifted, 24)
             assert (other == base).all()
 
 
 def test_square_root_privacy_shift_and_sensitivity() -> None:
     choice = counton.plan(cells=30, guarantee=ZCDP(1), line="square_root").best
-    axis = choice.grid.axes[0]
+    axis = choice.strategy.axes[0]
     matrix = np.array([axis.measure(row) for row in np.eye(30, dtype=np.int64)]).T
     assert axis.l1_sensitivity() == matrix.sum(axis=0).max()
     assert axis.squared_sensitivity() == (matrix**2).sum(axis=0).max()
@@ -128,10 +128,10 @@ def test_the_tree_without_least_squares_is_planned_with_and_not_released() -> No
         counton.plan(cells=1000, guarantee=ZCDP(0.5), line=name).best
         for name in ("dyadic", "binary")
     )
-    assert plain.noise_law == consistent.noise_law
+    assert plain.law == consistent.law
     low, high = np.triu_indices(1001, 1)
     ends = low[None, ::37], high[None, ::37]
-    assert (plain.grid.variance(*ends) > consistent.grid.variance(*ends)).all()
+    assert (plain.strategy.variance(*ends) > consistent.strategy.variance(*ends)).all()
     with pytest.raises(InvalidInput, match="line is 'dyadic'"):
         Ranges(3, line="dyadic")
     with pytest.raises(InvalidInput, match="dyadic works on a line only"):
@@ -151,10 +151,10 @@ def test_auto_on_long_lines_is_at_least_as_good_as_haar() -> None:
 )
 def test_expected_error_is_the_sum_of_the_variances(workload: Any) -> None:
     plan = counton.plan(cells=40, guarantee=ZCDP(0.5), workload=workload, line="haar")
-    (choice,), gram = plan.choices, plan.workloads[0].gram()
+    (choice,), gram = plan.choices, plan.best.workloads[0].gram()
 
     def variance(low: Any, high: Any) -> Any:
-        return choice.grid.variance(low[None], high[None]) * choice.noise_law.variance
+        return choice.strategy.variance(low[None], high[None]) * choice.law.variance
 
     low, high = np.triu_indices(41, 0)
     sums = np.zeros((41, 41))
@@ -203,7 +203,7 @@ def test_two_dimensional_cascade_has_the_product_sensitivity() -> None:
     choice = counton.plan(cells=(8, 32), guarantee=ZCDP(0.5), line="cascade").best
     sigma_squared = (1 + 3 / 3) * (1 + 5 / 3)
     low, high = np.array([[0, 0, 4], [0, 0, 8]]), np.array([[8, 1, 8], [32, 1, 16]])
-    found = choice.grid.variance(low, high) * choice.noise_law.variance
+    found = choice.strategy.variance(low, high) * choice.law.variance
     assert found == pytest.approx(np.full(3, sigma_squared), rel=1e-5)
 
 
@@ -224,8 +224,8 @@ def test_moving_a_unit_costs_more_and_cells_multiply() -> None:
         best = counton.plan(
             cells=16, guarantee=ZCDP(1), line="cascade", contribution=contribution
         ).best
-        whole = best.grid.variance(np.array([[0]]), np.array([[16]]))
-        return math.sqrt(float(whole[0]) * best.noise_law.variance)
+        whole = best.strategy.variance(np.array([[0]]), np.array([[16]]))
+        return math.sqrt(float(whole[0]) * best.law.variance)
 
     base = std(Contribution.add_remove())
     assert std(Contribution.replace()) / base == pytest.approx(
@@ -295,7 +295,7 @@ def test_shapes_that_are_none_are_refused(shape: Any) -> None:
     with pytest.raises(InvalidInput, match="at least one cell along every axis"):
         counton.plan(cells=shape, guarantee=ZCDP(1))
     six: Any = np.int64(6)
-    assert counton.plan(cells=six, guarantee=ZCDP(1)).best.grid.shape == (6,)
+    assert counton.plan(cells=six, guarantee=ZCDP(1)).best.strategy.shape == (6,)
 
 
 @pytest.mark.parametrize("count", [2**45, 2**61])

@@ -54,8 +54,8 @@ def test_plans_for_lines_have_the_shape_of_all_plans() -> None:
     assert {choice.family for choice in plan.choices} == {"laplace", "gaussian"}
     assert [row["rank"] for row in plan.rows()] == [*range(1, len(plan.choices) + 1)]
     assert plan.guarantee == guarantee
-    assert plan.contribution == Contribution.add_remove()
+    assert plan.best.contribution == Contribution.add_remove()
     assert str(plan) == plan.describe()
     for text in (plan.describe(), plan._repr_html_()):
         assert str(guarantee) in text
-        assert plan.contribution.describe(steps=False) in text
+        assert plan.best.contribution.describe(steps=False) in text

@@ -70,10 +70,10 @@ def test_levels_are_the_variances_of_what_is_drawn() -> None:
 
     for name in ("cascade", "wavelet", "identity"):
         best = choice(name, 32)
-        (strategy,) = best.grid.axes
+        (strategy,) = best.strategy.axes
         squares = np.zeros((200, 6))
         for run in range(200):
-            field = NoiseField(key().derive(b"levels", run.to_bytes(4, "big")), best.noise_law)
+            field = NoiseField(key().derive(b"levels", run.to_bytes(4, "big")), best.law)
             sums, bits = strategy.running_sums(np.zeros(32, np.int64), field, 8)
             for level in range(6):
                 nodes = np.diff(sums[:: 1 << level]) * 2.0**-bits
@@ -97,7 +97,7 @@ def test_the_queries_are_drawn_as_the_paper_says() -> None:
 def test_only_the_tree_without_least_squares_has_answers_that_do_not_add_up() -> None:
     said = dict(properties())
     for each in MECHANISMS:
-        (strategy,) = choice(each.name, 16).grid.axes
+        (strategy,) = choice(each.name, 16).strategy.axes
         assert said[each.label][1] == ("yes" if strategy.consistent else "no")
 
 

@@ -10,17 +10,21 @@ import pytest
 
 from counton import ZCDP, Contribution, Distinct, Edges, PureDP, plan
 from counton.errors import InvalidInput
-from counton.plans import ExpirationPlan, Plan, RangesPlan, planning
+from counton.mechanisms import Design
+from counton.plans import CellsDesign, FadingPlan, StreamPlan, planning
 from counton.strategies import KAry
 
 
 def test_what_is_asked_about_says_which_plan_it_is() -> None:
-    assert isinstance(plan(9, PureDP(1)), Plan)
-    assert isinstance(plan(None, ZCDP(1), around=9), Plan)
-    assert isinstance(plan(expire={24: 1}), ExpirationPlan)
-    assert isinstance(plan(age=24, rmse=30), ExpirationPlan)
-    assert isinstance(plan(cells=4, guarantee=PureDP(1)), RangesPlan)
-    assert isinstance(plan(cells=(2, 2), guarantee=PureDP(1), workload=np.eye(2)), RangesPlan)
+    assert isinstance(plan(9, PureDP(1)), StreamPlan)
+    assert isinstance(plan(None, ZCDP(1), around=9), StreamPlan)
+    assert isinstance(plan(expire={24: 1}), FadingPlan)
+    assert isinstance(plan(age=24, rmse=30), FadingPlan)
+    of_streams = plan(9, PureDP(1)), plan(expire={24: 1})
+    assert all(isinstance(one.best, Design) for one in of_streams)
+    grid = plan(cells=(2, 2), guarantee=PureDP(1), workload=np.eye(2))
+    for one in (plan(cells=4, guarantee=PureDP(1)), grid):
+        assert {type(choice) for choice in one} == {CellsDesign}
 
 
 def test_every_argument_is_for_one_of_them() -> None:

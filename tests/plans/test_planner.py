@@ -76,10 +76,10 @@ def test_nothing_beats_the_best_choice(horizon: int, guarantee: Guarantee, metri
 @pytest.mark.parametrize("guarantee", GUARANTEES, ids=repr)
 def test_stds_are_those_of_the_releases(guarantee: Guarantee) -> None:
     for choice in plan(300, guarantee):
-        variance = choice.strategy.noise_variance(choice.noise_law, range(1, 301))
+        variance = choice.strategy.noise_variance(choice.law, range(1, 301))
         assert choice.mean_std**2 == pytest.approx(variance.mean())
         assert choice.max_std**2 == pytest.approx(variance.max())
-        assert choice.noise_law == law_for(choice.strategy, guarantee, UNIT).law
+        assert choice.law == law_for(choice.strategy, guarantee, UNIT).law
 
 
 @pytest.mark.parametrize("metric", ["mean", "max"])
@@ -87,9 +87,10 @@ def test_choices_are_in_order_and_tell_why(metric: Metric) -> None:
     result = plan(8760, PureDP(1), metric)
     stds = [choice.by(metric) for choice in result]
     assert stds == sorted(stds)
-    assert [choice.rank for choice in result] == list(range(1, len(result) + 1))
-    assert result.best.why.startswith("least " + ("mean" if metric == "mean" else "largest"))
-    assert all("above the best" in choice.why for choice in result.choices[1:])
+    assert [row["rank"] for row in result.rows()] == list(range(1, len(result) + 1))
+    best, *others = (result.why(choice) for choice in result)
+    assert best.startswith("least " + ("mean" if metric == "mean" else "largest"))
+    assert all("above the best" in why for why in others)
     kinds = {type(choice.strategy) for choice in result}
     trees = {Binary, HonakerOnline, KAry, SmoothBinary}
     assert kinds == {*trees, SqrtToeplitz, LookAhead, Solved}
@@ -330,14 +331,14 @@ def test_table_and_text() -> None:
     assert result.table().height == len(rows)
     assert [row["rank"] for row in rows] == list(range(1, len(rows) + 1))
     assert list(rows[0]) == [
-        *("rank", "strategy", "noise", "mean_std", "max_std", "planning_seconds", "held", "why")
+        *("rank", "strategy", "noise", "mean_std", "max_std", "held", "planning_seconds", "why")
     ]
     text = str(result)
     assert "8,760 steps" in text
     assert "epsilon = 1" in text
     for row in rows:
         assert row["strategy"] in text
-    assert repr(result).startswith("Plan(horizon=8760, guarantee=PureDP(epsilon=1)")
+    assert repr(result).startswith("<StreamPlan of 10 choices, PureDP(epsilon=1), best Solved(")
     assert len(repr(result)) < 200
 
 
@@ -413,7 +414,7 @@ def test_a_simple_plan_releases_integers(form: ReleaseForm) -> None:
     assert any(choice.strategy.fraction_bits for choice in everything)
     kept = [choice.strategy for choice in everything if not choice.strategy.fraction_bits]
     assert [c.strategy for c in simple if not isinstance(c.strategy, Octave)] == kept
-    assert all(choice.strategy.local and not choice.held for choice in simple)
+    assert all(choice.strategy.local and not choice.buffer_size for choice in simple)
 
 
 def test_what_is_not_compared_is_not_the_best() -> None:
@@ -461,10 +462,10 @@ def is_published(strategy: StreamStrategy) -> bool:
 def test_what_would_hold_or_draw_too_much_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     few, many = plan(8760, PureDP(1), shape=(100,)), plan(8760, PureDP(1), shape=(10**5,))
     assert few.best.kind == "solved"
-    assert few.best.held == few.best.strategy.buffer_size * 100 > 8760
+    assert few.best.buffer_size == few.best.strategy.buffer_size * 100 > 8760
     assert many.best.kind == "look-ahead tree"
     assert any(f"more than {MOST_HELD:,}" in note for note in many.notes)
-    assert all(choice.held <= MOST_HELD for choice in many)
+    assert all(choice.buffer_size <= MOST_HELD for choice in many)
     monkeypatch.setattr("counton.plans.planner.MOST_DRAWN", 1000)
     late = plan(8760, PureDP(1))
     assert late.best.kind == "look-ahead tree"
@@ -475,7 +476,7 @@ def test_the_time_of_a_release_is_measured() -> None:
     ranked = plan(100, ZCDP(0.5), shape=(3,))
     assert all((ranked.release_seconds(choice) or 0) > 0 for choice in ranked)
     wide = plan(100, ZCDP(0.5), shape=(10**5,))
-    assert wide.release_seconds(wide.best) is None or wide.best.held == 0
+    assert wide.release_seconds(wide.best) is None or wide.best.buffer_size == 0
 
 
 def test_no_totals_from_a_strategy_of_windows() -> None:
@@ -552,7 +553,7 @@ def test_streams_without_a_last_step(guarantee: Guarantee, kind: str, std: float
     bounded = plan(8760, guarantee).best
     assert 1 <= planned.best.mean_std / bounded.mean_std <= 1.45
     assert "no last step, errors of the first 8,760 steps" in planned.describe()
-    assert planned.largest_error(planned.best, 0.95) is None
+    assert planned.best.largest_error(0.95) == math.inf
     assert planned.release_seconds(planned.best) is not None
     ((family, least),) = planned.lower_bounds.items()
     assert all(least < one.mean_std for one in planned if one.family == family)
@@ -662,7 +663,7 @@ def test_errors_of_a_statistic_are_those_by_which_it_is_ranked(statistic: Statis
 @pytest.mark.slow
 def test_stated_errors_are_those_of_simulated_releases(guarantee: Guarantee) -> None:
     for choice in plan(64, guarantee):
-        noise = simulate(choice.strategy, choice.noise_law, 4000, key=chosen_key())
+        noise = simulate(choice.strategy, choice.law, 4000, key=chosen_key())
         assert np.allclose(noise.std(axis=0), choice.std(range(1, 65)), rtol=0.1)
 
 

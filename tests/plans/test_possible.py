@@ -33,7 +33,7 @@ def terms_of(
 def test_factors_of_terms_are_those_of_the_plan(guarantee: Guarantee, metric: Metric) -> None:
     planned = plan(365, guarantee, metric)
     terms = terms_of(planned.best.strategy, guarantee)
-    assert terms.law == planned.best.noise_law
+    assert terms.law == planned.best.law
     found = factors_of_terms(terms, metric)
     assert [one.to_dict() for one in found] == [one.to_dict() for one in planned.factors]
     # With (epsilon, delta) the least of Laplace noise is not known.

@@ -9,12 +9,12 @@ import pytest
 
 from counton import ZCDP, Contribution, PureDP, plan
 from counton.errors import InvalidInput
-from counton.plans import Plan
+from counton.plans import StreamPlan
 from counton.plots import plot_bounds, plot_loss, plot_plan
 from counton.statistics import Distinct
 
 
-def written(ranked: Plan) -> str:
+def written(ranked: StreamPlan) -> str:
     figure = plot_plan(ranked, "A title")
     texts: list[Any] = [*figure.texts, *figure.axes[0].texts]
     return " ".join(text.get_text().replace("\n", " ") for text in texts)
@@ -39,7 +39,7 @@ def test_lines_are_means_of_exact_variances() -> None:
     ax = plot_plan(ranked, "A title").axes[0]
     best = max(ax.lines, key=lambda line: line.get_linewidth())
     drawn = np.asarray(best.get_ydata(), dtype=np.float64)
-    variance = ranked.best.strategy.noise_variance(ranked.best.noise_law, range(1, 41))
+    variance = ranked.best.strategy.noise_variance(ranked.best.law, range(1, 41))
     assert drawn[0] == pytest.approx(0.5 * variance[0] ** 0.5)
     low, high = 0.5 * variance.min() ** 0.5, 0.5 * variance.max() ** 0.5
     assert ((low * 0.999 <= drawn) & (drawn <= high * 1.001)).all()
@@ -54,7 +54,7 @@ def test_plans_of_windows_and_of_one_step_are_drawn_too() -> None:
 def test_a_statistic_is_refused() -> None:
     statistic = Distinct(changes=4)
     ranked = statistic.restate(plan(10, PureDP(1), contribution=statistic.contribution()))
-    assert ranked.restated is not None
+    assert ranked.best.errors_of.what
     with pytest.raises(InvalidInput, match="plan is of a statistic"):
         plot_plan(ranked, "A title")
 

@@ -35,7 +35,7 @@ from counton import (
 )
 from counton.jobs import export, methods, run
 from counton.strategies import Binary
-from counton.training import TrainingChoice
+from counton.training import TrainingDesign
 from counton.training import plan as plan_training
 
 #: A user, and what they paid: not to be found in any text.
@@ -115,7 +115,7 @@ def carried_out(*args: Any, **more: Any) -> str:
 
 
 @cache
-def best() -> TrainingChoice:
+def best() -> TrainingDesign:
     return plan_training(steps=8, dimension=3).best
 
 

@@ -52,7 +52,7 @@ def grid(counts: Any, guarantee: Guarantee, key: Key, *, strategy: Any, name: st
     named = strategy if isinstance(strategy, tuple) else (strategy,) * values.ndim
     best = counton.plan(cells=values.shape, guarantee=guarantee, line=named).best
     columns = {f"c{axis}": [*map(str, range(size))] for axis, size in enumerate(values.shape)}
-    statistic = Contingency(columns, counts=True, grid=best.grid)
+    statistic = Contingency(columns, counts=True, grid=best.strategy)
     events = [(tuple(map(str, place)), int(values[place])) for place in np.ndindex(*values.shape)]
     return released(statistic, events, guarantee, key, name)
 
@@ -101,8 +101,8 @@ class Planned:
         self.statistic = statistic.settle(promised, 1)
         self.measurement = self.statistic.measuring.strategy
         unit = self.statistic.contribution()
-        self.noise_law = law_for(Binary(1), promised, unit, self.statistic.cells).law
-        self.joint_law = self.measurement.joint_law(self.noise_law.variance)
+        self.law = law_for(Binary(1), promised, unit, self.statistic.cells).law
+        self.joint_law = self.measurement.joint_law(self.law.variance)
 
     def std(self, level: str) -> float:
         """Largest standard deviation of a level."""

@@ -18,7 +18,7 @@ from counton.strategies.training import BufferedToeplitz, OctaveTraining
 from counton.training import (
     FixedEpochs,
     PoissonBatches,
-    TrainingChoice,
+    TrainingDesign,
     TrainingNoise,
     accounting,
     noise_multiplier,
@@ -34,9 +34,9 @@ def by_chance(steps: int = 8) -> PoissonBatches:
     return PoissonBatches(500, 0.1, steps, key=chosen_key(), name="run")
 
 
-def choice(sampler: Any) -> TrainingChoice:
+def choice(sampler: Any) -> TrainingDesign:
     good = plan(sampler=sampler, dimension=9, guarantee=ApproxDP(1, 1e-5)).best
-    return TrainingChoice(good.strategy, TINY, 1.0, 9, sampler)
+    return TrainingDesign(good.strategy, TINY, 1.0, 9, sampler)
 
 
 PATHS: dict[str, Callable[[], object]] = {

@@ -13,7 +13,7 @@ from counton.cli.options import PlanOptions
 from counton.cli.printing import check_chart, print_files, print_json, print_line, print_table
 from counton.errors import InvalidInput
 from counton.exact import figures
-from counton.plans import ExpirationPlan, plan
+from counton.plans import FadingPlan, plan
 from counton.store.whole_file import replace_file
 
 
@@ -95,7 +95,7 @@ def _shown_ages(expire: str, targets: dict[int, float], every: str) -> dict[str,
     return dict(sorted(named.items(), key=lambda item: item[1]))
 
 
-def _options(plan: ExpirationPlan) -> str:
+def _options(plan: FadingPlan) -> str:
     """Options of ``counton count`` that follow the plan."""
     parameter = plan.guarantee.to_dict()[plan.unit]
     delay = f" --delay {plan.best.strategy.delay}" if plan.best.strategy.delay else ""
@@ -104,7 +104,7 @@ def _options(plan: ExpirationPlan) -> str:
 
 
 def _show(
-    console: Console, plan: ExpirationPlan, ages: dict[str, int], every: str, expire: str
+    console: Console, plan: FadingPlan, ages: dict[str, int], every: str, expire: str
 ) -> None:
     print_line(
         console, f"Counting forever, steps of {every}, losses asked for: {expire}", bold=True
@@ -128,7 +128,7 @@ def _show(
         table.add_row(name if name == "at once" else f"after {name}", *map(figures, losses))
     table.add_section()
     error, habit_error = figures(plan.best.rmse), figures(plan.baseline_rmse)
-    table.add_row(f"typical error, {plan.best.steps:,} steps", error, error, habit_error)
+    table.add_row(f"typical error, {plan.steps:,} steps", error, error, habit_error)
     print_table(console, table)
     last = max(plan.targets)
     if max(ages.values()) > last:
@@ -137,9 +137,9 @@ def _show(
             console,
             f"nothing is asked beyond {age}, where the loss grows on like log(age)^{growth:g}",
         )
-    tenths = 10 if plan.best.largest_error < 1000 else 1  # rounded up, since it is a bound
-    largest = figures(math.ceil(tenths * plan.best.largest_error) / tenths)
-    errors = f"all {plan.best.steps:,} errors stay below {largest} with probability 2/3"
+    tenths = 10 if plan.best.largest_error() < 1000 else 1  # rounded up, since it is a bound
+    largest = figures(math.ceil(tenths * plan.best.largest_error()) / tenths)
+    errors = f"all {plan.steps:,} errors stay below {largest} with probability 2/3"
     if plan.least_largest_error:
         least = figures(plan.least_largest_error)
         errors += f"; no mechanism at all with these losses can stay below {least}"
@@ -147,7 +147,7 @@ def _show(
     print_line(console, f"options for counton count: {_options(plan)}")
 
 
-def _as_json(plan: ExpirationPlan, ages: dict[str, int], every: str) -> dict[str, Any]:
+def _as_json(plan: FadingPlan, ages: dict[str, int], every: str) -> dict[str, Any]:
     losses = {
         "exact": plan.best.loss(ages.values()),
         "paper": plan.best.loss(ages.values(), "paper"),
@@ -156,12 +156,12 @@ def _as_json(plan: ExpirationPlan, ages: dict[str, int], every: str) -> dict[str
     return {
         "every": every,
         "targets": {str(age): loss for age, loss in plan.targets.items()},
-        "steps": plan.best.steps,
+        "steps": plan.steps,
         "strategy": plan.best.strategy.parameters,
         "guarantee": plan.guarantee.to_dict(),
         "options": _options(plan),
         "rmse": plan.best.rmse,
-        "largest_error": plan.best.largest_error,
+        "largest_error": plan.best.largest_error(),
         "least_largest_error": plan.least_largest_error,
         "baseline": {
             "window": plan.baseline.window,

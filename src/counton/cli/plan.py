@@ -27,7 +27,7 @@ from counton.privacy import Contribution
 from counton.strategies.base import ReleaseForm
 
 if TYPE_CHECKING:
-    from counton.plans import Plan
+    from counton.plans import StreamPlan
     from counton.plans.least import Loss
 
 #: Whose variances are ranked, in a sentence.
@@ -64,7 +64,7 @@ def print_plan(options: PlanOptions) -> None:
         **_target(options),
     )
     guarantee, unit = ranked.guarantee, ranked.contribution
-    about = None if ranked.restated is None else ranked.restated.words
+    about = ranked.best.errors_of.what or None
     if options.within is not None:
         warn_of_weak(Console(stderr=True), guarantee, unit.unit, options.within)
     if options.plot is not None:
@@ -113,22 +113,22 @@ def print_plan(options: PlanOptions) -> None:
     for name in ("mean std", "max std", "above", "planned", "release", "keeps"):
         table.add_column(name, justify="right")
     least = ranked.best.by(metric)
-    for choice, taken in zip(ranked, seconds, strict=True):
+    for choice, planned_in, taken in zip(ranked, ranked.planning_seconds, seconds, strict=True):
         above = choice.by(metric) / least - 1 if least else 0.0
         table.add_row(
             choice.kind if len(families) == 1 else f"{choice.kind}, {choice.family}",
             figures(choice.mean_std),
             figures(choice.max_std),
-            f"{above:.0%}" if choice.rank > 1 else "",
-            f"{choice.planning_seconds:,.2f} s",
+            f"{above:.0%}" if choice is not ranked.best else "",
+            f"{planned_in:,.2f} s",
             "" if taken is None else f"{1e6 * taken:,.1f} us",
-            f"{choice.held:,}",
+            f"{choice.buffer_size:,}",
         )
     print_table(console, table)
     print_line(
         console,
-        f"best: {ranked.best.kind} with {ranked.best.family} noise, {ranked.best.why}; its parts, "
-        f"for experts: --json",
+        f"best: {ranked.best.kind} with {ranked.best.family} noise, {ranked.why(ranked.best)}; its "
+        f"parts, for experts: --json",
     )
     for factor in ranked.factors:
         print_line(console, f"how far from possible: {factor}")
@@ -240,7 +240,7 @@ def with_steps(options: PlanOptions) -> PlanOptions:
     return replace(options, asked=None, steps=int(steps))
 
 
-def _draw(ranked: Plan, path: Path, width: float | None) -> None:
+def _draw(ranked: StreamPlan, path: Path, width: float | None) -> None:
     from counton.plots import plot_plan
     from counton.plots.style import check_width, save_figure
     from counton.store.whole_file import replace_file

@@ -1,4 +1,4 @@
-"""What identifies a stream of releases: all that must never change under its key."""
+"""The design of a stream, settled before any row: what its noise is bound to, with its errors."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from hashlib import sha256
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from counton.errors import InvalidInput, RequestMismatch, StateError
 from counton.exact import quote, quoted_numbers
 from counton.laws import Law, law_from_dict, law_to_dict
-from counton.mechanisms.intervals import halfwidths, window_halfwidths
+from counton.mechanisms.calibration import law_for, promise_of
+from counton.mechanisms.intervals import Errors, ErrorsOf, S
 from counton.noise import Key, NoiseField
 from counton.noise.key import check_key
 from counton.privacy import (
@@ -31,7 +32,6 @@ from counton.privacy import (
     value_grid,
 )
 from counton.strategies import StreamStrategy, strategy_from_dict, stream_strategy_named
-from counton.strategies.base import Steps
 
 #: Raised when the same terms would give other noise; older states are then refused.
 FORMAT = 1
@@ -45,8 +45,11 @@ LARGEST_WINDOW = 2**52
 
 
 @dataclass(frozen=True, kw_only=True)
-class Design:
-    """All that is stated about a stream of releases besides its data; public.
+class Design(Errors[S]):
+    """All that is settled about a stream of releases besides its data, with its errors; public.
+
+    A plan ranks it, a state keeps it and a description publishes it. Errors are functions of it, in
+    data units, of the numbers that ``errors_of`` says.
 
     The noise address is built from it, so that another name, strategy, budget, neighbouring
     relation or shape never meets the same noise. `to_dict` is what a journal keeps: whatever the
@@ -65,23 +68,34 @@ class Design:
             ``counton.statistics``.
         noise_id: whose noise it is: of one key, one address. Streams that are described alike have
             other noise under other keys. Public; None: nobody knows, as of a plan.
+        errors_of: what its errors are of; no part of the stream.
+        kind: of strategies it is the best of, in a plan; no part of the stream.
 
     >>> from counton import Counter, PureDP
     >>> from counton.strategies import Binary
     >>> counter = Counter(Binary(31), PureDP(epsilon=1), key=Key.generate(), name="visits")
     >>> counter.terms.law
     DiscreteLaplace(scale=Fraction(5, 1))
+
+    Before there is a stream, as plans have it:
+
+    >>> from counton import plan
+    >>> best = plan(365, PureDP(1)).best
+    >>> best.kind, best.family, round(best.mean_std, 1), round(best.max_std)
+    ('solved', 'laplace', 7.9, 9)
     """
 
-    name: str
+    name: str = "planned"
     guarantee: Guarantee
     contribution: Contribution
-    shape: tuple[int, ...]
+    shape: tuple[int, ...] = ()
     law: Law
-    strategy: StreamStrategy
+    strategy: S
     counters: Guarantee | None = None
     statistic: Mapping[str, Any] | None = None
     noise_id: str | None = None
+    errors_of: ErrorsOf = field(default=ErrorsOf(), repr=False)
+    kind: str = field(default="", compare=False, repr=False)
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -155,7 +169,7 @@ class Design:
                 _refuse_unknown(saved)
                 terms = _rebuilt(json.dumps(saved))
             else:
-                terms = cls(strategy=strategy, **_of_streams(saved), **_common(saved))
+                terms = Design(strategy=strategy, **_of_streams(saved), **_common(saved))
         if saved["format"] != terms.format:
             raise StateError(
                 f"stream {terms.name!r} has format {saved['format']}, and {terms.strategy!r} under "
@@ -215,21 +229,15 @@ class Design:
         }
         return json.dumps(address, sort_keys=True, separators=(",", ":"))
 
-    @cached_property
-    def cells(self) -> int:
-        """How many cells one step's input has."""
-        return math.prod(self.shape)
+    @property
+    def of_a_cell(self) -> Self:
+        """The same, with the errors of a cell."""
+        return replace(self, errors_of=self.errors_of._replace(mean=1.0, largest=1.0, what=""))
 
     @cached_property
     def largest_sum(self) -> int:
         """Running sums, in grid units, are exact up to here."""
         return largest_sum(self.strategy)
-
-    @property
-    def resolution(self) -> Fraction:
-        """One unit of the exact sums, in data units; 1 for counts."""
-        resolution = self.contribution.resolution
-        return Fraction(1) if resolution is None else resolution
 
     @property
     def law_unit(self) -> Fraction:
@@ -246,35 +254,6 @@ class Design:
         """One unit of the released integers, in data units."""
         return self.resolution / Fraction(2) ** int(self.strategy.fraction_bits)
 
-    def std(self, steps: Any = None) -> Any:
-        """Standard deviation of the noise at ``steps``: see `std_at`."""
-        return self.in_data_units(std_at(self.strategy, self.law, Fraction(1), steps))
-
-    def window_std(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
-        """Standard deviation of what is released about the steps start + 1 .. stop, data units."""
-        variance = self.strategy.window_noise_variance(self.law, starts, stops)
-        deviation: NDArray[np.float64] = self.in_data_units(np.sqrt(variance))
-        return deviation
-
-    def halfwidths(self, steps: Any, level: float = 0.95) -> NDArray[np.float64]:
-        """As `counton.mechanisms.halfwidths`, in data units."""
-        found: NDArray[np.float64] = halfwidths(self.strategy, self.law, steps, level)
-        return np.asarray(self.in_data_units(found))
-
-    def window_halfwidths(
-        self, starts: Steps, stops: Steps, level: float = 0.95, *, cells: int = 1
-    ) -> NDArray[np.float64]:
-        """As `counton.mechanisms.window_halfwidths`, in data units."""
-        found = window_halfwidths(self.strategy, self.law, starts, stops, level, cells=cells)
-        return np.asarray(self.in_data_units(found))
-
-    def in_data_units(self, errors: Any) -> Any:
-        """Errors that are in units of the exact sums, as strategies and laws give them.
-
-        Nothing else multiplies an error by the resolution.
-        """
-        return errors * float(self.resolution)
-
     def of_exact(self, cells: NDArray[np.int64]) -> Any:
         """Exact cells, in grid units, in data units."""
         return self.contribution.from_grid(cells)
@@ -289,37 +268,39 @@ class Design:
         return np.asarray(value_grid.to_data(released, self.released_unit), np.float64)
 
 
-def std_at(strategy: StreamStrategy, law: Law, resolution: Fraction, steps: Any = None) -> Any:
-    """Standard deviation of what is released at ``steps``, in data units.
+def design_for(
+    strategy: S,  # type: ignore[misc]  # which is of the design that is returned
+    guarantee: Guarantee,
+    contribution: Contribution,
+    shape: tuple[int, ...] = (),
+    *,
+    counters: Guarantee | None = None,
+    **stated: Any,
+) -> Design[S]:
+    """A design with the law of least variance that keeps a guarantee.
 
     Args:
-        strategy, law: how the noise is correlated, and the law of one node.
-        resolution: one unit of the exact sums, in data units.
-        steps: one step, whose error is a float; or several, as a range or a list, whose errors are
-            an array of as many; None: all up to the
-            horizon.
+        strategy, guarantee, contribution, shape, counters: see `Design`.
+        stated: what else is.
 
     Raises:
-        InvalidInput: not steps, or none where there is no last one.
-        HorizonExceeded: a step beyond the horizon.
+        InvalidInput: the strategy cannot give the guarantee.
 
-    >>> from counton.laws import DiscreteLaplace
+    >>> from counton import PureDP
     >>> from counton.strategies import Binary
-    >>> std_at(Binary(7), DiscreteLaplace(5), Fraction(1), 3)
-    9.98...
+    >>> design_for(Binary(31), PureDP(1), Contribution.add_remove()).law
+    DiscreteLaplace(scale=Fraction(5, 1))
     """
-    one = isinstance(steps, (int, np.integer)) and not isinstance(steps, bool)
-    if steps is None:
-        if strategy.horizon is None:
-            raise InvalidInput(
-                "steps is None, and the stream has no last one: say which, as in std(range(1, 101))"
-            )
-        steps = range(1, strategy.horizon + 1)
-    if isinstance(steps, str):
-        raise InvalidInput(f"steps are {steps!r}; give a step, a range or a list of steps")
-    variance = strategy.noise_variance(law, strategy.check_steps([steps] if one else steps))
-    deviation = np.sqrt(variance) * float(resolution)
-    return float(deviation[0]) if one else deviation
+    promised = promise_of(strategy, guarantee)
+    return Design(
+        strategy=strategy,
+        guarantee=promised,
+        contribution=contribution,
+        shape=shape,
+        law=law_for(strategy, counters or promised, contribution, shape).law,
+        counters=counters,
+        **stated,
+    )
 
 
 def _refuse_unknown(saved: Mapping[str, Any]) -> None:

@@ -9,20 +9,30 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from statistics import NormalDist
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import TypeVar
 
 from counton.errors import InvalidInput
 from counton.exact import check_integer, quote
-from counton.laws import DiscreteGaussian, DiscreteLaplace, Law
-from counton.strategies import StreamStrategy
-from counton.strategies.base import Steps, window_rows
+from counton.expiry import Expiry
+from counton.laws import DiscreteGaussian, DiscreteLaplace, Family, Law
+from counton.privacy import Contribution, ExpiringDP, ExpiringZCDP, Guarantee
+from counton.strategies import Metric, StreamStrategy
+from counton.strategies.base import Endless, ReleaseForm, Steps, check_metric, window_rows
+from counton.strategies.joint_errors import released_variance
+
+if TYPE_CHECKING:
+    from counton.privacy.loss_by_age import Analysis
+
+#: The strategy of a design; any that serves a stream, unless more is known.
+S = TypeVar("S", bound=StreamStrategy, default=StreamStrategy, covariant=True)
 
 #: Tail probabilities below this are not told apart from 0 by the sums of float64 numbers here.
 SMALLEST_TAIL = 1e-9
@@ -137,6 +147,39 @@ def halfwidths(
     stops = strategy.check_steps(steps)
     starts = stops - 1 if strategy.workload == "windows" else np.zeros_like(stops)
     return window_halfwidths(strategy, law, starts, stops, level, cells=cells)
+
+
+def std_at(strategy: StreamStrategy, law: Law, resolution: Fraction, steps: Any = None) -> Any:
+    """Standard deviation of what is released at ``steps``, in data units.
+
+    Args:
+        strategy, law: how the noise is correlated, and the law of one node.
+        resolution: one unit of the exact sums, in data units.
+        steps: one step, whose error is a float; or several, as a range or a list, whose errors are
+            an array of as many; None: all up to the
+            horizon.
+
+    Raises:
+        InvalidInput: not steps, or none where there is no last one.
+        HorizonExceeded: a step beyond the horizon.
+
+    >>> from counton.laws import DiscreteLaplace
+    >>> from counton.strategies import Binary
+    >>> std_at(Binary(7), DiscreteLaplace(5), Fraction(1), 3)
+    9.98...
+    """
+    one = isinstance(steps, (int, np.integer)) and not isinstance(steps, bool)
+    if steps is None:
+        if strategy.horizon is None:
+            raise InvalidInput(
+                "steps is None, and the stream has no last one: say which, as in std(range(1, 101))"
+            )
+        steps = range(1, strategy.horizon + 1)
+    if isinstance(steps, str):
+        raise InvalidInput(f"steps are {steps!r}; give a step, a range or a list of steps")
+    variance = strategy.noise_variance(law, strategy.check_steps([steps] if one else steps))
+    deviation = np.sqrt(variance) * float(resolution)
+    return float(deviation[0]) if one else deviation
 
 
 def joint_halfwidths(
@@ -334,6 +377,56 @@ def widest_halfwidth(strategy: StreamStrategy, law: Law, level: float = 0.95) ->
             0
         ]
     )
+
+
+def largest_expiring_error(
+    guarantee: ExpiringDP | ExpiringZCDP, steps: int, probability: float
+) -> float:
+    """All noise up to ``steps`` stays below this with at least the given probability.
+
+    Chernoff's bound for the sum of the noises at each step, and a union bound over steps.
+
+    Args:
+        guarantee: bound to its strategy.
+        steps: how many there are.
+        probability: of all together.
+
+    Raises:
+        InvalidInput: a probability outside (0, 1), or a guarantee without a strategy.
+
+    >>> from counton.strategies import Expiring
+    >>> promised = ExpiringDP(0.5).bound_to(Expiring(2))
+    >>> round(largest_expiring_error(promised, steps=1000, probability=2 / 3), 1)
+    24.1
+    """
+    if not 0 < probability < 1:
+        raise InvalidInput(f"probability is {probability}; it must be between 0 and 1")
+    if guarantee.expiry is None:
+        raise InvalidInput(f"{guarantee!r} is not bound to a strategy: use bound_to(strategy)")
+    if isinstance(guarantee, ExpiringZCDP):
+        unit = largest_noise(guarantee.expiry, steps, probability, gaussian=True)
+        return unit / math.sqrt(guarantee.rho)
+    unit = largest_noise(guarantee.expiry, steps, probability, gaussian=False)
+    return unit / float(guarantee.epsilon)
+
+
+def largest_noise(expiry: Expiry, steps: int, probability: float, *, gaussian: bool) -> float:
+    """What all noise up to ``steps`` stays below, for an epsilon or a rho of 1."""
+    height = min(max(steps - expiry.delay, 1).bit_length(), expiry.top + 1)
+    return _largest_noise(expiry.growth, height, math.log(2 * steps / (1 - probability)), gaussian)
+
+
+@lru_cache(maxsize=2**14)
+def _largest_noise(growth: Fraction, height: int, log_count: float, gaussian: bool) -> float:
+    """For ``height`` levels, and a sum that may be larger with probability 2 exp(-log_count)."""
+    expiry = Expiry(growth)
+    scales = np.array([float(expiry.factor(level)) for level in range(height)])
+    if gaussian:  # P(|sum| > x) <= 2 exp(-x^2 / (2 variance))
+        return math.sqrt(log_count * float(scales.sum()))
+    # P(|sum| > x) <= 2 exp(-s x) prod 1 / (1 - s^2 b^2); releases of later steps have more terms.
+    s = np.geomspace(1e-2, 1 - 1e-9, 1000)[:, None] / scales.max()
+    log_moment = -np.log1p(-((s * scales) ** 2)).sum(axis=1)
+    return float(np.min((log_count + log_moment) / s[:, 0]))
 
 
 def _of_trees(
@@ -727,3 +820,223 @@ def _gaussian_tail(sigma_squared: float) -> Callable[[int], float]:
         return beyond if c + 0.5 >= sigma else beyond + 1 / (12 * sigma_squared)
 
     return tail
+
+
+# --------------------------------------------------------------------------- errors of a design
+
+
+class ErrorsOf(NamedTuple):
+    """The numbers that the errors of a design are of; by default a cell as it is released.
+
+    Attributes:
+        release: which numbers, as of `counton.plan`; None: those that the strategy releases.
+        steps: where there is no last step, how many first ones.
+        mean, largest: how many times the error of a cell what is read is off by: of the root of the
+            mean variance, and of the largest.
+        what: what is read, in a sentence; "": a cell.
+        per_step: items that a step is expected to have, which a delay leaves out.
+    """
+
+    release: ReleaseForm | None = None
+    steps: int | None = None
+    mean: float = 1.0
+    largest: float = 1.0
+    what: str = ""
+    per_step: float = 0.0
+
+
+class Errors(Generic[S]):
+    """The errors of a design: functions of all that it says, in data units.
+
+    They are of the numbers that ``errors_of`` says.
+    """
+
+    strategy: S
+    law: Law
+    guarantee: Guarantee
+    contribution: Contribution
+    shape: tuple[int, ...]
+    errors_of: ErrorsOf
+
+    @cached_property
+    def cells(self) -> int:
+        """How many cells one step's input has."""
+        return math.prod(self.shape)
+
+    @property
+    def resolution(self) -> Fraction:
+        """One unit of the exact sums, in data units; 1 for counts."""
+        resolution = self.contribution.resolution
+        return Fraction(1) if resolution is None else resolution
+
+    @property
+    def family(self) -> Family:
+        """Kind of noise."""
+        return self.law.family
+
+    @property
+    def buffer_size(self) -> int:
+        """Numbers that a running stream keeps beside its sums, all cells together."""
+        return self.strategy.buffer_size * self.cells
+
+    @property
+    def steps(self) -> int:
+        """Over how many steps its errors are means and maxima.
+
+        Raises:
+            InvalidInput: there is no last one, and ``errors_of`` says none.
+        """
+        found = self.errors_of.steps or self.strategy.horizon
+        if found is None:
+            raise InvalidInput(f"{self.strategy!r} has no last step: say how many are in mind")
+        return found
+
+    @property
+    def release(self) -> ReleaseForm:
+        """Which numbers ``mean_std`` and ``max_std`` are of."""
+        return self.errors_of.release or self.strategy.workload
+
+    @cached_property
+    def mean_std(self) -> float:
+        """Root of the mean variance of all numbers that are released, exactly.
+
+        Raises:
+            InvalidInput: there is no last step, and ``errors_of`` says none.
+        """
+        return float(self.in_data_units(math.sqrt(self._variance("mean"))))
+
+    @cached_property
+    def max_std(self) -> float:
+        """Root of the largest variance, of what ``errors_of`` says is off the most."""
+        of_a_cell = math.sqrt(self._variance("max")) * float(self.resolution)
+        return of_a_cell * self.errors_of.largest
+
+    def _variance(self, metric: Metric) -> float:
+        """The variance of a cell, in squared units of the exact sums."""
+        strategy: StreamStrategy = self.strategy
+        steps = self.errors_of.steps
+        if steps is not None and isinstance(strategy, Endless):
+            if metric == "mean":
+                return strategy.mean_variance(steps, self.law)
+            return strategy.largest_variance(steps, self.law)
+        node = self.law.variance / 4.0**strategy.lattice_bits
+        # Of a difference both totals are rounded; the largest variances are of totals.
+        both = metric == "mean" and self.release == "both"
+        times = 1.5 - 0.5 / (strategy.horizon or 1) if both else 1.0
+        released = released_variance(strategy, metric, self.release)
+        return released * node + times * strategy.rounding_variance
+
+    def by(self, metric: Metric) -> float:
+        """``mean_std`` or ``max_std``.
+
+        Raises:
+            InvalidInput: an unknown metric.
+        """
+        check_metric(metric)
+        return self.mean_std if metric == "mean" else self.max_std
+
+    def row(self) -> dict[str, Any]:
+        """A row of a plan: strategy, noise, errors, and how many numbers it keeps."""
+        return {
+            "strategy": repr(self.strategy),
+            "noise": self.family,
+            "mean_std": self.mean_std,
+            "max_std": self.max_std,
+            "held": self.buffer_size,
+        }
+
+    @property
+    def rmse(self) -> float:
+        """Root of the mean squared error, from noise and from items that are held back."""
+        return math.hypot(self.mean_std, self.errors_of.per_step * self.strategy.delay)
+
+    def largest_error(self, probability: float = 2 / 3) -> float:
+        """All errors of totals, at all steps and cells, are within this together.
+
+        With the stated probability. A union bound over the half-width of the widest release, or
+        Chernoff's where protection fades, with the items that are held back. Infinite where none is
+        known: for more numbers than tails are known for (10^9 times 1 - probability), and where
+        totals are not released or no step is the last.
+
+        Raises:
+            InvalidInput: a probability outside (0, 1).
+        """
+        if not 0 < probability < 1:
+            raise InvalidInput(f"probability is {probability}; it must be between 0 and 1")
+        steps = self.errors_of.steps or self.strategy.horizon
+        if steps is None or self.release == "windows":
+            return math.inf
+        if isinstance(self.guarantee, ExpiringDP | ExpiringZCDP):
+            held_back = self.errors_of.per_step * self.strategy.delay
+            return largest_expiring_error(self.guarantee, steps, probability) + held_back
+        missed = (1 - probability) / (steps * self.cells)
+        if missed < SMALLEST_TAIL or self.strategy.horizon is None:
+            return math.inf
+        return widest_halfwidth(self.strategy, self.law, 1 - missed) * float(self.resolution)
+
+    def loss(self, ages: Iterable[int], analysis: Analysis = "exact") -> NDArray[np.float64]:
+        """Privacy loss of an item by age, where protection fades: epsilon, or rho.
+
+        The exact one is what the guarantee promises, ``guarantee.at_age``.
+
+        Raises:
+            InvalidInput: protection does not fade, or no ages.
+        """
+        promised = self.guarantee
+        if isinstance(promised, ExpiringDP | ExpiringZCDP):
+            return promised.loss(ages, analysis)
+        raise InvalidInput(
+            f"{promised} is the same at every age; ask a plan with expire for losses by age"
+        )
+
+    def std(self, steps: Any = None) -> Any:
+        """Standard deviation of what is released at ``steps``: see `std_at`.
+
+        >>> from counton import PureDP, plan
+        >>> best = plan(365, PureDP(1)).best
+        >>> best.std([5, 365]).round(2).tolist()[0] == round(best.std(5), 2)
+        True
+        """
+        return self.in_data_units(std_at(self.strategy, self.law, Fraction(1), steps))
+
+    def window_std(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
+        """Standard deviation of what is released about the steps start + 1 .. stop, data units."""
+        variance = self.strategy.window_noise_variance(self.law, starts, stops)
+        deviation: NDArray[np.float64] = self.in_data_units(np.sqrt(variance))
+        return deviation
+
+    def halfwidths(self, steps: Any, level: float = 0.95) -> NDArray[np.float64]:
+        """As `counton.mechanisms.halfwidths`, in data units."""
+        found: NDArray[np.float64] = halfwidths(self.strategy, self.law, steps, level)
+        return np.asarray(self.in_data_units(found))
+
+    def halfwidth(self, step: int, level: float = 0.95) -> float:
+        """Half-width of the interval at a step.
+
+        Args:
+            step: which, from 1.
+            level: probability with which the interval holds.
+
+        Raises:
+            InvalidInput: a level outside (0, 1 - 1e-9].
+            HorizonExceeded: a step beyond the horizon.
+
+        >>> from counton import PureDP, plan
+        >>> plan(365, PureDP(1)).best.halfwidth(365)
+        18.64...
+        """
+        return float(self.halfwidths(range(step, step + 1), level)[0])
+
+    def window_halfwidths(
+        self, starts: Steps, stops: Steps, level: float = 0.95, *, cells: int = 1
+    ) -> NDArray[np.float64]:
+        """As `counton.mechanisms.window_halfwidths`, in data units."""
+        found = window_halfwidths(self.strategy, self.law, starts, stops, level, cells=cells)
+        return np.asarray(self.in_data_units(found))
+
+    def in_data_units(self, errors: Any) -> Any:
+        """Errors of a cell that are in units of the exact sums, as strategies and laws give them.
+
+        Nothing else multiplies an error by the resolution, or by what ``errors_of`` says.
+        """
+        return errors * float(self.resolution) * self.errors_of.mean

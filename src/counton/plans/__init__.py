@@ -7,19 +7,17 @@ from typing import TYPE_CHECKING
 from counton.lazy import attach
 
 if TYPE_CHECKING:
-    from counton.plans.expiration import ExpirationChoice as ExpirationChoice
-    from counton.plans.expiration import ExpirationPlan as ExpirationPlan
-    from counton.plans.expiration import least_largest_error as least_largest_error
+    from counton.plans.bounds import least_largest_error as least_largest_error
+    from counton.plans.expiration import FadingPlan as FadingPlan
     from counton.plans.largest_error import LargestError as LargestError
     from counton.plans.largest_error import expected_largest_error as expected_largest_error
-    from counton.plans.planner import Choice as Choice
     from counton.plans.planner import Plan as Plan
+    from counton.plans.planner import StreamPlan as StreamPlan
     from counton.plans.planner import crossing_delta as crossing_delta
     from counton.plans.planning import plan as plan
     from counton.plans.possible import factors_of_terms as factors_of_terms
     from counton.plans.possible import far_from_possible as far_from_possible
-    from counton.plans.ranges import RangesChoice as RangesChoice
-    from counton.plans.ranges import RangesPlan as RangesPlan
+    from counton.plans.ranges import CellsDesign as CellsDesign
     from counton.plans.restarted import RestartedCounter as RestartedCounter
     from counton.plans.splits import Cost as Cost
     from counton.plans.splits import Split as Split

@@ -15,14 +15,15 @@ For every A = B C whose columns of C have norm at most 1, in units of the varian
   little: the best strategies known need several times as much, and no better bound is known to us.
 
 For noise of any law, and for any mechanism at all, the papers state bounds up to constants, which
-say nothing of a given size. Here stands what their arguments prove with numbers. `Plan.factors`
-says in two numbers how far a plan is from them, `Plan.bounds` has all of them, and names vacuous
-what says nothing there.
+say nothing of a given size. Here stands what their arguments prove with numbers.
+`StreamPlan.factors` says in two numbers how far a plan is from them, `StreamPlan.bounds` has all of
+them, and names vacuous what says nothing there.
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -33,14 +34,16 @@ import numpy as np
 
 from counton.errors import InvalidInput
 from counton.exact import Number, check_integer, exact, figures, float_above
-from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP
+from counton.laws import Family, Shift
+from counton.privacy import ZCDP, ApproxDP, Guarantee, PureDP, calibrate
 from counton.strategies.base import Metric, ReleaseForm, check_metric, check_release_form
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from counton.arrays import Floats
-    from counton.plans.planner import Plan
+    from counton.mechanisms.design import Design
+    from counton.plans.planner import StreamPlan
 
 #: Sums of more terms are replaced by their limit, to within 1e-12.
 _MOST_TERMS = 2**20
@@ -61,6 +64,10 @@ _LARGEST_CLOSE = 30.0
 _SHORT_LOSS, _SHORT_DELTA, _LEAST_DELTA = 0.2, 0.02, 1e-15
 #: Where laws on the integers may have their mean, up to symmetry.
 _CENTRES = (0.0, 1 / 64, 1 / 16, 1 / 8, 1 / 4, 3 / 8, 1 / 2)
+#: Fraction bits of a lattice on which noise is as good as continuous.
+_FINE = 12
+#: By which part a bound on standard deviations stays below what the finest lattice needs.
+_COARSER = 1e-5
 #: Up to here the tighter bound, which has to be searched for, takes under a second.
 LARGEST_SEARCHED = 256
 
@@ -376,6 +383,48 @@ def _last(holds: Any, most: int) -> int:
     return low
 
 
+def allowed_loss(targets: Mapping[int, float], age: int) -> float:
+    """The most an item of this age may have lost: the least target at this age or later."""
+    return min((loss for at, loss in targets.items() if at >= age), default=math.inf)
+
+
+def least_largest_error(targets: Mapping[int, float], steps: int) -> float:
+    """No mechanism at all keeps every one of ``steps`` releases closer than this to the truth.
+
+    For streams of 0 and 1, with probability 2/3: the largest error, in halves, that the theorem
+    rules out; 0 if it rules out none. It says nothing about larger ones.
+
+    Source: Andersson et al., "Continual Counting with Gradual Privacy Expiration", Theorem 5.1:
+    errors strictly below C < steps / 2 at all steps need
+    sum_{d = 0}^{2C - 1} g(d) >= ln(steps / (6 C)). Its proof compares streams with a block of 2C
+    ones; so 2C has to be an integer, and C need not be.
+
+    Args:
+        targets: largest loss by age. Beyond the largest age nothing is asked.
+        steps: length of the stream.
+
+    >>> least_largest_error({24: 0.1, 8760: 0.3}, steps=10**6)
+    23.0
+    """
+    steps = check_integer("steps", steps, 1)
+
+    def open_to(block: int) -> bool:
+        """Whether errors below half of this are not ruled out; beyond rounding errors."""
+        return _sum_below(targets, block) * (1 + 1e-12) >= math.log(steps / (3 * block))
+
+    # Larger errors allow more loss and need less of it: the first that fits is found by halving.
+    return bisect_left(range(1, min(steps, max(targets) + 2)), True, key=open_to) / 2
+
+
+def _sum_below(targets: Mapping[int, float], end: int) -> float:
+    """Sum of what an item may have lost over the ages 0..end - 1."""
+    total, age = 0.0, 0
+    for at in sorted(targets):
+        total += allowed_loss(targets, at) * (min(at + 1, end) - age)
+        age = min(at + 1, end)
+    return total if age == end else math.inf
+
+
 def least_error_of_minimum_cut(nodes: int, steps: int, epsilon: Number) -> float:
     """No pure mechanism keeps all errors of a minimum cut, or least degree, below this.
 
@@ -517,20 +566,46 @@ class Factor:
         return f"{self.quantity}: {self.times} times {least}; {self.source}"
 
 
-def factors_of(plan: Plan) -> tuple[Factor, ...]:
-    """How far the best choice of a plan is from the least of its kind, and of any mechanism.
+def least_std(design: Design, metric: Metric) -> dict[Family, float]:
+    """Standard deviations that no strategy with one family of noise is below, where known.
 
-    See `Plan.factors`.
+    They bound the root of the mean variance, or of the largest, in data units, for a question that
+    a design answers: see `StreamPlan.lower_bounds`.
     """
-    metric, best = plan.metric, plan.best
-    achieved, quantity = best.by(metric), f"{metric} std"
+    contribution, guarantee, of = design.contribution, design.guarantee, design.errors_of
+    if not contribution.acts_once:
+        return {}
+    family: Family = "laplace" if isinstance(guarantee, PureDP) else "gaussian"
+    # Laplace noise needs least on integers: of twice the scale it has at least four times the
+    # variance. Gaussian noise that is calibrated with care for integers needs least on the
+    # finest lattice, where it is as good as continuous.
+    one = contribution.shift(Shift(1, 1, ((1, 1),)), cells=design.cells)
+    fine = Shift(one.l1 << _FINE, one.l2_squared << 2 * _FINE)
+    unit = min(
+        calibrate(guarantee, one, family).law.variance,
+        calibrate(guarantee, fine, family).law.variance / 4.0**_FINE,
+    )
+    least = least_variance(design.steps, metric, design.release)
+    if isinstance(guarantee, ApproxDP):
+        # A coarser lattice may do with a little less than the finest: by 7e-7 where measured.
+        least *= (1 - _COARSER) ** 2
+    scale = float(design.resolution) * (of.mean if metric == "mean" else of.largest)
+    return {family: math.sqrt(least * unit) * scale}
+
+
+def factors_of(design: Design, metric: Metric) -> tuple[Factor, ...]:
+    """How far a design is from the least of its kind, and of any mechanism.
+
+    See `StreamPlan.factors`.
+    """
+    achieved, quantity = design.by(metric), f"{metric} std"
     found = []
-    for family, least in plan.lower_bounds.items():
-        if family == best.family and least > 0:
-            source = _source_of_variance(plan, metric)
+    for family, least in least_std(design, metric).items():
+        if family == design.family and least > 0:
+            source = _source_of_variance(design, metric)
             who = f"matrix mechanisms with {family.capitalize()} noise"
             found.append(Factor(who, quantity, achieved, least, source))
-    least = least_of_any_mechanism(plan, metric)
+    least = least_of_any_mechanism(design, metric)
     if least > 0:
         found.append(Factor("any mechanism", quantity, achieved, least, ANY_MECHANISM))
     return tuple(found)
@@ -586,84 +661,81 @@ class LowerBound:
         return f"{self.quantity}: {numbers}; {self.holds_for}; {self.source}"
 
 
-def bounds_beside(plan: Plan) -> tuple[LowerBound, ...]:
+def bounds_beside(plan: StreamPlan) -> tuple[LowerBound, ...]:
     """The lower bounds of the papers for what a plan was asked, beside what it achieves.
 
-    See `Plan.bounds`.
+    See `StreamPlan.bounds`.
     """
-    if plan.restated is not None:
-        return (*_of_variances(plan), *plan.restated.bounds)
-    return (*_of_variances(plan), *_of_largest_errors(plan), *_of_others(plan))
+    if plan.best.errors_of.what:
+        return (*_of_variances(plan), *plan.least_errors)
+    return (*_of_variances(plan), *_of_largest_errors(plan.best), *_of_others(plan.best))
 
 
-def _once(plan: Plan) -> str | None:
+def _once(design: Design) -> str | None:
     """Why bounds for units that count once say nothing here; None if they do."""
-    if not plan.contribution.acts_once:
+    if not design.contribution.acts_once:
         return "stated for units that count in one step"
-    if plan.contribution.relation == "replace" and math.prod(plan.shape) > 1:
+    if design.contribution.relation == "replace" and design.cells > 1:
         return "stated for units that are added or removed"
     return None
 
 
-def _unit(plan: Plan) -> float:
+def _unit(design: Design) -> float:
     """By how much one unit moves a cell, in data units."""
-    resolution = plan.contribution.resolution
-    return plan.contribution.per_cell * float(1 if resolution is None else resolution)
+    return design.contribution.per_cell * float(design.resolution)
 
 
-def _source_of_variance(plan: Plan, metric: Metric) -> str:
+def _source_of_variance(design: Design, metric: Metric) -> str:
     """Who says that no factorisation has less variance: where two bounds hold, the tighter one."""
-    if plan.release == "windows":
+    steps, release = design.steps, design.release
+    if release == "windows":
         return "trace of the inverse (counton)"
     nuclear = "Constant Matters, section 1 (nuclear norm)"
-    if metric == "max" and factorisation_bounds(plan.steps)[0] > nuclear_norm(plan.steps) / (
-        plan.steps
-    ):
+    if metric == "max" and factorisation_bounds(steps)[0] > nuclear_norm(steps) / steps:
         return "Constant Matters, eq. 3 (Mathias)"
-    if metric == "mean" and plan.release == "totals" and plan.steps <= LARGEST_SEARCHED:
+    if metric == "mean" and release == "totals" and steps <= LARGEST_SEARCHED:
         return "nuclear norm, or the dual of the best factorisation (counton)"
     return nuclear
 
 
-def _of_variances(plan: Plan) -> Iterator[LowerBound]:
+def _of_variances(plan: StreamPlan) -> Iterator[LowerBound]:
     metrics: tuple[Metric, ...] = ("mean", "max")
     for metric in metrics if plan.contribution.acts_once else ():
         ((family, least),) = plan.least_std(metric).items()
         found = [choice.by(metric) for choice in plan if choice.family == family]
         who, source = (
             f"any strategy with {family.capitalize()} noise",
-            _source_of_variance(plan, metric),
+            _source_of_variance(plan.best, metric),
         )
         yield LowerBound(f"{metric} std", least, min(found, default=None), who, source)
-    if plan.restated is not None or plan.contribution.pattern is not None:
+    if plan.best.errors_of.what or plan.contribution.pattern is not None:
         why = "stated for totals of counts that nothing limits"
         yield LowerBound("mean and max std", None, None, why, ANY_MECHANISM)
         return
     for metric in metrics:
-        least = least_of_any_mechanism(plan, metric)
+        least = least_of_any_mechanism(plan.best, metric)
         who = "any mechanism, over all streams of counts"
         achieved = min(choice.by(metric) for choice in plan)
         yield LowerBound(f"{metric} std", least or None, achieved, who, ANY_MECHANISM)
 
 
-def least_of_any_mechanism(plan: Plan, metric: Metric) -> float:
+def least_of_any_mechanism(design: Design, metric: Metric) -> float:
     """Root of the mean or largest squared error that every mechanism has on some stream; 0 if no
-    bound is known. In data units, for what a plan was asked; see `least_noise_variance`."""
-    if plan.restated is not None or plan.contribution.pattern is not None:
+    bound is known. In data units, for what a design gives; see `least_noise_variance`."""
+    if design.errors_of.what or design.contribution.pattern is not None:
         return 0.0
-    least = least_noise_variance(plan.guarantee) * least_variance(plan.steps, metric, plan.release)
-    return math.sqrt(least) * _unit(plan)
+    least = least_noise_variance(design.guarantee)
+    least *= least_variance(design.steps, metric, design.release)
+    return math.sqrt(least) * _unit(design)
 
 
-def _of_largest_errors(plan: Plan) -> Iterator[LowerBound]:
-    from counton.plans.expiration import least_largest_error
-
-    guarantee, horizon = plan.guarantee, plan.steps
+def _of_largest_errors(design: Design) -> Iterator[LowerBound]:
+    guarantee, horizon = design.guarantee, design.steps
     expiration = "Gradual Privacy Expiration, Theorem 5.1"
     elders = "Count on Your Elders, Theorem 1.4"
     all_errors, flips = "largest of all errors", "the same, on coin flips"
-    why = _once(plan)
-    if why is None and plan.release == "windows":
+    why = _once(design)
+    if why is None and design.release == "windows":
         why = "it speaks of totals"
     if why is None and not isinstance(guarantee, PureDP):
         why = "stated for pure privacy"
@@ -671,11 +743,11 @@ def _of_largest_errors(plan: Plan) -> Iterator[LowerBound]:
         yield LowerBound(all_errors, None, None, str(why), expiration)
         yield LowerBound(flips, None, None, str(why), elders)
         return
-    unit, best = _unit(plan), plan.best
+    unit = _unit(design)
     least = least_largest_error({horizon: float_above(guarantee.epsilon)}, horizon) * unit
     if least:
         who = "any mechanism, probability 2/3"
-        achieved = plan.largest_error(best, _PROBABILITY)
+        achieved = _largest(design, _PROBABILITY)
         yield LowerBound(all_errors, least, achieved, who, expiration)
     else:
         too_few = "the stream is too short for its loss"
@@ -687,13 +759,19 @@ def _of_largest_errors(plan: Plan) -> Iterator[LowerBound]:
     )
     if max(least, printed):
         who = f"any mechanism, probability 3/4{constants}"
-        achieved = plan.largest_error(best, _RANDOM_PROBABILITY)
+        achieved = _largest(design, _RANDOM_PROBABILITY)
         yield LowerBound(flips, max(least, printed), achieved, who, elders)
     else:
         yield LowerBound(flips, None, None, f"the stream is too short{constants}", elders)
 
 
-def _of_others(plan: Plan) -> Iterator[LowerBound]:
+def _largest(design: Design, probability: float) -> float | None:
+    """All errors of a design are within this together; None where it is not known."""
+    found = design.largest_error(probability)
+    return None if math.isinf(found) else found
+
+
+def _of_others(design: Design) -> Iterator[LowerBound]:
     """Of what a plan of totals may be part of: cuts never, texts where it has several cells."""
     yield LowerBound(
         "minimum cut or degree",
@@ -702,14 +780,14 @@ def _of_others(plan: Plan) -> Iterator[LowerBound]:
         "of graphs, not of totals",
         "Constant Matters, Theorem 5",
     )
-    guarantee, cells = plan.guarantee, math.prod(plan.shape)
+    guarantee, cells = design.guarantee, design.cells
     quantity, source = "counts of letters", "Constant Matters, Theorem 6"
     why: str | None
     if cells == 1:
         why = "of several cells, not of one"
     elif not isinstance(guarantee, PureDP):
         why = "printed without its constant unless privacy is pure"
-    elif not plan.contribution.acts_once or plan.release == "windows":
+    elif not design.contribution.acts_once or design.release == "windows":
         why = "stated for totals of units that count in one step"
     else:
         why = None
@@ -717,11 +795,12 @@ def _of_others(plan: Plan) -> Iterator[LowerBound]:
         yield LowerBound(quantity, None, None, str(why), source)
         return
     # A unit that is added enters a cell which was empty: there is no usual letter.
-    replaced = plan.contribution.relation == "replace"
-    least = _least_error_of_cells(cells - replaced, plan.steps, guarantee.epsilon) * _unit(plan)
+    replaced = design.contribution.relation == "replace"
+    least = _least_error_of_cells(cells - replaced, design.steps, guarantee.epsilon)
+    least *= _unit(design)
     if least:
         who = "any mechanism, all cells and steps, probability 2/3"
-        yield LowerBound(quantity, least, plan.largest_error(plan.best, _PROBABILITY), who, source)
+        yield LowerBound(quantity, least, _largest(design, _PROBABILITY), who, source)
     else:
         yield LowerBound(quantity, None, None, "the stream is too short for its loss", source)
 

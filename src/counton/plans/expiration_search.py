@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache, lru_cache
+from functools import cache
 from itertools import takewhile
 from typing import NamedTuple, Protocol
 
@@ -19,7 +19,9 @@ import numpy as np
 
 from counton.errors import InvalidInput
 from counton.expiry import LARGEST_DELAY, Expiry
-from counton.privacy import ExpiringDP, ExpiringZCDP, expiration_loss
+from counton.mechanisms.design import Design, design_for
+from counton.mechanisms.intervals import ErrorsOf, largest_noise
+from counton.privacy import Contribution, ExpiringDP, ExpiringZCDP, expiration_loss
 from counton.privacy.loss_by_age import Analysis, concentrated_loss, is_wide, loss_above
 from counton.strategies import Expiring
 
@@ -199,25 +201,6 @@ def _mean_variance(growth: Fraction, delay: int, steps: int, gaussian: bool) -> 
     return Expiring(growth, delay).mean_variance(steps, gaussian=gaussian)
 
 
-def largest_noise(expiry: Expiry, steps: int, probability: float, *, gaussian: bool) -> float:
-    """What all noise up to ``steps`` stays below, for an epsilon or a rho of 1."""
-    height = min(max(steps - expiry.delay, 1).bit_length(), expiry.top + 1)
-    return _largest_noise(expiry.growth, height, math.log(2 * steps / (1 - probability)), gaussian)
-
-
-@lru_cache(maxsize=2**14)
-def _largest_noise(growth: Fraction, height: int, log_count: float, gaussian: bool) -> float:
-    """For ``height`` levels, and a sum that may be larger with probability 2 exp(-log_count)."""
-    expiry = Expiry(growth)
-    scales = np.array([float(expiry.factor(level)) for level in range(height)])
-    if gaussian:  # P(|sum| > x) <= 2 exp(-x^2 / (2 variance))
-        return math.sqrt(log_count * float(scales.sum()))
-    # P(|sum| > x) <= 2 exp(-s x) prod 1 / (1 - s^2 b^2); releases of later steps have more terms.
-    s = np.geomspace(1e-2, 1 - 1e-9, 1000)[:, None] / scales.max()
-    log_moment = -np.log1p(-((s * scales) ** 2)).sum(axis=1)
-    return float(np.min((log_count + log_moment) / s[:, 0]))
-
-
 # --------------------------------------------------------------------------------- the search
 
 
@@ -247,6 +230,16 @@ class Space:
     delays: Sequence[int] | None
     steps: int
     growth: Fraction | None = None
+
+    def design(self, expiry: Expiry, parameter: Fraction) -> Design[Expiring]:
+        """The stream with a growth, a delay and an epsilon or rho."""
+        return design_for(
+            Expiring(expiry.growth, expiry.delay),
+            self.form.guarantee(parameter),
+            Contribution.add_remove(),
+            errors_of=ErrorsOf(steps=self.steps, per_step=self.per_step),
+            kind="expiring",
+        )
 
     def growths(self) -> list[Fraction]:
         """The first ones to try."""
@@ -297,37 +290,9 @@ class Space:
         return Expiry(best[1], best[2])
 
 
-@dataclass(frozen=True, slots=True)
-class ExpirationDesign:
-    """A growth, a delay and the parameter with which losses stay within targets."""
-
-    form: Form
-    expiry: Expiry
-    parameter: Fraction
-
-    @property
-    def strategy(self) -> Expiring:
-        """The strategy with this growth and delay."""
-        return Expiring(self.expiry.growth, self.expiry.delay)
-
-    @property
-    def guarantee(self) -> ExpiringDP | ExpiringZCDP:
-        """The guarantee, bound to the strategy."""
-        return self.form.guarantee(self.parameter).bound_to(self.strategy)
-
-    def loss_at(self, age: int) -> float:
-        """Loss at an age."""
-        return float(self.form.loss(self.expiry, self.parameter, age))
-
-    def noise(self, measure: Measure) -> float:
-        """Size of the noise."""
-        unit = measure.noise(self.expiry.growth, self.expiry.delay, self.form.gaussian)
-        return self.form.noise(unit, float(self.parameter))
-
-
 def least_error(
     space: Space, targets: Mapping[int, float], limits: Sequence[Limit]
-) -> ExpirationDesign:
+) -> Design[Expiring]:
     """The choice that keeps the targets and whose errors are the least parts of the limits.
 
     A delay beyond the largest age would leave nothing to protect.
@@ -349,7 +314,7 @@ def least_error(
     at_once = min(score(growth, 0) for growth in space.growths())
     most = at_once * min(wanted for _, wanted in limits)
     expiry = space.search(score, space.delays_up_to(most, targets))
-    return ExpirationDesign(form, expiry, _largest_parameter(form, expiry, targets))
+    return space.design(expiry, _largest_parameter(form, expiry, targets))
 
 
 def _largest_parameter(form: Form, expiry: Expiry, targets: Mapping[int, float]) -> Fraction:
@@ -369,7 +334,7 @@ def _largest_parameter(form: Form, expiry: Expiry, targets: Mapping[int, float])
     return low
 
 
-def least_loss(space: Space, age: int, limits: Sequence[Limit]) -> ExpirationDesign:
+def least_loss(space: Space, age: int, limits: Sequence[Limit]) -> Design[Expiring]:
     """The choice of least loss at one age whose errors stay within limits.
 
     Raises:
@@ -397,7 +362,7 @@ def least_loss(space: Space, age: int, limits: Sequence[Limit]) -> ExpirationDes
             f"{measure.name} of {wanted:,.4g} leaves no room for a delay of {expiry.delay:,} steps "
             f"with {space.per_step:,.4g} items each: allow a smaller delay, or a larger error"
         )
-    return ExpirationDesign(form, expiry, _five_digits(Fraction(needed), math.ceil))
+    return space.design(expiry, _five_digits(Fraction(needed), math.ceil))
 
 
 def _five_digits(value: Fraction, towards: Callable[[Fraction], int]) -> Fraction:

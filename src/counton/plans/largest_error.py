@@ -21,7 +21,7 @@ from counton.mechanisms.intervals import check_level
 from counton.mechanisms.tables import fraction_bits
 from counton.noise import Key, NoiseField
 from counton.noise.key import check_key
-from counton.plans.ranges import RangesChoice
+from counton.plans.ranges import CellsDesign
 from counton.strategies.lines import Workload
 from counton.strategies.lines import workload as named_workload
 
@@ -54,7 +54,7 @@ class LargestError(NamedTuple):
 
 
 def expected_largest_error(
-    choice: RangesChoice,
+    choice: CellsDesign,
     workload: str | Workload | ArrayLike = "ranges",
     *,
     runs: int = 200,
@@ -102,7 +102,7 @@ def summed_up(every: ArrayLike, level: float) -> LargestError:
 
 
 def largest_errors(
-    choice: RangesChoice,
+    choice: CellsDesign,
     workload: str | Workload | ArrayLike = "ranges",
     *,
     runs: int,
@@ -110,7 +110,7 @@ def largest_errors(
 ) -> Iterator[float]:
     """The largest error in each of this many runs; arguments as in `expected_largest_error`."""
     runs = check_integer("runs", runs, 2, 2**32)
-    axes = choice.grid.axes
+    axes = choice.strategy.axes
     if len(axes) != 1:
         raise InvalidInput(
             f"the choice is for a grid of {len(axes)} axes; largest errors are known for one line: "
@@ -120,7 +120,7 @@ def largest_errors(
     asked = named_workload(workload, strategy.cells)
     key = Key.generate() if key is None else check_key(key)
     first = np.zeros(1, np.int64)
-    cell = math.sqrt(float(strategy.variance(first, first + 1)[0]) * choice.noise_law.variance)
+    cell = math.sqrt(float(strategy.variance(first, first + 1)[0]) * choice.law.variance)
     bits = fraction_bits(cell)
 
     said = repr(strategy).encode()
@@ -128,7 +128,7 @@ def largest_errors(
     def simulate_errors() -> Iterator[float]:
         for run in range(runs):
             subkey = key.derive(b"largest error", said, run.to_bytes(4, "big"))
-            field = NoiseField(subkey, choice.noise_law)
+            field = NoiseField(subkey, choice.law)
             yield strategy.largest_error(asked, field, bits)
 
     return simulate_errors()

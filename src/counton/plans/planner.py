@@ -10,26 +10,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from textwrap import shorten
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypedDict, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypedDict, TypeVar, cast
 
 import numpy as np
+from typing_extensions import override
 
 from counton import strategies as known
 from counton.errors import InvalidInput
 from counton.exact import Number, check_integer, figures, quote
-from counton.laws import Family, Law, Shift
-from counton.mechanisms.calibration import check_addresses, check_contribution, law_for
-from counton.mechanisms.design import Design, check_shape, std_at
-from counton.mechanisms.intervals import SMALLEST_TAIL, halfwidths, widest_halfwidth
+from counton.laws import Family
+from counton.mechanisms.calibration import calibration_of, check_addresses, check_contribution
+from counton.mechanisms.design import Design, check_shape, design_for
+from counton.mechanisms.intervals import ErrorsOf
 from counton.noise import Key
-from counton.privacy import ZCDP, ApproxDP, Calibration, Contribution, Guarantee, PureDP, calibrate
+from counton.privacy import ZCDP, ApproxDP, Contribution, Guarantee, PureDP
 from counton.strategies import Metric, Norm, StreamStrategy
-from counton.strategies.base import ReleaseForm, check_metric, check_release_form
+from counton.strategies.base import Endless, ReleaseForm, check_metric, check_release_form
 from counton.strategies.joint_errors import released_variance
 from counton.strategies.streams.growing_root import EVEN
 
@@ -56,150 +57,39 @@ _WHOLE = "octave, whole numbers"
 _AROUND = 2**16
 #: From this many steps on it is weighed: weights are known there.
 _SHORTEST_OCTAVE = 512
-#: Fraction bits of a lattice on which noise is as good as continuous.
-_FINE = 12
-#: By which part a bound on standard deviations stays below what the finest lattice needs.
-_COARSER = 1e-5
 #: How a metric is called in sentences.
 _MEASURE = {"mean": "mean", "max": "largest"}
 
 
-@runtime_checkable
-class Endless(Protocol):
-    """A strategy without a last step, whose protection never fades and whose errors are known."""
-
-    def mean_variance(self, steps: int, law: Law | None = None) -> float:
-        """Mean of the variances of the first so many releases."""
-        ...
-
-    def largest_variance(self, steps: int, law: Law | None = None) -> float:
-        """Largest of them."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """One strategy with the noise it needs.
-
-    Attributes:
-        rank: 1 for the least error.
-        kind: of strategies it is the best of.
-        strategy: to be given to ``Counter``.
-        calibration: its noise law, and which other laws were considered.
-        mean_std, max_std: standard deviation of what is released in data units, root of the mean
-            and of the largest variance over all numbers: of a cell, and of a statistic whose errors
-            are not those of a cell (`Statistic.error_of`) of the statistic.
-        why: in words.
-        planning_seconds: how long finding it and weighing it took; no part of a comparison.
-        held: numbers that a running stream keeps beside its sums, all cells together.
-        resolution: one unit of the exact sums, in data units.
-        each: what a step's error is, in standard deviations of a cell: 1, or of a statistic what
-            `Statistic.error_of` says of the mean.
-
-    >>> from counton import PureDP, plan
-    >>> best = plan(365, PureDP(1)).best
-    >>> best.kind, best.family, round(best.mean_std, 1), round(best.max_std)
-    ('solved', 'laplace', 7.9, 9)
-    """
-
-    rank: int
-    kind: str
-    strategy: StreamStrategy
-    calibration: Calibration = field(repr=False)
-    mean_std: float
-    max_std: float
-    why: str
-    planning_seconds: float = field(default=0.0, compare=False, repr=False)
-    held: int = 0
-    resolution: Fraction = field(default=Fraction(1), repr=False)
-    each: float = field(default=1.0, repr=False)
+class AnyDesign(Protocol):
+    """A design: a strategy that keeps a guarantee, and can say its numbers."""
 
     @property
-    def noise_law(self) -> Law:
-        """Law of one node's noise, in units of the strategy's lattice."""
-        return self.calibration.law
+    def strategy(self) -> Any:
+        """How noise and numbers go together."""
+        ...
 
     @property
-    def family(self) -> Family:
-        """Kind of noise."""
-        return self.noise_law.family
+    def guarantee(self) -> Guarantee:
+        """Its promise."""
+        ...
 
-    def std(self, steps: Any = None) -> Any:
-        """Standard deviation of what is released at each of ``steps``, as `Counter.std` says it.
-
-        In data units, of what ``mean_std`` is of: the root of the mean of their squares over all
-        steps is ``mean_std``.
-
-        Args:
-            steps: one step, whose error is a float; or several, a range or a list; None: all.
-
-        Raises:
-            InvalidInput: not steps, such as the name of a metric: see `by`; or none where there is
-                no last one.
-            HorizonExceeded: a step beyond the horizon.
-
-        >>> from counton import PureDP, plan
-        >>> best = plan(365, PureDP(1)).best
-        >>> best.std([5, 365]).round(2).tolist()[0] == round(best.std(5), 2)
-        True
-        """
-        return std_at(self.strategy, self.noise_law, self.resolution, steps) * self.each
-
-    def halfwidth(self, step: int, level: float = 0.95) -> float:
-        """Half-width of the interval at a step, of what ``mean_std`` is of, in data units.
-
-        Args:
-            step: which, from 1.
-            level: probability with which the interval holds.
-
-        Raises:
-            InvalidInput: a level outside (0, 1 - 1e-9].
-            HorizonExceeded: a step beyond the horizon.
-
-        >>> from counton import PureDP, plan
-        >>> plan(365, PureDP(1)).best.halfwidth(365)
-        18.64...
-        """
-        found = halfwidths(self.strategy, self.noise_law, range(step, step + 1), level)
-        return float(found[0]) * float(self.resolution) * self.each
-
-    def by(self, metric: Metric) -> float:
-        """``mean_std`` or ``max_std``.
-
-        Raises:
-            InvalidInput: an unknown metric.
-        """
-        check_metric(metric)
-        return self.mean_std if metric == "mean" else self.max_std
+    def row(self) -> dict[str, Any]:
+        """Its strategy and its errors, by name."""
+        ...
 
 
-class Restatement(NamedTuple):
-    """How a plan of one cell became one of what a statistic reads.
+D = TypeVar("D", bound=AnyDesign, covariant=True)
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class Plan(Generic[D]):
+    """Designs in order of what was asked; no data was needed to make it.
 
     Attributes:
-        mean, largest: what errors of a cell were multiplied with.
-        bounds: lower bounds that are known of the statistic itself.
-        words: what the errors are of, in a sentence.
-    """
-
-    mean: float
-    largest: float
-    bounds: tuple[LowerBound, ...]
-    words: str = ""
-
-
-@dataclass(frozen=True, repr=False)
-class Plan:
-    """Strategies in order of their exact error.
-
-    Attributes:
-        horizon, guarantee, metric, contribution, shape, release: what was asked; a horizon of None
-            is a stream without a last step.
         choices: best first.
-        notes: what was left out, and why.
-        restated: of a statistic, whose errors are not those of a cell; None of counts.
-        around: where there is no last step, how many first steps the errors are of.
-        reached: half-widths for which the guarantee was found; None where it was stated.
+        words: what was compared, what is promised and what is protected, a line each.
+        shown: columns of `rows` that are printed.
 
     >>> from counton import PureDP, plan
     >>> ranked = plan(365, PureDP(1))
@@ -207,47 +97,128 @@ class Plan:
     (['solved', 'look-ahead tree', 'k-ary with subtraction'], True)
     """
 
-    horizon: int | None
-    guarantee: Guarantee
-    metric: Metric
-    contribution: Contribution
-    shape: tuple[int, ...]
-    release: ReleaseForm
-    choices: tuple[Choice, ...]
-    notes: tuple[str, ...]
-    restated: Restatement | None = None
-    around: int | None = None
-    reached: ReachedHalfwidths | None = None
+    choices: tuple[D, ...]
+    words: tuple[str, ...]
+    shown: tuple[str, ...]
 
     @property
-    def steps(self) -> int:
-        """Steps over which errors are means and maxima: the horizon, or ``around``."""
-        steps = self.around if self.horizon is None else self.horizon
-        assert steps is not None
-        return steps
-
-    @property
-    def best(self) -> Choice:
+    def best(self) -> D:
         """The choice with the least error."""
         return self.choices[0]
 
-    def std(self, steps: Any = None) -> Any:
-        """`Choice.std` of the best choice."""
-        return self.best.std(steps)
+    @property
+    def guarantee(self) -> Guarantee:
+        """The promise of the best choice."""
+        return self.best.guarantee
 
-    def __repr__(self) -> str:
-        return (
-            f"Plan(horizon={self.horizon}, guarantee={self.guarantee!r}, metric={self.metric!r}, "
-            f"best={self.best.strategy!r}, choices={len(self)})"
-        )
-
-    def __iter__(self) -> Iterator[Choice]:
+    def __iter__(self) -> Iterator[D]:
         return iter(self.choices)
 
     def __len__(self) -> int:
         return len(self.choices)
 
-    @cached_property
+    def rows(self) -> list[dict[str, Any]]:
+        """One row a choice: its rank and its numbers."""
+        return [{"rank": rank, **each.row()} for rank, each in enumerate(self.choices, 1)]
+
+    def table(self) -> Any:
+        """The same rows as `rows`, as a polars data frame.
+
+        Raises:
+            MissingExtra: polars is not installed; `rows` needs none.
+        """
+        from counton.columns import data_frame_of_rows
+
+        return data_frame_of_rows(self.rows())
+
+    def foot(self) -> Sequence[str]:
+        """Lines below the choices."""
+        return ()
+
+    def describe(self) -> str:
+        """The question and all choices, best first, in words.
+
+        >>> from counton import ZCDP, plan
+        >>> print(plan(cells=8, guarantee=ZCDP(0.5)).describe().splitlines()[0])
+        8 cells, workload ranges, least total squared error first
+        """
+        rows = self.rows()
+        told = [[str(row["rank"]), *(_cell(row[name]) for name in self.shown)] for row in rows]
+        heads = ["", *(name.replace("_", " ") for name in self.shown)]
+        texts = [False, *(isinstance(rows[0][name], str) for name in self.shown)]
+        wide = [max(map(len, column)) for column in zip(heads, *told, strict=True)]
+        lines = [
+            "  ".join(
+                cell.ljust(width) if text else cell.rjust(width)
+                for cell, width, text in zip(line, wide, texts, strict=True)
+            ).rstrip()
+            for line in (heads, *told)
+        ]
+        return "\n".join([*self.words, *lines, *self.foot()])
+
+    def __str__(self) -> str:
+        return self.describe()
+
+    def __repr__(self) -> str:
+        best = self.best.strategy
+        return f"<{type(self).__name__} of {len(self)} choices, {self.guarantee!r}, best {best!r}>"
+
+    def _repr_html_(self) -> str:
+        from counton.columns import html
+
+        rows = self.rows()
+        columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+        return html("\n".join(self.words), columns)
+
+
+def _cell(value: Any) -> str:
+    return value if isinstance(value, str) else figures(value)
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class StreamPlan(Plan[Design]):
+    """Strategies in order of their exact error.
+
+    Attributes:
+        horizon, metric: what was asked; a horizon of None is a stream without a last step.
+        notes: what was left out, and why.
+        planning_seconds: how long finding and weighing each choice took; no part of a comparison.
+        least_errors: lower bounds on what is read of a statistic; none of counts.
+        reached: half-widths for which the guarantee was found; None where it was stated.
+    """
+
+    horizon: int | None
+    metric: Metric
+    notes: tuple[str, ...] = ()
+    planning_seconds: tuple[float, ...] = field(default=(), compare=False)
+    least_errors: tuple[LowerBound, ...] = ()
+    reached: ReachedHalfwidths | None = None
+
+    @property
+    def contribution(self) -> Contribution:
+        """The change that one protected unit makes at most."""
+        return self.best.contribution
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one step's input."""
+        return self.best.shape
+
+    @property
+    def release(self) -> ReleaseForm:
+        """Which numbers are to be accurate."""
+        return self.best.release
+
+    @property
+    def steps(self) -> int:
+        """Steps over which errors are means and maxima: the horizon, or those in mind."""
+        return self.best.steps if self.horizon is None else self.horizon
+
+    def std(self, steps: Any = None) -> Any:
+        """`Design.std` of the best choice."""
+        return self.best.std(steps)
+
+    @property
     def lower_bounds(self) -> dict[Family, float]:
         """Standard deviations that no strategy with one family of noise is below, where known.
 
@@ -264,29 +235,9 @@ class Plan:
         >>> {name: round(std, 2) for name, std in plan(1024, ZCDP(0.5)).least_std("max").items()}
         {'gaussian': 2.91}
         """
-        from counton.plans.bounds import least_variance
+        from counton.plans.bounds import least_std
 
-        if not self.contribution.acts_once:
-            return {}
-        family: Family = "laplace" if isinstance(self.guarantee, PureDP) else "gaussian"
-        # Laplace noise needs least on integers: of twice the scale it has at least four times the
-        # variance. Gaussian noise that is calibrated with care for integers needs least on the
-        # finest lattice, where it is as good as continuous.
-        one = self.contribution.shift(Shift(1, 1, ((1, 1),)), cells=math.prod(self.shape))
-        fine = Shift(one.l1 << _FINE, one.l2_squared << 2 * _FINE)
-        unit = min(
-            calibrate(self.guarantee, one, family).law.variance,
-            calibrate(self.guarantee, fine, family).law.variance / 4.0**_FINE,
-        )
-        least = least_variance(self.steps, metric, self.release)
-        if isinstance(self.guarantee, ApproxDP):
-            # A coarser lattice may do with a little less than the finest: by 7e-7 where measured.
-            least *= (1 - _COARSER) ** 2
-        resolution = self.contribution.resolution
-        scale = float(1 if resolution is None else resolution)
-        if self.restated is not None:
-            scale *= self.restated.mean if metric == "mean" else self.restated.largest
-        return {family: math.sqrt(least * unit) * scale}
+        return least_std(self.best, metric)
 
     @cached_property
     def bounds(self) -> tuple[LowerBound, ...]:
@@ -325,130 +276,60 @@ class Plan:
         """
         from counton.plans.bounds import factors_of
 
-        return factors_of(self)
+        return factors_of(self.best, self.metric)
 
-    def largest_error(self, choice: Choice, probability: float) -> float | None:
-        """All errors of a choice's totals, at all steps and cells, are within this together.
+    def why(self, choice: Design) -> str:
+        """In words: how its error is to that of the best, and what its noise is calibrated by."""
+        of = choice.strategy, choice.guarantee, choice.contribution, choice.shape
+        reason = calibration_of(*of).reason
+        std, least = choice.by(self.metric), self.best.by(self.metric)
+        if choice is not self.best:
+            # 0 where a huge epsilon needs no noise that float64 can tell
+            above = f"{std / least - 1:.1%} above the best" if least else "no better than the best"
+            return f"{above}; {reason}"
+        ahead = ""
+        for other in self.choices:
+            if other.kind != choice.kind and (rival := other.by(self.metric)) > std:
+                ahead = f", {1 - std / rival:.1%} below {other.kind}"
+                break
+        return f"least {_MEASURE[self.metric]} error{ahead}; {reason}"
 
-        With the stated probability; in data units. A union bound over the half-width of the widest
-        release, `widest_halfwidth`. None for more numbers than tails are known for (10^9 times
-        1 - probability), and where totals are not released or no step is the last.
-
-        Raises:
-            InvalidInput: a probability outside (0, 1).
-        """
-        if not 0 < probability < 1:
-            raise InvalidInput(f"probability is {probability}; it must be between 0 and 1")
-        missed = (1 - probability) / (self.steps * math.prod(self.shape))
-        if missed < SMALLEST_TAIL or self.release == "windows" or self.horizon is None:
-            return None
-        resolution = self.contribution.resolution
-        wide = widest_halfwidth(choice.strategy, choice.noise_law, 1 - missed)
-        return wide * float(1 if resolution is None else resolution)
-
-    def terms(self, choice: Choice) -> Design:
-        """Those of a stream that is planned so, and has no name of its own yet."""
-        return Design(
-            name="planned",
-            strategy=choice.strategy,
-            guarantee=self.guarantee,
-            contribution=self.contribution,
-            shape=self.shape,
-            law=choice.noise_law,
-        )
-
-    def release_seconds(self, choice: Choice) -> float | None:
+    def release_seconds(self, choice: Design) -> float | None:
         """Time of one release of all cells, measured here and now over up to 4,096 of the first.
 
         None where that takes more than two million draws. A strategy that solves for the whole
         horizon is measured with that.
         """
-        cells = math.prod(self.shape)
-        steps = min(self.steps, _MEASURED, max(_MOST_MEASURED // cells, 1))
-        if max(choice.strategy.drawn_ahead, steps) * cells > _MOST_MEASURED:
+        steps = min(self.steps, _MEASURED, max(_MOST_MEASURED // choice.cells, 1))
+        if max(choice.strategy.drawn_ahead, steps) * choice.cells > _MOST_MEASURED:
             return None
-        noise_field = self.terms(choice).noise_field(Key.generate())
+        noise_field = choice.noise_field(Key.generate())
         choice.strategy.noise(noise_field, range(1, 2))  # tables and series that are made once
         begin = perf_counter()
         choice.strategy.noise(noise_field, range(1, steps + 1))
         return (perf_counter() - begin) / steps
 
-    def table(self) -> Any:
-        """The same rows as `rows`, as a polars data frame.
-
-        Raises:
-            MissingExtra: polars is not installed; `rows` needs none.
-        """
-        from counton.columns import data_frame_of_rows
-
-        return data_frame_of_rows(self.rows())
-
+    @override
     def rows(self) -> list[dict[str, Any]]:
         """One row a choice: rank, strategy, noise, mean_std, max_std (data units), cost, why.
 
         The cost is planning_seconds, and held, numbers of 8 bytes that a running stream keeps.
         """
         return [
-            {
-                "rank": choice.rank,
-                "strategy": repr(choice.strategy),
-                "noise": choice.family,
-                "mean_std": choice.mean_std,
-                "max_std": choice.max_std,
-                "planning_seconds": choice.planning_seconds,
-                "held": choice.held,
-                "why": choice.why,
-            }
-            for choice in self.choices
-        ]
-
-    def describe(self) -> str:
-        """All choices in words, best first, with the guarantee and the protected unit."""
-        cells = f" of {math.prod(self.shape):,} cells" if self.shape else ""
-        steps = f"{self.steps:,} steps"
-        if self.horizon is None:
-            steps = f"no last step, errors of the first {steps}"
-        head = (
-            f"{steps}{cells}, least {_MEASURE[self.metric]} error first\n"
-            f"guarantee: {self.guarantee}\nprotected: {self.contribution}"
-        )
-        if self.reached is not None:
-            head += f"\n{self.reached}"
-        rows = [("", "strategy", "noise", "mean std", "max std")] + [
-            (
-                str(row["rank"]),
-                row["strategy"],
-                row["noise"],
-                f"{figures(row['mean_std'])}",
-                f"{figures(row['max_std'])}",
+            {**row, "planning_seconds": seconds, "why": self.why(choice)}
+            for row, choice, seconds in zip(
+                super().rows(), self.choices, self.planning_seconds, strict=True
             )
-            for row in self.rows()
         ]
-        widths = [max(len(row[i]) for row in rows) for i in range(5)]
-        lines = [
-            "  ".join(
-                cell.ljust(width) if i in (1, 2) else cell.rjust(width)
-                for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-            ).rstrip()
-            for row in rows
+
+    @override
+    def foot(self) -> list[str]:
+        """How far from possible the best is, bounds, and notes."""
+        return [
+            *(f"how far from possible: {factor}" for factor in self.factors),
+            *(f"bound: {bound}" for bound in self.bounds if not bound.vacuous),
+            *(f"note: {note}" for note in self.notes),
         ]
-        lines += [f"how far from possible: {factor}" for factor in self.factors]
-        lines += [f"bound: {bound}" for bound in self.bounds if not bound.vacuous]
-        about = [] if self.restated is None or not self.restated.words else [self.restated.words]
-        notes = [f"note: {note}" for note in self.notes]
-        return "\n".join([head, *about, *lines, *notes])
-
-    def __str__(self) -> str:
-        return self.describe()
-
-    def _repr_html_(self) -> str:
-        from counton.columns import html  # for notebooks only
-
-        rows = self.rows()
-        return html(
-            f"guarantee: {self.guarantee}\nprotected: {self.contribution}",
-            {name: np.array([row[name] for row in rows]) for name in rows[0]},
-        )
 
 
 class StreamOptions(TypedDict, total=False):
@@ -476,7 +357,7 @@ def plan_stream(
     compare: bool = True,
     around: int | None = None,
     also: Iterable[StreamStrategy] = (),
-) -> Plan:
+) -> StreamPlan:
     """`counton.plan` of a stream."""
     check_metric(metric)
     check_release_form(release)
@@ -524,32 +405,41 @@ def plan_stream(
                 raise InvalidInput(
                     f"a strategy is {given!r}; give instances, such as KAry.best(8760)"
                 )
+    other: Metric = "max" if metric == "mean" else "mean"
     notes: list[str] = []
-    choices: list[Choice] = []
+    choices: list[tuple[Design, float]] = []
     for kind, members, note, seconds in found:
         notes += [note] * bool(note)
         begin = perf_counter() - seconds
-        least: dict[str, Choice] = {}
+        least: dict[str, Design] = {}
         refused: list[str] = []
         for strategy in members:
             if least and kind in (_NORMALISED, _OCTAVE, _WHOLE, _GROWING):
                 break  # the others are coarser, for noise too wide for this one
             try:
                 _check_serves(strategy, horizon, release, cells)
-                choice = _choice(kind, strategy, guarantee, contribution, cells, release, around)
-            except InvalidInput as error:
-                said = f"{kind}: {strategy!r} left out, {error}"
+                choice = design_for(
+                    strategy,
+                    guarantee,
+                    contribution,
+                    cells,
+                    errors_of=ErrorsOf(release, around),
+                    kind=kind,
+                )
+                error, _ = choice.by(metric), choice.by(other)
+            except InvalidInput as refusal:
+                said = f"{kind}: {strategy!r} left out, {refusal}"
                 refused.append(shorten(said, 240, placeholder=" ..."))
                 continue
             better = least.get(choice.family)
-            if better is None or choice.by(metric) < better.by(metric):
+            if better is None or error < better.by(metric):
                 least[choice.family] = choice
         if not least:
             notes += refused
         seconds = perf_counter() - begin
-        known_already = {(choice.strategy, choice.family) for choice in choices}
+        known_already = {(choice.strategy, choice.family) for choice, _ in choices}
         choices += [
-            replace(choice, planning_seconds=seconds)
+            (choice, seconds)
             for choice in least.values()
             if (choice.strategy, choice.family) not in known_already
         ]
@@ -558,41 +448,24 @@ def plan_stream(
         several = f"; nor can {len(notes) - 1:,} others" if len(notes) > 1 else ""
         reason = f"{notes[0].partition(': ')[2]}" if notes else "there is none"
         raise InvalidInput(f"no strategy can give {guarantee} {steps}: {reason}{several}")
-    other: Metric = "max" if metric == "mean" else "mean"
-    choices.sort(key=lambda choice: (choice.by(metric), choice.by(other)))
-    ranked = tuple(
-        replace(choice, rank=i + 1, why=_why(choice, choices, metric))
-        for i, choice in enumerate(choices)
+    choices.sort(key=lambda pair: (pair[0].by(metric), pair[0].by(other)))
+    length = f"{around if horizon is None else horizon:,} steps"
+    if horizon is None:
+        length = f"no last step, errors of the first {length}"
+    of_cells = f" of {math.prod(cells):,} cells" if cells else ""
+    return StreamPlan(
+        choices=tuple(choice for choice, _ in choices),
+        words=(
+            f"{length}{of_cells}, least {_MEASURE[metric]} error first",
+            f"guarantee: {guarantee}",
+            f"protected: {contribution}",
+        ),
+        shown=("strategy", "noise", "mean_std", "max_std"),
+        horizon=horizon,
+        metric=metric,
+        notes=tuple(notes),
+        planning_seconds=tuple(seconds for _, seconds in choices),
     )
-    asked = horizon, guarantee, metric, contribution, cells, release
-    return Plan(*asked, ranked, tuple(notes), around=around)
-
-
-def _choice(
-    kind: str,
-    strategy: StreamStrategy,
-    guarantee: Guarantee,
-    contribution: Contribution,
-    shape: tuple[int, ...],
-    release: ReleaseForm,
-    around: int | None,
-) -> Choice:
-    calibration = law_for(strategy, guarantee, contribution, shape)
-    node_variance = calibration.law.variance / 4.0**strategy.lattice_bits
-    resolution = 1.0 if contribution.resolution is None else float(contribution.resolution)
-    if isinstance(strategy, Endless) and around is not None:
-        mean = strategy.mean_variance(around, calibration.law)
-        largest = strategy.largest_variance(around, calibration.law)
-    else:
-        # Of a difference both totals are rounded; the largest variances are of totals.
-        rounding = strategy.rounding_variance
-        times = 1.5 - 0.5 / (strategy.horizon or 1) if release == "both" else 1.0
-        mean = released_variance(strategy, "mean", release) * node_variance + times * rounding
-        largest = released_variance(strategy, "max", release) * node_variance + rounding
-    mean_std, max_std = math.sqrt(mean) * resolution, math.sqrt(largest) * resolution
-    held = strategy.buffer_size * math.prod(shape)
-    unit = Fraction(1) if contribution.resolution is None else contribution.resolution
-    return Choice(0, kind, strategy, calibration, mean_std, max_std, "", held=held, resolution=unit)
 
 
 def _norms(guarantee: Guarantee) -> tuple[Norm, ...]:
@@ -610,7 +483,8 @@ def _check_serves(
     Raises:
         InvalidInput: in words.
     """
-    if horizon is None and not isinstance(strategy, Endless):
+    fades = hasattr(strategy, "expiry")
+    if horizon is None and (fades or not isinstance(strategy, Endless)):
         raise InvalidInput("it has a last step, or protection that fades")
     if horizon is not None and strategy.horizon is not None and strategy.horizon < horizon:
         raise InvalidInput(f"it serves fewer than {horizon:,} steps")
@@ -629,17 +503,6 @@ def _check_serves(
             f"it would draw {drawn * cells:,} numbers before the first release, more than "
             f"{MOST_DRAWN:,}: give it to strategies= if that is no matter"
         )
-
-
-def _why(choice: Choice, choices: Sequence[Choice], metric: Metric) -> str:
-    best, std = choices[0], choice.by(metric)
-    if choice is not best:
-        least = best.by(metric)  # 0 where a huge epsilon needs no noise that float64 can tell
-        above = f"{std / least - 1:.1%} above the best" if least else "no better than the best"
-        return f"{above}; {choice.calibration.reason}"
-    rivals = [other for other in choices if other.kind != best.kind and other.by(metric) > std]
-    ahead = f", {1 - std / rivals[0].by(metric):.1%} below {rivals[0].kind}" if rivals else ""
-    return f"least {_MEASURE[metric]} error{ahead}; {choice.calibration.reason}"
 
 
 # ---------------------------------------------------------------------------------- candidates

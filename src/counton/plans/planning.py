@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from types import EllipsisType
 
     from counton.exact import Number
-    from counton.plans.expiration import ExpirationPlan
+    from counton.plans.expiration import FadingPlan
     from counton.plans.least import Loss, Within
-    from counton.plans.planner import Plan
-    from counton.plans.ranges import Asked, RangesPlan, Strategies
+    from counton.plans.planner import Plan, StreamPlan
+    from counton.plans.ranges import Asked, CellsDesign, Strategies
     from counton.privacy import Contribution, Guarantee
     from counton.strategies import Metric, StreamStrategy
     from counton.strategies.base import ReleaseForm
@@ -27,7 +27,7 @@ class _Statistic(Protocol):
     """What plans itself: a statistic."""
 
     @property
-    def plan(self) -> Callable[..., Plan]: ...
+    def plan(self) -> Callable[..., StreamPlan]: ...
 
     @property
     def halfwidths(self) -> Callable[..., dict[str, float]]: ...
@@ -61,7 +61,7 @@ def plan(
     compare: bool = True,
     around: int | None = None,
     also: Iterable[StreamStrategy] = (),
-) -> Plan: ...
+) -> StreamPlan: ...
 
 
 @overload
@@ -84,7 +84,7 @@ def plan(
     compare: bool = True,
     around: int | None = None,
     also: Iterable[StreamStrategy] = (),
-) -> Plan: ...
+) -> StreamPlan: ...
 
 
 @overload
@@ -98,7 +98,7 @@ def plan(
     delays: Iterable[int] | None = None,
     largest_growth: Number = 2,
     concentrated: bool = False,
-) -> ExpirationPlan: ...
+) -> FadingPlan: ...
 
 
 @overload
@@ -112,7 +112,7 @@ def plan(
     delays: Iterable[int] | None = None,
     largest_growth: Number = 2,
     concentrated: bool = False,
-) -> ExpirationPlan: ...
+) -> FadingPlan: ...
 
 
 @overload
@@ -123,7 +123,7 @@ def plan(
     contribution: Contribution | None = None,
     line: str | LineStrategy | Strategies = "auto",
     workload: Asked | tuple[Asked, ...] = "ranges",
-) -> RangesPlan: ...
+) -> Plan[CellsDesign]: ...
 
 
 def plan(
@@ -158,7 +158,7 @@ def plan(
     cells: int | Sequence[int] | None = None,
     line: str | LineStrategy | Strategies = "auto",
     workload: Asked | tuple[Asked, ...] = "ranges",
-) -> Plan | ExpirationPlan | RangesPlan:
+) -> StreamPlan | FadingPlan | Plan[CellsDesign]:
     """What releases with the least error; it looks at no data and costs no privacy.
 
     Three questions: ``plan(365, PureDP(1))`` ranks strategies for a stream, of a statistic with
@@ -304,7 +304,7 @@ def plan(
     return _of_stream({"guarantee": None, **own})
 
 
-def _of_stream(own: dict[str, Any]) -> Plan:
+def _of_stream(own: dict[str, Any]) -> StreamPlan:
     """The plan of a stream, or of a statistic."""
     if own.get("of") is not None:
         return _of_statistic(**own)
@@ -313,7 +313,7 @@ def _of_stream(own: dict[str, Any]) -> Plan:
     return plan_stream(own.pop("horizon"), own.pop("guarantee"), **own)
 
 
-def _within(own: dict[str, Any]) -> Plan:
+def _within(own: dict[str, Any]) -> StreamPlan:
     """The plan with the least loss that keeps bounds on half-widths.
 
     Raises:
@@ -334,13 +334,14 @@ def _within(own: dict[str, Any]) -> Plan:
     if least not in ("epsilon", "rho"):
         raise InvalidInput(f"{field('least', least)} must be 'epsilon' or 'rho'")
 
-    def plan_with(guarantee: Guarantee, **faster: bool) -> Plan:
+    def plan_with(guarantee: Guarantee, **faster: bool) -> StreamPlan:
         found = _of_stream({**own, **faster, "guarantee": guarantee})
         if of is None:
             halfwidths = {"": found.best.halfwidth(found.steps, level)}
         else:
             halfwidths = of.halfwidths(found, level=level, rows=size)
-        return replace(found, reached=compare_halfwidths(halfwidths, bounds, found.steps, level))
+        reached = compare_halfwidths(halfwidths, bounds, found.steps, level)
+        return replace(found, words=(*found.words, str(reached)), reached=reached)
 
     def factor(guarantee: Guarantee) -> float:
         found = plan_with(guarantee, compare=False).reached  # kinds that are never best cost time
@@ -388,7 +389,7 @@ def _only(form: Sequence[str], given: Mapping[str, Any]) -> list[str]:
     return [name for name in given if name in form and name not in _STREAM]
 
 
-def _of_statistic(of: _Statistic, horizon: Any, guarantee: Any, **options: Any) -> Plan:
+def _of_statistic(of: _Statistic, horizon: Any, guarantee: Any, **options: Any) -> StreamPlan:
     """The plan of a statistic.
 
     Raises:

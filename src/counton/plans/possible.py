@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from counton.errors import InvalidInput
-from counton.plans.bounds import Factor
-from counton.plans.planner import plan_stream
+from counton.plans.bounds import Factor, factors_of
 
 if TYPE_CHECKING:
     from counton.mechanisms.design import Design
     from counton.strategies.base import Metric
 
+#: Steps that are in mind where nothing is said of them.
+_AROUND = 2**16
+
 
 def factors_of_terms(
     terms: Design, metric: Metric = "mean", *, around: int | None = None
 ) -> tuple[Factor, ...]:
-    """`Plan.factors` of a stream that has its strategy: to its kind of noise, and to any mechanism.
+    """`StreamPlan.factors` of a stream that has its strategy.
 
     None where no theorem says something, as for guarantees that expire.
 
@@ -32,19 +35,12 @@ def factors_of_terms(
     >>> [round(factor.factor, 2) for factor in factors_of_terms(counter.terms)]
     [1.03, 1.35]
     """
-    strategy = terms.strategy
+    steps = _AROUND if around is None else around
+    if terms.strategy.horizon is None:
+        terms = replace(terms, errors_of=terms.errors_of._replace(steps=steps))
     try:
-        return plan_stream(
-            strategy.horizon,
-            terms.guarantee,
-            metric,
-            terms.contribution,
-            terms.shape,
-            [strategy],
-            release=strategy.workload,
-            around=around if strategy.horizon is None else None,
-        ).factors
-    except InvalidInput:  # nothing is planned of its kind, so that nothing is known
+        return factors_of(terms, metric)
+    except InvalidInput:  # no bound is known of a guarantee or strategy of its kind
         return ()
 
 
@@ -75,7 +71,7 @@ def far_from_possible(
     """
     found = factors_of_terms(terms, metric, around=around) if factors is None else factors
     strategy = terms.strategy
-    steps = strategy.horizon if strategy.horizon is not None else around or 65_536
+    steps = strategy.horizon if strategy.horizon is not None else around or _AROUND
     over = f" of {of}" if of else ""
     over += "" if strategy.horizon is not None else f" of the first {steps:,} steps"
     return sentence_of(found, metric, over, cited=cited)

@@ -14,11 +14,11 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from counton.columns import html
 from counton.errors import InvalidInput
-from counton.exact import figures, quote, quoted_numbers
+from counton.exact import quote, quoted_numbers
 from counton.laws import Family, Law
 from counton.mechanisms.tables import NORMS, noise_kinds, rank_attempts, shift_of_cells
+from counton.plans.planner import Plan
 from counton.privacy import Contribution, Guarantee, calibrate
 from counton.strategies import Norm
 from counton.strategies.lines import Grid, LineStrategy, Workload, workload
@@ -31,14 +31,16 @@ Asked = str | Workload | ArrayLike
 Strategies = tuple[str | LineStrategy, ...]
 
 
-@dataclass(frozen=True)
-class RangesChoice:
-    """One strategy with one kind of noise.
+@dataclass(frozen=True, kw_only=True)
+class CellsDesign:
+    """How a line or grid of cells is measured once, with its error.
 
     Attributes:
-        grid: the strategy of every axis.
-        noise_law: law of one measurement's noise, in lattice units.
-        expected_error: total squared error over the workload, in squared units of the counts.
+        strategy: of every axis.
+        law: of one measurement's noise, in lattice units.
+        guarantee, contribution: what is promised, and for what.
+        workloads: what is asked of every axis.
+        expected_error: total squared error over the workloads, in squared units of the counts.
 
     >>> from counton import ZCDP, plan
     >>> best = plan(cells=64, guarantee=ZCDP(0.5)).best
@@ -46,96 +48,30 @@ class RangesChoice:
     ('optimal', 'gaussian')
     """
 
-    grid: Grid
-    noise_law: Law
+    strategy: Grid
+    law: Law
+    guarantee: Guarantee
+    contribution: Contribution
+    workloads: tuple[Workload, ...]
     expected_error: float
 
     @property
     def name(self) -> str:
         """Name of the strategy; "a x b" where axes differ."""
-        return self.grid.name
+        return self.strategy.name
 
     @property
     def family(self) -> Family:
         """Kind of noise."""
-        return self.noise_law.family
+        return self.law.family
 
-
-@dataclass(frozen=True, repr=False)
-class RangesPlan:
-    """All choices, least expected error first; no data was needed to make it.
-
-    >>> from counton import ZCDP, plan
-    >>> choices = plan(cells=64, guarantee=ZCDP(0.5)).choices
-    >>> [choice.name for choice in choices if choice.family == "gaussian"][:5]
-    ['optimal', 'square_root', 'haar', 'hierarchy', 'wavelet']
-    """
-
-    choices: tuple[RangesChoice, ...]
-    guarantee: Guarantee
-    contribution: Contribution
-    workloads: tuple[Workload, ...]
-
-    @property
-    def best(self) -> RangesChoice:
-        """The choice with the least expected error."""
-        return self.choices[0]
-
-    def table(self) -> Any:
-        """The same rows as `rows`, as a polars data frame.
-
-        Raises:
-            MissingExtra: polars is not installed; `rows` needs none.
-        """
-        from counton.columns import data_frame_of_rows
-
-        return data_frame_of_rows(self.rows())
-
-    def rows(self) -> list[dict[str, Any]]:
-        """One row a choice: rank, strategy, noise, expected_error (squared counts, in total)."""
-        return [
-            {
-                "rank": rank,
-                "strategy": choice.name,
-                "noise": choice.family,
-                "expected_error": choice.expected_error,
-            }
-            for rank, choice in enumerate(self.choices, 1)
-        ]
-
-    def describe(self) -> str:
-        """What was compared and what is protected, in words.
-
-        >>> from counton import ZCDP, plan
-        >>> print(plan(cells=8, guarantee=ZCDP(0.5)).describe().splitlines()[0])
-        8 cells, workload ranges, least total squared error first
-        """
-        cells = " x ".join(f"{count:,}" for count in self.best.grid.shape)
-        asked = " x ".join(dict.fromkeys(work.name for work in self.workloads))
-        rows = [
-            f"  {row['rank']:>2}  {row['strategy']:<12} {row['noise']:<9} "
-            f"{figures(row['expected_error']):>12}"
-            for row in self.rows()
-        ]
-        head = (
-            f"{cells} cells, workload {asked}, least total squared error first\n"
-            f"guarantee: {self.guarantee}\n"
-            f"protected: {self.contribution.describe(steps=False)}"
-        )
-        return "\n".join([head, *rows])
-
-    def __str__(self) -> str:
-        return self.describe()
-
-    def __repr__(self) -> str:
-        return f"<RangesPlan of {len(self.choices)} choices, best {self.best.name}>"
-
-    def _repr_html_(self) -> str:
-        rows = self.rows()
-        return html(
-            f"guarantee: {self.guarantee}\nprotected: {self.contribution.describe(steps=False)}",
-            {name: np.array([row[name] for row in rows]) for name in rows[0]},
-        )
+    def row(self) -> dict[str, Any]:
+        """Strategy, noise, and expected_error (squared counts, in total)."""
+        return {
+            "strategy": self.name,
+            "noise": self.family,
+            "expected_error": self.expected_error,
+        }
 
 
 def plan_cells(
@@ -145,7 +81,7 @@ def plan_cells(
     contribution: Contribution | None = None,
     line: str | LineStrategy | Strategies = "auto",
     workload: Asked | tuple[Asked, ...] = "ranges",
-) -> RangesPlan:
+) -> Plan[CellsDesign]:
     """`counton.plan` of cells that are released once."""
     shape = _shape(cells)
     if not isinstance(guarantee, Guarantee):
@@ -157,21 +93,38 @@ def plan_cells(
     asked = _workloads_of(workload, shape)
     names = _strategies_by_name(line, shape)
 
-    def attempt(family: Family, combination: Strategies) -> RangesChoice:
+    def attempt(family: Family, combination: Strategies) -> CellsDesign:
         grid, total = _grid(combination, asked, NORMS[family])
-        noise_law = calibrate(guarantee, shift_of_cells(grid, unit), family).law
-        return RangesChoice(grid, noise_law, noise_law.variance * total)
+        law = calibrate(guarantee, shift_of_cells(grid, unit), family).law
+        return CellsDesign(
+            strategy=grid,
+            law=law,
+            guarantee=guarantee,
+            contribution=unit,
+            workloads=asked,
+            expected_error=law.variance * total,
+        )
 
     attempts = (
         partial(attempt, family, combination)
         for family in noise_kinds(guarantee)
         for combination in _combinations(names, asked, NORMS[family])
     )
-    distinct: dict[tuple[Family, str], RangesChoice] = {}
+    distinct: dict[tuple[Family, str], CellsDesign] = {}
     for choice in rank_attempts(attempts, cost=lambda choice: choice.expected_error):
         # "auto" on every axis can come to one name on all of them.
-        distinct.setdefault((choice.family, repr(choice.grid.parameters)), choice)
-    return RangesPlan(tuple(distinct.values()), guarantee, unit, asked)
+        distinct.setdefault((choice.family, repr(choice.strategy.parameters)), choice)
+    along = " x ".join(f"{count:,}" for count in shape)
+    wanted = " x ".join(dict.fromkeys(work.name for work in asked))
+    return Plan(
+        choices=tuple(distinct.values()),
+        words=(
+            f"{along} cells, workload {wanted}, least total squared error first",
+            f"guarantee: {guarantee}",
+            f"protected: {unit.describe(steps=False)}",
+        ),
+        shown=("strategy", "noise", "expected_error"),
+    )
 
 
 def _shape(shape: int | Sequence[int]) -> tuple[int, ...]:

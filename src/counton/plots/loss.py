@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from counton.plans.expiration import ExpirationPlan
+from counton.plans.expiration import FadingPlan
 from counton.plots.style import (
     FAINT,
     INK,
@@ -35,7 +35,7 @@ _WIDE = 10
 
 @drawing
 def plot_loss(
-    plan: ExpirationPlan, ages: Mapping[str, int], title: str, *, width: float = WIDTH
+    plan: FadingPlan, ages: Mapping[str, int], title: str, *, width: float = WIDTH
 ) -> Figure:
     """Privacy loss by age: the plan, what the paper would claim for it, and the restarted counter.
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput
-from counton.plans import Choice, Plan, plan
+from counton.mechanisms import Design
+from counton.plans import StreamPlan, plan
 from counton.plans.bounds import least_of_any_mechanism
 from counton.plans.possible import sentence_of
 from counton.plots.style import (
@@ -52,7 +53,7 @@ class _Curve(NamedTuple):
 
 
 @drawing
-def plot_plan(ranked: Plan, title: str, *, width: float = WIDTH) -> Figure:
+def plot_plan(ranked: StreamPlan, title: str, *, width: float = WIDTH) -> Figure:
     """Standard deviations of the best choice over time, and of the best of the other kind.
 
     Lines are the mean over some steps side by side, bands the least and the largest of them. Of a
@@ -74,7 +75,7 @@ def plot_plan(ranked: Plan, title: str, *, width: float = WIDTH) -> Figure:
     """
     from matplotlib.figure import Figure
 
-    if ranked.restated is not None:
+    if ranked.best.errors_of.what:
         raise InvalidInput(
             "the plan is of a statistic, whose errors depend on what it reads; draw one of counts"
         )
@@ -85,7 +86,7 @@ def plot_plan(ranked: Plan, title: str, *, width: float = WIDTH) -> Figure:
     over = "" if ranked.horizon is not None else f" of the first {steps:,} steps"
     subtitle = f"{ranked.guarantee}; protected: {ranked.contribution}"
     foot = sentence_of(ranked.factors, ranked.metric, over)
-    least = least_of_any_mechanism(ranked, ranked.metric)
+    least = least_of_any_mechanism(ranked.best, ranked.metric)
     ends = [(curve.name, float(curve.line[-1]), curve.colour) for curve in curves]
     if least:
         name = f"any mechanism has\nin the {ranked.metric} at least\n{least:,.3g}"
@@ -137,7 +138,7 @@ def plot_plan(ranked: Plan, title: str, *, width: float = WIDTH) -> Figure:
     return figure
 
 
-def _curves(ranked: Plan, shown: Integers) -> list[_Curve]:
+def _curves(ranked: StreamPlan, shown: Integers) -> list[_Curve]:
     """The best choice, and the best of the other kind where there is one."""
     best = ranked.best
     bounded = ranked.horizon is not None
@@ -165,18 +166,14 @@ def _curves(ranked: Plan, shown: Integers) -> list[_Curve]:
     return found
 
 
-def _label(choice: Choice) -> str:
+def _label(choice: Design) -> str:
     return f"{fill(choice.kind, _LETTERS)},\n{choice.family.capitalize()} noise"
 
 
-def _std(ranked: Plan, choice: Choice, shown: Integers) -> Floats:
-    resolution = ranked.contribution.resolution
+def _std(ranked: StreamPlan, choice: Design, shown: Integers) -> Floats:
     flat = shown.reshape(-1)
-    if ranked.release == "windows":
-        variance = choice.strategy.window_noise_variance(choice.noise_law, flat - 1, flat)
-    else:
-        variance = choice.strategy.noise_variance(choice.noise_law, flat.tolist())
-    std = np.sqrt(variance) * float(1 if resolution is None else resolution)
+    windows = ranked.release == "windows"
+    std = choice.window_std(flat - 1, flat) if windows else choice.std(flat.tolist())
     return np.asarray(std.reshape(shown.shape))
 
 

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.errors import InvalidInput
 from counton.exact import Number, text
-from counton.expiry import LEVELS, Expiry, checked_age
+from counton.expiry import LEVELS, Expiry, checked_age, checked_ages
 from counton.laws import DiscreteGaussian, DiscreteLaplace, Family, Shift
 from counton.privacy.calibration import Calibration, Candidate
 from counton.privacy.guarantees import ZCDP, Guarantee, PureDP, change, difference
 
 if TYPE_CHECKING:
     from counton.privacy.contribution import Relation
+    from counton.privacy.loss_by_age import Analysis, Expires
 
 
 class ExpiringGuarantee(Guarantee):
@@ -59,6 +65,14 @@ class ExpiringGuarantee(Guarantee):
                 f"guarantee without them, they are taken from the strategy"
             )
         return replace(self, expiry=expiry)  # type: ignore[type-var]
+
+    @abstractmethod
+    def loss(self, ages: Iterable[int], analysis: Analysis = "exact") -> NDArray[np.float64]:
+        """Privacy loss of an item by age: epsilon, or rho; the exact one is that of `at_age`.
+
+        Raises:
+            InvalidInput: not bound to a strategy, or no ages.
+        """
 
     def _bound_expiry(self) -> Expiry:
         if self.expiry is None:
@@ -131,6 +145,13 @@ class ExpiringDP(ExpiringGuarantee):
         loss = self.epsilon * loss_above(self._bound_expiry(), checked_age(age), "exact")
         return PureDP(loss) if loss else None
 
+    @override
+    def loss(self, ages: Iterable[int], analysis: Analysis = "exact") -> NDArray[np.float64]:
+        """Epsilon times the loss of a strategy with an epsilon of 1."""
+        from counton.privacy.loss_by_age import expiration_loss
+
+        return float(self.epsilon) * expiration_loss(cast("Expires", self), ages, analysis)
+
     def __str__(self) -> str:
         return f"expiring differential privacy with epsilon = {text(self.epsilon)}{self._how()}"
 
@@ -179,6 +200,16 @@ class ExpiringZCDP(ExpiringGuarantee):
 
         loss = concentrated_loss(self._bound_expiry(), self.rho, checked_age(age))
         return ZCDP(loss) if loss else None
+
+    @override
+    def loss(self, ages: Iterable[int], analysis: Analysis = "exact") -> NDArray[np.float64]:
+        """The promised rho, or rho times the loss that an analysis gives a rho of 1."""
+        from counton.privacy.loss_by_age import expiration_loss
+
+        if analysis != "exact":
+            return float(self.rho) * expiration_loss(cast("Expires", self), ages, analysis)
+        at_ages = [self.at_age(age) for age in checked_ages(ages)]
+        return np.array([float(at.rho) if at else 0.0 for at in at_ages], np.float64)
 
     def __str__(self) -> str:
         return (

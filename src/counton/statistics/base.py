@@ -34,9 +34,8 @@ from counton.strategies.base import Norm, check_norm
 if TYPE_CHECKING:
     from counton.mechanisms.formulas import Estimate
     from counton.noise import Key
-    from counton.plans import Plan
     from counton.plans.bounds import LowerBound
-    from counton.plans.planner import StreamOptions
+    from counton.plans.planner import StreamOptions, StreamPlan
     from counton.statistics.machine import Machine
 
 #: Events of one or more steps: a sequence of what one event is, or an array with a row for each.
@@ -580,7 +579,7 @@ class Statistic(ABC):
         *,
         batched: bool = False,
         **options: Unpack[StreamOptions],
-    ) -> Plan:
+    ) -> StreamPlan:
         """Strategies by the error of what is asked: ``counton.plan(..., of=self)``.
 
         Args:
@@ -611,23 +610,17 @@ class Statistic(ABC):
         words = f"errors are of {this.error_of.what}, for {this!r}; {steps}"
         return this.restate(found, words)
 
-    def restate(self, found: Plan, words: str = "") -> Plan:
+    def restate(self, found: StreamPlan, words: str = "") -> StreamPlan:
         """A plan for one cell, with the errors of what is asked (`error_of`), and its bounds."""
-        from counton.plans.planner import Restatement
-
         of = self.error_of
-        choices = tuple(
-            replace(
-                one,
-                mean_std=one.mean_std * of.mean,
-                max_std=one.max_std * of.largest,
-                each=one.each * of.mean,
-            )
-            for one in found.choices
+        words = words or f"errors are of {of.what}"
+        read = found.best.errors_of._replace(mean=of.mean, largest=of.largest, what=words)
+        return replace(
+            found,
+            choices=tuple(replace(one, errors_of=read) for one in found.choices),
+            words=(*found.words, words),
+            least_errors=self.least_errors(found.steps, found.guarantee),
         )
-        bounds = self.least_errors(found.steps, found.guarantee)
-        restated = Restatement(of.mean, of.largest, bounds, words)
-        return replace(found, choices=choices, restated=restated)
 
     def typical_cells(self, rows: int | None, steps: int) -> Integers | None:
         """Cells of rows that are spread evenly: how far off readings are that depend on the rows.
@@ -641,7 +634,12 @@ class Statistic(ABC):
         return None
 
     def halfwidths(
-        self, found: Plan, step: int | None = None, level: float = 0.95, *, rows: int | None = None
+        self,
+        found: StreamPlan,
+        step: int | None = None,
+        level: float = 0.95,
+        *,
+        rows: int | None = None,
     ) -> dict[str, float]:
         """Half-widths that the best choice of a plan of this statistic has at a step, by name.
 
@@ -661,8 +659,8 @@ class Statistic(ABC):
         """
         from counton.statistics.planned import planned_halfwidths
 
-        this, terms = self.settle(found.guarantee, found.horizon), found.terms(found.best)
-        return planned_halfwidths(this, terms, step or found.steps, level, rows=rows)
+        this, design = self.settle(found.guarantee, found.horizon), found.best.of_a_cell
+        return planned_halfwidths(this, design, step or found.steps, level, rows=rows)
 
     def least_errors(self, horizon: int, guarantee: Guarantee) -> tuple[LowerBound, ...]:
         """What no mechanism for this statistic is below, as far as there are theorems.

@@ -29,7 +29,8 @@ from counton.strategies.lines.grid import Grid
 from counton.strategies.lines.workloads import NAMED, Workload, workload
 
 if TYPE_CHECKING:
-    from counton.plans.ranges import RangesPlan
+    from counton.plans.planner import Plan
+    from counton.plans.ranges import CellsDesign
 
 #: Bits of the weights over time, where sums grow for ever.
 _BITS = 8
@@ -267,7 +268,7 @@ class Ranges(GridCells):
         """See `FittedStatistic.settle`; of one step by the noise itself, known beforehand."""
         if self._is_stated or horizon != 1:
             return super().settle(guarantee, horizon)
-        grid = self.lines(guarantee).best.grid
+        grid = self.lines(guarantee).best.strategy
         return type(self)(**self._own(), **self._common(), grid=grid)
 
     @override
@@ -279,7 +280,7 @@ class Ranges(GridCells):
         )
         return [("lines", f"total squared error by strategy: {', '.join(errors)}")]
 
-    def lines(self, guarantee: Guarantee) -> RangesPlan:
+    def lines(self, guarantee: Guarantee) -> Plan[CellsDesign]:
         """All strategies for the cells by their error in a stream of one step.
 
         Args:

@@ -93,7 +93,7 @@ class PartDesign(Design):
         apart: int = 0,
     ) -> PartDesign:
         """Those of a statistic."""
-        kept = {item.name: getattr(terms, item.name) for item in fields(Design)}
+        kept = {item.name: getattr(terms.of_a_cell, item.name) for item in fields(Design)}
         own = statistic.contribution(batched=True).resolution
         unit = (Fraction(1) if own is None else own) / weight
         return cls(
@@ -223,7 +223,7 @@ def _bounds(
 
     def read(promised: Guarantee) -> Reading:
         plan = source.plan(horizon, promised, batched=True)
-        terms = PartDesign.of(plan.terms(plan.best), source, 1, source.cells)
+        terms = PartDesign.of(plan.best, source, 1, source.cells)
         last = horizon or terms.strategy.longest or 1
         reading = planned_reading(source, terms, last, report.size)
         return reading if of == name else report.reading_of(name, reading)

@@ -20,7 +20,8 @@ from typing_extensions import override
 from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput, SumOverflow, field
 from counton.laws import Law
-from counton.mechanisms.design import Design, std_at
+from counton.mechanisms.design import Design
+from counton.mechanisms.intervals import std_at
 from counton.statistics.base import Events, Exact, Statistic
 from counton.strategies import StreamStrategy
 

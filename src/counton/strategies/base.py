@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from types import ModuleType
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -777,6 +777,19 @@ def _numbers(steps: Iterable[int]) -> NDArray[Any]:
         return np.array(list(steps))
     except (TypeError, ValueError, OverflowError):  # no collection, or one of collections
         raise InvalidInput(f"steps are {quote(steps)}; give a list of integers from 1 on") from None
+
+
+@runtime_checkable
+class Endless(Protocol):
+    """A strategy without a last step whose errors are known, up to any step."""
+
+    def mean_variance(self, steps: int, law: Law | None = None) -> float:
+        """Mean of the variances of the first so many releases."""
+        ...
+
+    def largest_variance(self, steps: int, law: Law | None = None) -> float:
+        """Largest of them."""
+        ...
 
 
 class TableStrategy(Strategy):

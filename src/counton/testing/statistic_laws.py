@@ -17,7 +17,7 @@ from counton.errors import CountonError, InvalidInput
 from counton.laws import Shift
 from counton.mechanisms import Counter, StepRelease
 from counton.mechanisms.calibration import law_for, shift_of
-from counton.mechanisms.design import std_at
+from counton.mechanisms.intervals import std_at
 from counton.noise import Key
 from counton.privacy import ZCDP, Contribution, PureDP
 from counton.strategies import Independent, StreamStrategy

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from counton.training.accounting import poisson_multiplier as poisson_multiplier
     from counton.training.fitting import check_fit as check_fit
     from counton.training.noise import TrainingNoise as TrainingNoise
-    from counton.training.planning import TrainingChoice as TrainingChoice
-    from counton.training.planning import TrainingPlan as TrainingPlan
+    from counton.training.planning import TrainingDesign as TrainingDesign
     from counton.training.planning import plan as plan
     from counton.training.samplers import BallsInBins as BallsInBins
     from counton.training.samplers import FixedEpochs as FixedEpochs

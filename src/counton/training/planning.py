@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from html import escape
+from typing import Any
 
 from counton.errors import InvalidInput
-from counton.exact import Number, check_integer, figures, quantity
+from counton.exact import Number, check_integer, figures
 from counton.noise import Key
+from counton.plans.planner import Plan
 from counton.privacy import ZCDP, Guarantee
 from counton.strategies.base import LARGEST_DENSE
 from counton.strategies.training import (
@@ -38,7 +39,7 @@ _MOST_FOR_BANDS = 512
 
 
 @dataclass(frozen=True)
-class TrainingChoice:
+class TrainingDesign:
     """One strategy, and what it is worth.
 
     Attributes:
@@ -121,6 +122,16 @@ class TrainingChoice:
             sampler=self.sampler if sampler is None else sampler,
         )
 
+    def row(self) -> dict[str, Any]:
+        """Strategy, error, and what it costs: buffers, normals and milliseconds of a step."""
+        return {
+            "strategy": self.strategy.name,
+            "error": self.error,
+            "buffers": self.buffers,
+            "normals": self.draws,
+            "ms/step": float(f"{self.milliseconds:.2g}"),
+        }
+
     def __str__(self) -> str:
         return (
             f"{self.strategy.name}: error {figures(self.error)}, {self.buffers} buffers, "
@@ -128,62 +139,17 @@ class TrainingChoice:
         )
 
 
-def _about(milliseconds: float) -> str:
-    """A time that is known to a tenth or so."""
-    return quantity(milliseconds, milliseconds / 10)
-
-
-@dataclass(frozen=True)
-class TrainingPlan:
-    """Strategies for one run, least error first.
-
-    Attributes:
-        choices: all that were considered.
-
-    >>> found = plan(steps=64, epochs=4, dimension=1000)
-    >>> found.best.rmse == min(choice.rmse for choice in found.choices)
-    True
-    """
-
-    choices: tuple[TrainingChoice, ...]
-
-    @property
-    def best(self) -> TrainingChoice:
-        """The choice of least error."""
-        return self.choices[0]
-
-    def __str__(self) -> str:
-        head = f"{'strategy':<44}{'error':>9}{'buffers':>9}{'normals':>9}{'ms/step':>9}"
-        rows = [
-            f"{choice.strategy.name:<44}{figures(choice.error):>9}{choice.buffers:>9}"
-            f"{figures(choice.draws):>9}{_about(choice.milliseconds):>9}"
-            for choice in self.choices
-        ]
-        return "\n".join([head, *rows, self._for])
-
-    @property
-    def _for(self) -> str:
-        """Whose errors these are, and under which promise."""
-        best = self.best
-        unit = "example" if best.sampler is None else best.sampler.unit
-        return (
+def _plan(choices: Sequence[TrainingDesign]) -> Plan[TrainingDesign]:
+    best = choices[0]
+    unit = "example" if best.sampler is None else best.sampler.unit
+    return Plan(
+        choices=tuple(choices),
+        words=(
             f"errors of running sums of gradients clipped to {best.clip:g}, for each coordinate; "
-            f"{best.guarantee}, for one {unit} and the whole run"
-        )
-
-    def _repr_html_(self) -> str:
-        """The same as a table, where a notebook shows it."""
-        heads = ("strategy", "error", "buffers", "normals a step", "ms a step")
-        rows = "".join(
-            f"<tr><td style='text-align:left'>{escape(choice.strategy.name)}</td>"
-            f"<td>{figures(choice.error)}</td><td>{choice.buffers}</td><td>{figures(choice.draws)}</td>"
-            f"<td>{_about(choice.milliseconds)}</td></tr>"
-            for choice in self.choices
-        )
-        return (
-            f"<table><thead><tr>{''.join(f'<th>{head}</th>' for head in heads)}</tr></thead>"
-            f"<tbody>{rows}</tbody></table><p>{escape(self._for)}</p>"
-        )
+            f"{best.guarantee}, for one {unit} and the whole run",
+        ),
+        shown=("strategy", "error", "buffers", "normals", "ms/step"),
+    )
 
 
 def plan(
@@ -198,7 +164,7 @@ def plan(
     clip: Number = 1,
     buffers: int = 3,
     draws: Number = 64,
-) -> TrainingPlan:
+) -> Plan[TrainingDesign]:
     """Strategies for a training run, ranked by the error of running sums of gradients.
 
     Args:
@@ -240,8 +206,8 @@ def plan(
     if sampler is not None and sampler.rate is not None:
         independent = BandedInverseSquareRoot(steps, 1, sampler.schedule)
         multiplier(promised, independent, sampler)
-        only = TrainingChoice(independent, promised, bound, dimension, sampler)
-        return TrainingPlan((only,))
+        only = TrainingDesign(independent, promised, bound, dimension, sampler)
+        return _plan([only])
     noise_multiplier(promised, steps)
 
     free: Scaling = "free" if schedule.fixed else "epochs"
@@ -272,11 +238,9 @@ def plan(
                 yield partial(short.on, steps, schedule)
 
     found = [
-        TrainingChoice(make(), promised, bound, dimension, sampler)
+        TrainingDesign(make(), promised, bound, dimension, sampler)
         for make in considered_strategies()
     ]
     ranked = sorted(found, key=lambda choice: choice.error)
     by_name = {choice.strategy.name: choice for choice in reversed(ranked)}  # the best of each
-    return TrainingPlan(
-        tuple(choice for choice in ranked if choice is by_name[choice.strategy.name])
-    )
+    return _plan([choice for choice in ranked if choice is by_name[choice.strategy.name]])

@@ -153,8 +153,8 @@ class Expiring(StreamStrategy):
         total = total + sums[np.minimum(bits[1], len(by_level))]
         return total
 
-    def mean_variance(self, steps: int, *, gaussian: bool = False) -> float:
-        """Mean of ``variance`` over the steps 1..steps, in closed form.
+    def mean_variance(self, steps: int, law: Law | None = None, *, gaussian: bool = False) -> float:
+        """Mean of ``variance`` over the steps 1..steps, in closed form; exactly with a law.
 
         With ``gaussian``, in variances of Gaussian noise of level 0, where (1 + level)^(1 - growth)
         is on the variance and not on the scale.
@@ -166,8 +166,16 @@ class Expiring(StreamStrategy):
         total = Fraction(0)
         for level in range(self._height(reach) if reach > 0 else 0):
             factor = self.expiry.factor(level)
-            total += (factor if gaussian else factor**2) * (reach - (1 << level) + 1)
+            node = factor if gaussian else factor**2
+            if law is not None:
+                node = Fraction(self.node_law(law, level).variance)
+            total += node * (reach - (1 << level) + 1)
         return float(total / steps)
+
+    def largest_variance(self, steps: int, law: Law | None = None) -> float:
+        """Largest variance of the releases 1..steps, which is the last's."""
+        one = [self.check_step(steps)]
+        return float((self.variance(one) if law is None else self.noise_variance(law, one))[0])
 
     def node_law(self, base: Law, level: int) -> Law:
         """The base law with (1 + level)^(1 - growth) times its scale or variance, rounded up.
