@@ -240,6 +240,21 @@ def test_in_a_report_rows_that_count_are_ranked(tmp_path: Path) -> None:
     check_neighbours(IN_REPORT, nights(1), tmp_path)
 
 
+def test_what_a_bound_leaves_out_is_said_of_each_part(tmp_path: Path) -> None:
+    """Rows beyond it in no part that ranks all that count; those of a group may be among them."""
+    with run(job(IN_REPORT, tmp_path / "s.db", nights(0)[0], 1)) as outcome:
+        parts = {name: outcome.read().part(name).definition for name in REPORT.statistics}
+    said = {name: one.people_note for name, one in parts.items()}
+    assert said["users"] is said["reach"] is None
+    assert said["rows"] == said["by page"]
+    assert "late windows of a period are counted too low" in str(said["rows"])
+    with run(job(WAYS[1], tmp_path / "t.db", nights(0)[0], 1)) as outcome:
+        note = outcome.definition.people_note
+    assert note == (
+        "groups beyond 2 of each user's week do not count, and no interval includes them"
+    )
+
+
 def test_a_report_refuses_more_rows_than_count(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="'reach' of the report counts who has 4 rows, and most"):
         run(job({**IN_REPORT, "most": 3}, tmp_path / "s.db", nights(0)[0], 1))

@@ -152,6 +152,10 @@ class ReleasedReadings(Release):
             by, columns = columns[0], columns[1:]
             one = one.inner
         people = self.definition.people
+        if people is not None and (
+            member.counted_ranks == (1,) or (by is None and member.counts_users)
+        ):
+            people = people._replace(each=member.counted_ranks[-1])
         definition = replace(
             self.definition,
             what=one.keyword or type(one).__name__,
@@ -159,7 +163,7 @@ class ReleasedReadings(Release):
             by=by,
             domain=groups,
             value=columns[0] if len(columns) == 1 else None,
-            people=people._replace(each=1) if people and member.counts_users else people,
+            people=people,
         )
         if one.additive and measured == name:
             releases = self.readings.releases
