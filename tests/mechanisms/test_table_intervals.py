@@ -102,21 +102,28 @@ def check(reading: GridReading, wanted: float) -> None:
             assert within <= 1.35 * needed + atom, (box, law, half, needed)
 
 
+STRATEGIES: list[tuple[LineStrategy, ...]] = [
+    (Nodes.independent(5),),
+    (Nodes(3, (3,), (2, 0)),),
+    (Nodes(3, (3,), (1, 1)),),
+    (Nodes.binary(4),),
+    (Nodes(3, (2, 2), (3, 1, 2)),),
+    (Nodes.independent(3), Nodes.independent(2)),
+    (Nodes(2, (2,), (1, 1)), Nodes(3, (3,), (1, 1))),
+    (Nodes(2, (2,), (2, 1)), Nodes.independent(2)),
+]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("guarantee", BUDGETS, ids=str)
 @pytest.mark.parametrize(
-    "strategy",
-    [
-        (Nodes.independent(5),),
-        (Nodes(3, (3,), (2, 0)),),
-        (Nodes(3, (3,), (1, 1)),),
-        (Nodes.binary(4),),
-        (Nodes(3, (2, 2), (3, 1, 2)),),
-        (Nodes.independent(3), Nodes.independent(2)),
-        (Nodes(2, (2,), (1, 1)), Nodes(3, (3,), (1, 1))),
-        (Nodes(2, (2,), (2, 1)), Nodes.independent(2)),
+    ("guarantee", "strategy"),
+    [  # each strategy with either kind of noise, narrow and wide; each budget with half of them
+        pytest.param(
+            guarantee, strategy, id=f"{guarantee}-{[str(one.weights) for one in strategy]}"
+        )
+        for turn, strategy in enumerate(STRATEGIES)
+        for guarantee in BUDGETS[turn % 2 :: 2]
     ],
-    ids=lambda axes: " x ".join(str(axis.weights) for axis in axes),
 )
 def test_boxes_are_covered_exactly(
     guarantee: Guarantee, strategy: tuple[LineStrategy, ...]

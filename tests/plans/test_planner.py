@@ -353,7 +353,7 @@ def test_long_horizons_leave_out_what_cannot_serve_them() -> None:
 def test_rows_of_trees_are_the_best_trees(metric: Metric, subtraction: bool) -> None:
     """At short horizons too, where one level is best: the planner and ``best`` agree."""
     kind = "k-ary with subtraction" if subtraction else "k-ary"
-    for horizon in range(1, 71):
+    for horizon in (*range(1, 34), *range(34, 71, 4)):
         trees = members(horizon, metric)[kind]
         for norm in (1, 2):
             best = KAry.best(horizon, metric, subtraction, norm)
@@ -428,7 +428,8 @@ def test_what_is_not_compared_is_not_the_best() -> None:
     guarantees = [PureDP(Fraction(1, 10)), PureDP(16), ZCDP(8), ApproxDP(1, 1e-12)]
     metrics: tuple[Metric, ...] = ("mean", "max")
     forms: tuple[ReleaseForm, ...] = ("totals", "both")
-    for guarantee, metric, unit, form in itertools.product(guarantees, metrics, units, forms):
+    asked = [*itertools.product(guarantees, metrics, units, forms)]
+    for guarantee, metric, unit, form in asked[::3]:  # any two of them meet
         best, alone = (
             plan(64, guarantee, metric, unit, release=form, compare=compare).best
             for compare in (True, False)

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
 
 import httpx
 import pytest
+from forked_commands import forked_python
 from services import Running, copied, counted, job_file, rows, running
 from state_commands import CODES, KNOWN, words_by_command
 
@@ -94,7 +94,7 @@ def test_nothing_opens_a_state_beside_sqlite(tmp_path: Path) -> None:
     """Closing it would drop all locks that the process has on it."""
     script = Path(__file__).parents[1] / "support" / "state_commands.py"
     done = subprocess.run(
-        [sys.executable, script, tmp_path], capture_output=True, text=True, check=True
+        [forked_python(), script, tmp_path], capture_output=True, text=True, check=True
     )
     found = json.loads(done.stdout)
     assert {*KNOWN, "/v1/streams", "POST"} <= found.keys()
