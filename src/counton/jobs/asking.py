@@ -237,25 +237,13 @@ def _statistic(
         if request.domain is None:
             kept = saved.statistic.domain
             known["domain"] = kept if saved.domain is None else saved.domain
-        if request.time is None and saved.columns.time:
-            known["time"] = saved.columns.time
-        for given in ("by", "user"):
-            if getattr(request, given) is None:
-                known[given] = getattr(saved.columns, {"by": "group"}.get(given, given))
-        most, first = bound_of_people(saved)
-        known |= {"most": request.most or most, "first": request.first or first}
+        for given in ("time", "by", "user", "most", "first"):
+            if not request.option(given):
+                known[given] = saved.said[given]
         request = request.having(**known)
     elif not request.options and saved.parts.names:
         request = request.having(columns=list(saved.parts.names))
     return statements.settle_statistic(_as_created(request, saved))
-
-
-def bound_of_people(saved: Definition) -> tuple[int | None, bool]:
-    """How much of a user counts, and whether once for ever, whoever bounds it."""
-    if saved.people is not None:
-        return saved.people.most, saved.first
-    stated = saved.inner.parameters if saved.inner.declares is not None else {}
-    return stated.get("most"), stated.get("once") is not None
 
 
 def _as_created(request: Job, saved: Definition) -> Job:
@@ -297,7 +285,7 @@ def _said_by(saved: Definition, takes: tuple[str, ...]) -> dict[str, Any]:
         for name, value in kept.parameters.items()
         if name in takes and isinstance(value, str | int | float)
     }
-    column = value_column(saved)
+    column = saved.said["value"]
     return {**found, "value": column} if "value" in takes and column else found
 
 
@@ -399,12 +387,4 @@ def needs_one_loss() -> InvalidInput:
     return InvalidInput(
         f"{field('expire')} needs either {field('epsilon')} (the loss of the newest event) or "
         f"{field('rho')}; {field('plan(expire=...)')} finds it from the losses you allow"
-    )
-
-
-def value_column(definition: Definition) -> str | None:
-    """The column of values, as it is called now."""
-    kept = definition.columns.value or definition.stated.get("value")
-    return definition.current_name(kept) or (
-        definition.parts.names[0] if definition.parts.names else None
     )

@@ -12,6 +12,7 @@ from counton.arrays import Integers
 from counton.errors import RequestMismatch, field
 from counton.events.row_reading import Columns
 from counton.groups import GroupNames
+from counton.jobs.job import EXPIRING
 from counton.mechanisms import Design
 from counton.mechanisms.discovery import Discovery
 from counton.options import OwnColumns
@@ -102,6 +103,44 @@ class Definition(Description):
         """Whether a job says that users count once for ever, and not its statistic by itself."""
         of_statistic = self.adds is not None and self.adds.counted_ranks
         return self.people is not None and self.people.each is not None and not of_statistic
+
+    @cached_property
+    def said(self) -> Mapping[str, Any]:
+        """What a job states that makes this stream, by the names of its options.
+
+        Columns are called as they are now. What an option holds that is not stated is None.
+        """
+        cut, columns, people = self.cut, self.columns, self.people
+        value = self.current_name(columns.value or self.stated.get("value"))
+        ranks = self.inner.parameters if self.inner.declares is not None else {}
+        most, once = ranks.get("most"), ranks.get("once") is not None
+        return {
+            "continues": None if self.continues is None else self.continues.name,
+            "time": columns.time or None,
+            "by": columns.group,
+            "value": value or (self.parts.names[0] if self.parts.names else None),
+            "every": cut and cut.every,
+            "steps": self.strategy.horizon if cut is None else cut.steps,
+            "start": cut and cut.local(cut.start),
+            "timezone": cut and cut.timezone,
+            "domain": self.declared_groups,
+            "other": self.other,
+            "spare": self.spare + len(self.named),
+            "user": columns.user,
+            "id": columns.id,
+            "most": most if people is None else people.most,
+            "per": people and people.per,
+            "most_a_window": people and people.most_a_window,
+            "distinct": people and people.distinct,
+            "first": once if people is None else self.first,
+            "unit": self.unit,
+            "release": self.release,
+            "strategy": self.choice,
+            "metric": self.metric,
+            "simple": self.simple,
+            "growth": getattr(self.strategy, "growth", None) if self.choice == EXPIRING else None,
+            "delay": self.strategy.delay,
+        }
 
     @property
     def places(self) -> int:

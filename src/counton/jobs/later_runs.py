@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 import numpy as np
 
 from counton.errors import InvalidInput, RequestMismatch, field
 from counton.groups import GroupNames
 from counton.jobs import statements
-from counton.jobs.asking import RequestValues, bound_of_people, value_column
+from counton.jobs.asking import RequestValues
 from counton.jobs.clock import length_of
 from counton.jobs.defining import check_reached, choice_of
 from counton.jobs.definition import Definition
@@ -136,7 +137,7 @@ def check(definition: Definition, asked: RequestValues) -> None:
     Raises:
         StateError: something differs from what the stream was created with.
     """
-    request, windows, columns = asked.request, definition.cut, definition.columns
+    request = asked.request
     if request.expire and asked.endless is None:
         raise RequestMismatch(
             f"stream {request.name!r} was created without {field('expire')} and cannot change its "
@@ -155,68 +156,49 @@ def check(definition: Definition, asked: RequestValues) -> None:
             f"stream {request.name!r} is of {definition.what!r} and cannot be continued as "
             f"{what!r}; use {field('what', definition.what)} or another {field('name')}"
         )
-    growth, guarantee = None, asked.guarantee
-    if asked.endless is not None:
-        if request.growth is not None:
-            from counton.expiry import Expiry
-
-            growth = Expiry(request.growth).growth
-        if isinstance(guarantee, ExpiringDP | ExpiringZCDP):
-            guarantee = guarantee.bound_to(asked.endless)
-    kept_growth = None if asked.endless is None else asked.endless.growth
-    start = asked.start
-    if start is not None and windows is not None:
-        start = windows.local(start)
     _check_statistic(definition, asked)
     check_reached(definition, request)
-    people, unit = definition.people, None if request.unit is None else checked_unit(request.unit)
-    if people is not None and unit:
-        unit = people.of(unit)
-    unit = unit and known_unit(unit, [definition.unit])
-    continues = None if definition.continues is None else definition.continues.name
-    for name, given, kept in (
-        (field("continues"), request.continues, continues),
-        (field("time"), definition.current_name(request.time), columns.time or None),
-        (field("by"), definition.current_name(request.by), columns.group),
-        (
-            field("value"),
-            definition.current_name(request.option("value")),
-            value_column(definition),
-        ),
-        (field("every"), request.every, windows and windows.every),
-        (field("steps"), request.steps, _steps_of(definition)),
-        (field("start"), start, windows and windows.local(windows.start)),
-        (field("timezone"), request.timezone, windows and windows.timezone),
-        (field("domain"), _new_groups(definition, asked.domain), definition.declared_groups),
-        (field("other"), request.other, definition.other),
-        (field("spare"), request.spare, definition.spare + len(definition.named)),
-        (field("user"), definition.current_name(request.user), columns.user),
-        (field("id"), definition.current_name(request.id), columns.id),
-        (field("most"), request.most, bound_of_people(definition)[0]),
-        (field("per"), request.per, people and people.per),
-        (field("most_a_window"), request.most_a_window, people and people.most_a_window),
-        (field("distinct"), request.distinct or None, people and people.distinct),
-        (field("first"), request.first or None, bound_of_people(definition)[1]),
-        (field("unit"), unit, definition.unit),
-        (field("release"), request.release, definition.release),
-        (field("strategy"), choice_of(request, definition), definition.choice),
-        (field("metric"), asked.metric, definition.metric),
-        (field("simple"), request.simple or None, definition.simple),
-        (field("growth"), growth, kept_growth),
-        (field("delay"), request.delay, definition.strategy.delay),
-        ("the guarantee", guarantee, definition.guarantee),
-    ):
-        if given is not None and given != kept:
+    for name, given in _given(definition, asked).items():
+        kept = definition.guarantee if name == _GUARANTEE else definition.said[name]
+        if given is not None and given is not False and given != kept:
             created = "without it" if kept is None else f"with {_in_words(kept)}"
+            what = name if name == _GUARANTEE else field(name)
             raise RequestMismatch(
-                f"{name} is {_in_words(given)}, but stream {request.name!r} was created {created}; "
+                f"{what} is {_in_words(given)}, but stream {request.name!r} was created {created}; "
                 f"leave it out to continue the stream, or start another one with another "
                 f"{field('name')}"
             )
 
 
-def _steps_of(definition: Definition) -> int | None:
-    return definition.cut.steps if definition.cut is not None else definition.strategy.horizon
+#: What several options say together.
+_GUARANTEE = "the guarantee"
+
+
+def _given(definition: Definition, asked: RequestValues) -> dict[str, Any]:
+    """What a later run states of what makes its stream, as `Definition.said` has it."""
+    request, guarantee = asked.request, asked.guarantee
+    given = {name: request.option(name) for name in definition.said}
+    for name in ("time", "by", "value", "user", "id"):
+        given[name] = definition.current_name(given[name])
+    if asked.start is not None:
+        cut = definition.cut
+        given["start"] = asked.start if cut is None else cut.local(asked.start)
+    if request.unit is not None:
+        people, unit = definition.people, checked_unit(request.unit)
+        unit = unit if people is None else people.of(unit)
+        given["unit"] = known_unit(unit, [definition.unit])
+    if asked.endless is not None and request.growth is not None:
+        from counton.expiry import Expiry
+
+        given["growth"] = Expiry(request.growth).growth
+    if asked.endless is not None and isinstance(guarantee, ExpiringDP | ExpiringZCDP):
+        guarantee = guarantee.bound_to(asked.endless)
+    return given | {
+        "domain": _new_groups(definition, asked.domain),
+        "strategy": choice_of(request, definition),
+        "metric": asked.metric,
+        _GUARANTEE: guarantee,
+    }
 
 
 def _check_statistic(definition: Definition, asked: RequestValues) -> None:

@@ -182,38 +182,35 @@ def succeed(request: Job, store: Store | None) -> tuple[Job, Definition, End]:
     return replace(request, **filled), before, End(step, dropped)
 
 
+#: What a stream says of its own beginning and of an end.
+_ITS_OWN = ("continues", "growth", "delay")
+_OF_GROUPS = ("domain", "other", "spare")
+_OF_PEOPLE = ("user", "most", "per", "most_a_window", "distinct", "first")
+#: Of a stream without an end they follow from what is expected of it.
+_OF_STEPS = ("steps", "metric", "simple", "strategy")
+
+
 def _taken_over(before: Definition, step: int, request: Job) -> dict[str, Any]:
-    windows, columns = before.windows, before.columns
-    endless = request.around is not None
-    taken: dict[str, Any] = {
+    """What a successor takes over that says nothing else, by the names of options."""
+    windows, left_out = before.windows, [*_ITS_OWN]
+    left_out += [] if request.around is None else _OF_STEPS
+    left_out += _OF_GROUPS if before.domain is None or request.domain is not None else []
+    left_out += _OF_PEOPLE if before.people is None or request.user is not None else []
+    taken = {
+        **before.said,
+        "value": before.columns.value,
         "start": windows.local(int(windows.ends(range(step, step + 1))[0])).isoformat(),
-        "steps": None if endless else windows.steps - step or windows.steps,
-        "every": windows.every,
-        "timezone": windows.timezone,
-        "time": columns.time,
-        "by": columns.group,
-        "value": columns.value,
-        "id": columns.id,
-        "release": before.release,
-        "metric": None if endless else before.metric,
-        "simple": before.simple and not endless,
-        "strategy": before.choice if before.choice in STRATEGIES and not endless else None,
+        "steps": windows.steps - step or windows.steps,
+        "domain": list(before.declared_groups),
+        "strategy": before.choice if before.choice in STRATEGIES else None,
+        **before.stated,
     }
-    if request.what == before.what:
-        taken |= before.stated
-    if before.domain is not None and request.domain is None:
-        taken |= {"domain": list(before.declared_groups), "other": before.other}
-        taken["spare"] = before.spare + len(before.named)
-    stated = (request.epsilon, request.delta, request.rho, request.within)
-    if stated == (None, None, None, None):
+    if (request.epsilon, request.delta, request.rho, request.within) == (None,) * 4:
         loss = before.guarantee.to_dict()
         taken |= {name: loss[name] for name in ("epsilon", "delta", "rho") if name in loss}
-    if before.people is None:
-        return taken | {"unit": before.unit}
-    if request.user is None:
-        own = {name: one for name, one in before.people._asdict().items() if name != "each"}
-        taken |= {"user": columns.user, **own, "first": before.first}
-    return taken | {"unit": before.unit.removesuffix(before.people.of(""))}
+    if before.people is not None:
+        taken["unit"] = before.unit.removesuffix(before.people.of(""))
+    return {name: value for name, value in taken.items() if name not in left_out}
 
 
 def apart(definition: Definition, before: Definition, step: int) -> bool:
