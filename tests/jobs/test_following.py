@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from cells import cells_of
+from otherwise import OTHERWISE
 
 from counton import Contribution, PureDP
 from counton.errors import BudgetExceeded, CountonError, InvalidInput
@@ -244,77 +245,6 @@ def test_a_program_follows_what_is_over_alone(tmp_path: Path) -> None:
         assert store.summary()["ledger"][1]["follows"] == "a"
 
 
-#: Of each option of a job another value, with which a later run may come; None: it says which rows
-#: are meant, or which stream, and is said by every run.
-OTHERWISE: dict[str, Any] = {
-    **dict.fromkeys(("events", "query", "state", "name", "continues", "until", "append")),
-    "drop_waiting": True,
-    **dict.fromkeys(("confirmed", "bad_rows_most", "integers", "nonnegative"), 3),
-    "key": "other.key",
-    "witness": "homes.db",
-    "counted": "keep",
-    "separator": ";",
-    "decimal": ",",
-    "comment": "#",
-    "most_a_window": 1,
-    "ledger": "other.db",
-    "time": "paid",
-    "every": "2h",
-    "steps": 4,
-    "around": 9,
-    "start": "2013-10-26",
-    "watermark": "1h",
-    "timezone": "UTC",
-    "by": "user",
-    "domain": "u,o",
-    "other": "rest",
-    "spare": 1,
-    "also": "x",
-    "unknown": "drop",
-    "epsilon": 9,
-    "delta": "1e-6",
-    "rho": 1,
-    "within": 3,
-    "least": "rho",
-    "size": 9,
-    "expire": True,
-    "growth": 2,
-    "delay": 1,
-    "unit": "visit",
-    "release": "both",
-    "strategy": "binary",
-    "metric": "max",
-    "simple": True,
-    "user": "user",
-    "most": 2,
-    "per": "1d",
-    "retain": "1d",
-    "distinct": True,
-    "first": True,
-    "rename": "time=paid",
-    "id": "id",
-    "file_format": "csv",
-    "time_format": "%Y-%m-%dT%M:%H",
-    "clock_change": "latest",
-    "bad_rows": "quarantine:bad.csv",
-    "missing": "skip",
-    "late": "drop",
-    "out": "out.csv",
-    "above": 9,
-    "surely_above": 9,
-    "plot": "out.png",
-    "sums": "1d",
-    "title": "t",
-    "axis": "a",
-    "source": "s",
-    "width": 3,
-    "over": "1d",
-    "shares": "0.5",
-    "ask": "total",
-    "cut": 3,
-    "known": {"u": 1},
-    "level": 0.8,
-}
 BERLIN: dict[str, Any] = {
     "epsilon": LOUD,
     "time": "time",

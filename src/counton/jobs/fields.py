@@ -65,6 +65,7 @@ def _read_options(kind: type) -> dict[str, Option]:
 def _option(kind: type, item: Field[Any]) -> Option:
     said: Option = item.metadata["option"]
     type_ = str(item.type).removeprefix("typing.")
+    of_numbers = "Mapping[Any, int]" in type_
     part = next(one for one in kind.__mro__ if item.name in vars(one).get("__annotations__", ()))
     return replace(
         said,
@@ -72,7 +73,7 @@ def _option(kind: type, item: Field[Any]) -> Option:
         kind=_KINDS.get(type_, "text"),
         heading=vars(part).get("heading", ""),
         default=None if item.default is MISSING else item.default,
-        several="Sequence" in type_ or item.name in ("events", "by"),
+        several=("Sequence" in type_ and not of_numbers) or item.name in ("events", "by"),
         by_name="Mapping" in type_,
         exact=type_.startswith("Number"),
         needed=item.default is MISSING,

@@ -626,6 +626,7 @@ class Showing(JobPart):
         None,
         "for hierarchies: keep these public totals, a table with level columns and 'total'",
         kept="view",
+        file=True,
         other=lambda _: None,
     )
     level: float = option(0.95, "probability that an interval holds the true number", kept="view")
