@@ -543,10 +543,14 @@ class StreamStrategy(Strategy):
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
         """B z for consecutive steps: int64, shape ``(len(steps), *field.shape)``.
 
-        In units of ``2**-fraction_bits``. The same numbers however a window is cut. Rows of
-        integers are read one by one; fractions are rounded by a strategy's own way.
+        In units of ``2**-fraction_bits``. The same numbers however a window is cut. Without
+        `noise_parts` of its own rows of integers are read one by one; fractions are rounded by a
+        strategy's own way.
         """
-        return read_noise(self, field, self.check_window(steps))
+        self.check_window(steps)
+        if type(self).noise_parts is StreamStrategy.noise_parts:
+            return read_noise(self, field, steps)
+        return joined(self.noise_parts(field, steps), (len(steps), *field.shape))
 
     def noise_parts(self, field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:
         """``noise`` some steps at a time, in order: for large batches, which no cache holds whole.
@@ -769,6 +773,16 @@ def read_noise(strategy: StreamStrategy, field: NodeNoise, steps: range) -> Inte
         runs = [run.tolist() for run in np.split(nodes, np.flatnonzero(np.diff(nodes) > 1) + 1)]
         drawn = np.concatenate([field.run(level, range(run[0], run[-1] + 1)) for run in runs])
         np.add.at(out, place, weight.reshape(-1, *[1] * len(field.shape)) * drawn[at])
+    return out
+
+
+def joined(parts: Iterable[Integers], shape: tuple[int, ...]) -> Integers:
+    """Parts one after the other in an array of this shape."""
+    out = np.empty(shape, np.int64)
+    at = 0
+    for part in parts:
+        out[at : at + len(part)] = part
+        at += len(part)
     return out
 
 

@@ -871,38 +871,35 @@ class GrowingSquareRoot(StreamStrategy):
         >>> round(GrowingSquareRoot().mean_variance(1024), 3)
         11.209
         """
-        steps, total = self.check_step(steps), 0.0
-        of_nodes = self._of_nodes(np.arange(self.nodes(steps) + 1))
-        for kind in self._every:
-            blocks, rest = divmod(min(steps, kind.last) - kind.before, kind.size)
-            if blocks < 0:
-                break
+        total = 0.0
+        for blocks, rest, before, inside in self._blocks_until(steps):
             # Steps of a block but the last have the root's release before it, and their own.
-            before = of_nodes[kind.nodes : kind.nodes + blocks + 1]
-            total += (kind.size - 1) * before[:blocks].sum() + before[1:].sum()
+            total += len(inside) * before[:blocks].sum() + before[1:].sum()
             total += rest * before[blocks]
-            if kind.size > 1:
-                inside = self._inside(kind)._variances
-                total += _WITHIN * (blocks * inside.sum() + inside[:rest].sum())
+            total += blocks * inside.sum() + inside[:rest].sum()
         return float(total) / steps * self._unit(law)
 
     def largest_variance(self, steps: int, law: Law | None = None) -> float:
         """Largest variance of the first so many releases; units as of `mean_variance`."""
-        steps, largest = self.check_step(steps), 0.0
-        of_nodes = self._of_nodes(np.arange(self.nodes(steps) + 1))
+        largest = 0.0
+        for blocks, rest, before, inside in self._blocks_until(steps):
+            whole = before[:blocks].max(initial=0.0) + inside.max(initial=0.0) if blocks else 0.0
+            part = before[blocks] + inside[:rest].max(initial=0.0) if rest else 0.0
+            largest = max(largest, float(before[1:].max(initial=0.0)), float(whole), float(part))
+        return largest * self._unit(law)
+
+    def _blocks_until(self, steps: int) -> Iterator[tuple[int, int, Floats, Floats]]:
+        """Of each kind up to a step: whole blocks, and steps of one more; and variances.
+
+        Those of the root's releases before each of these blocks, and within one.
+        """
+        of_nodes = self._of_nodes(np.arange(self.nodes(self.check_step(steps)) + 1))
         for kind in self._every:
             blocks, rest = divmod(min(steps, kind.last) - kind.before, kind.size)
             if blocks < 0:
-                break
-            before = of_nodes[kind.nodes : kind.nodes + blocks + 1]
-            largest = max(largest, float(before[1:].max(initial=0.0)))
-            if kind.size > 1:
-                inside = _WITHIN * self._inside(kind)._variances
-                if blocks:
-                    largest = max(largest, float(before[:blocks].max() + inside.max()))
-                if rest:
-                    largest = max(largest, float(before[blocks] + inside[:rest].max()))
-        return largest * self._unit(law)
+                return
+            inside = _WITHIN * self._inside(kind)._variances if kind.size > 1 else np.zeros(0)
+            yield blocks, rest, of_nodes[kind.nodes : kind.nodes + blocks + 1], inside
 
     def _unit(self, law: Law | None) -> float:
         return 1.0 if law is None else law.variance / 4.0**self.lattice_bits

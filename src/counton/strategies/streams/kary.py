@@ -37,6 +37,7 @@ from counton.strategies.base import (
     check_metric,
     check_norm,
     is_wide,
+    joined,
     nodes_per_chunk,
 )
 from counton.strategies.participation import Stretch
@@ -246,7 +247,7 @@ class DigitTree(StreamStrategy):
             for level in reversed(range(self.height)):
                 values = self._expand_rows(field, level, windows[level], values)
             return values
-        return _concatenate(self.noise_parts(field, steps), (len(steps), *field.shape))
+        return joined(self.noise_parts(field, steps), (len(steps), *field.shape))
 
     @override
     def noise_parts(self, field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:
@@ -258,7 +259,7 @@ class DigitTree(StreamStrategy):
         values = np.zeros((1, *field.shape), np.int64)
         for level in reversed(range(1, self.height)):
             shape = (len(windows[level]), *field.shape)
-            values = _concatenate(self._expand(field, level, windows[level], values), shape)
+            values = joined(self._expand(field, level, windows[level], values), shape)
         yield from self._expand(field, 0, steps, values)
 
     def _windows(self, steps: range) -> list[range]:
@@ -446,16 +447,6 @@ class KAry(DigitTree):
         """Odd and even arities, with and without subtraction, and the best one."""
         forms = [cls(horizon, k, form) for k in (2, 3, 4, 7, 10) for form in (True, False)]
         return (*forms, cls.best(horizon))
-
-
-def _concatenate(parts: Iterator[NDArray[np.int64]], shape: tuple[int, ...]) -> NDArray[np.int64]:
-    """Parts one after the other in an array of this shape."""
-    out = np.empty(shape, np.int64)
-    at = 0
-    for part in parts:
-        out[at : at + len(part)] = part
-        at += len(part)
-    return out
 
 
 def _useful_arities(horizon: int, subtraction: bool) -> list[int]:

@@ -539,15 +539,9 @@ class LookAhead(StreamStrategy):
 
     def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
         """B z on a window, in units of 2^-16: top down from the estimates of the highest level."""
-        self.check_window(steps)
-        out = np.empty((len(steps), *field.shape), np.int64)
         if _by_rows(field):
             return self.reader(field).noise(steps)
-        at = 0
-        for part in self.noise_parts(field, steps):
-            out[at : at + len(part)] = part
-            at += len(part)
-        return out
+        return super().noise(field, steps)
 
     @override
     def noise_parts(self, field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:

@@ -693,16 +693,6 @@ class Octave(StreamStrategy):
         exact = super().window_noise_variance(law, first, last)
         return np.asarray(exact + ends * self.rounding_variance)
 
-    def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """B z on a window, from the highest level down to single steps."""
-        self.check_window(steps)
-        released = np.empty((len(steps), *field.shape), np.int64)
-        at = 0
-        for part in self.noise_parts(field, steps):
-            released[at : at + len(part)] = part
-            at += len(part)
-        return released
-
     @override
     def noise_parts(self, field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:
         """High levels once for the window, low ones by parts."""

@@ -704,16 +704,13 @@ class Solved(StreamStrategy):
         """Solves for all blocks at first use, and holds their sums."""
         return _BlockSums(self, field)
 
-    def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """B z; solves for the whole horizon every time, so that a stream uses `reader`.
+    @override
+    def noise_parts(self, field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:
+        """Solves for the whole horizon every time, so that a stream uses `reader`.
 
         Raises:
             SumOverflow: sums of noise too large for int64, which no calibrated law has.
         """
-        return self.reader(field).noise(steps)
-
-    @override
-    def noise_parts(self, field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:
         return self.reader(field).parts(steps)
 
 

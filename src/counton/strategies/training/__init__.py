@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from counton.strategies.training.banded import (
         BandedInverseSquareRoot as BandedInverseSquareRoot,
     )
-    from counton.strategies.training.banded_optimum import BandedOptimum as BandedOptimum
     from counton.strategies.training.base import Tap as Tap
     from counton.strategies.training.base import TrainingStrategy as TrainingStrategy
     from counton.strategies.training.base import training_schedule as training_schedule
     from counton.strategies.training.buffered import BufferedToeplitz as BufferedToeplitz
+    from counton.strategies.training.dense import BandedOptimum as BandedOptimum
     from counton.strategies.training.dense import DenseOptimum as DenseOptimum
     from counton.strategies.training.echo import Echo as Echo
     from counton.strategies.training.octave import OctaveTraining as OctaveTraining
