@@ -550,7 +550,7 @@ class StreamStrategy(Strategy):
         self.check_window(steps)
         if type(self).noise_parts is StreamStrategy.noise_parts:
             return read_noise(self, field, steps)
-        return joined(self.noise_parts(field, steps), (len(steps), *field.shape))
+        return join_parts(self.noise_parts(field, steps), (len(steps), *field.shape))
 
     def noise_parts(self, field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:
         """``noise`` some steps at a time, in order: for large batches, which no cache holds whole.
@@ -776,7 +776,7 @@ def read_noise(strategy: StreamStrategy, field: NodeNoise, steps: range) -> Inte
     return out
 
 
-def joined(parts: Iterable[Integers], shape: tuple[int, ...]) -> Integers:
+def join_parts(parts: Iterable[Integers], shape: tuple[int, ...]) -> Integers:
     """Parts one after the other in an array of this shape."""
     out = np.empty(shape, np.int64)
     at = 0

@@ -37,7 +37,7 @@ from counton.strategies.base import (
     check_metric,
     check_norm,
     is_wide,
-    joined,
+    join_parts,
     nodes_per_chunk,
 )
 from counton.strategies.participation import Stretch
@@ -247,7 +247,7 @@ class DigitTree(StreamStrategy):
             for level in reversed(range(self.height)):
                 values = self._expand_rows(field, level, windows[level], values)
             return values
-        return joined(self.noise_parts(field, steps), (len(steps), *field.shape))
+        return join_parts(self.noise_parts(field, steps), (len(steps), *field.shape))
 
     @override
     def noise_parts(self, field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:
@@ -259,7 +259,7 @@ class DigitTree(StreamStrategy):
         values = np.zeros((1, *field.shape), np.int64)
         for level in reversed(range(1, self.height)):
             shape = (len(windows[level]), *field.shape)
-            values = joined(self._expand(field, level, windows[level], values), shape)
+            values = join_parts(self._expand(field, level, windows[level], values), shape)
         yield from self._expand(field, 0, steps, values)
 
     def _windows(self, steps: range) -> list[range]:
