@@ -52,6 +52,7 @@ class Option:
         served: a job of a service may state it.
         usual: what holds where nothing is stated and there is no default, so that it says nothing.
         needs: another option, without which it means nothing.
+        bounds: the least and the largest that it may be: whole numbers, or lengths of time.
         other: looks at what is no text, and refuses it or not; None: it must be as its kind says.
 
     >>> Option("longest", "most letters of a word", "whole").key
@@ -78,6 +79,7 @@ class Option:
     served: bool = True
     usual: str | None = None
     needs: str = ""
+    bounds: tuple[Any, Any] | None = None
     other: Callable[[Any], object] | None = None
 
     @property

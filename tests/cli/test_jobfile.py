@@ -285,6 +285,12 @@ class Panic(BaseException):
     """As of a library of another language, which is no `Exception`."""
 
 
+def test_a_word_that_an_option_may_not_be_is_named_with_its_job(file: Path) -> None:
+    file.write_text(FILE + 'clock-change = "twice"\n')
+    with pytest.raises(InvalidInput, match=r"^job 'paid' of .*: clock-change is 'twice'; use one"):
+        load(file)
+
+
 @pytest.mark.parametrize("kind", [Panic, ValueError, RecursionError, OSError])
 def test_whatever_ends_a_job_the_next_one_is_run_and_no_row_is_told(
     kind: type[BaseException], file: Path, place: Any, monkeypatch: pytest.MonkeyPatch

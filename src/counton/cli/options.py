@@ -144,8 +144,21 @@ def optional_argument(help: str) -> Any:
     return field(default=None, metadata={"option": typer.Argument(help=help)})
 
 
+def of_job(name: str) -> Any:
+    """A field of a dataclass that is the same option as a job has."""
+    said = options_of(Job)[name]
+    return option(said.default, said.help, f"--{said.key}")
+
+
 def _json() -> Any:
     return option(False, JSON, "--json")
+
+
+def _like() -> Any:
+    return option(
+        None,
+        "a table of the same stream that has its description, if a tool that cut this one lost it",
+    )
 
 
 def _annotate(kind: Any, said: Any) -> Any:
@@ -209,7 +222,7 @@ class LeftOutOptions:
 class _Guarantee:
     epsilon: str | None = option(None, "privacy loss of one unit")
     delta: str | None = option(None, "with --epsilon: approximate privacy")
-    rho: str | None = option(None, "zero-concentrated privacy instead of epsilon")
+    rho: str | None = of_job("rho")
 
 
 @dataclass(frozen=True)
@@ -240,7 +253,7 @@ class OnceOptions:
 # The help shows options in the order of the fields: those of the last base first.
 @dataclass(frozen=True)
 class _Horizon:
-    steps: int | None = option(None, "how many windows the stream will ever have")
+    steps: int | None = of_job("steps")
 
 
 @dataclass(frozen=True)
@@ -262,12 +275,12 @@ class PlanOptions(_Guarantee, _Horizon):
     size: int | None = option(
         None, "how many rows there will be by the last step, if that is public"
     )
-    metric: str | None = option(None, "the error to minimise: mean or max")
+    metric: str | None = of_job("metric")
     release: str | None = option(None, "which numbers must be accurate: totals, windows or both")
     around: int | None = option(
         None, "plan a stream without an end, for its first windows: how many"
     )
-    simple: bool = option(False, "only strategies that release integers, no search", "--simple")
+    simple: bool = of_job("simple")
     most: int | None = option(
         None, "protect a user instead of one event; at most this many of their events count"
     )
@@ -300,9 +313,7 @@ class PlanOptions(_Guarantee, _Horizon):
     )
     out: Path | None = option(None, "with --simulate: write what they would see, table or chart")
     plot: Path | None = option(None, "draw the errors over time, or with --expire the loss by age")
-    width: float | None = option(
-        None, "width of the chart in inches, as in 4 for a telephone; default: 7.5"
-    )
+    width: float | None = of_job("width")
     json: bool = _json()
 
 
@@ -316,7 +327,7 @@ class InspectOptions:
         None, "what the answer may cost one user, or one period of a user, in privacy"
     )
     delta: str | None = option(None, "with --epsilon: approximate privacy")
-    rho: str | None = option(None, "zero-concentrated privacy instead of epsilon")
+    rho: str | None = of_job("rho")
     state: str | None = option(
         None, "SQLite file or database URL whose ledger records the answer; secret"
     )
@@ -356,9 +367,7 @@ class InspectOptions:
         False, "NOT PRIVATE: show exact numbers; only for data that is public", "--exact"
     )
     plot: Path | None = option(None, "draw noise and loss against the bound: .png, .svg or .pdf")
-    width: float | None = option(
-        None, "width of the chart in inches, as in 4 for a telephone; default: 7.5"
-    )
+    width: float | None = of_job("width")
     json: bool = _json()
 
 
@@ -449,10 +458,7 @@ class ShowOptions:
         "several with commas between, a database that `publish` wrote, a stream of a service"
     )
     name: str | None = option(None, "name of the one stream to show, if there are several")
-    like: str | None = option(
-        None,
-        "a table of the same stream that has its description, if a tool that cut this one lost it",
-    )
+    like: str | None = _like()
     json: bool = _json()
 
 
@@ -483,10 +489,7 @@ class MethodsOptions:
         "print a record for the public register of deployments instead, in YAML",
         "--registry",
     )
-    like: str | None = option(
-        None,
-        "a table of the same stream that has its description, if a tool that cut this one lost it",
-    )
+    like: str | None = _like()
     json: bool = _json()
 
 
@@ -520,19 +523,14 @@ class ExportOptions:
     panels: bool = option(
         False, "with a chart: one panel for each group, the largest 24", "--panels"
     )
-    title: str | None = option(None, "title of the chart, instead of the statistic's own")
-    axis: str | None = option(None, "what the chart's axis shows")
-    source: str | None = option(None, "where the numbers come from, a line below the chart")
-    width: float | None = option(
-        None, "width of the chart in inches, as in 4 for a telephone; default: 7.5"
-    )
+    title: str | None = of_job("title")
+    axis: str | None = of_job("axis")
+    source: str | None = of_job("source")
+    width: float | None = of_job("width")
     level: float | None = option(
         None, "probability that an interval holds the true number; default: as before, or 0.95"
     )
-    like: str | None = option(
-        None,
-        "a table of the same stream that has its description, if a tool that cut this one lost it",
-    )
+    like: str | None = _like()
     json: bool = _json()
 
 
@@ -602,10 +600,7 @@ class AnswerOptions:
     level: float | None = option(
         None, "probability that an interval holds the true number; default: as in the table"
     )
-    like: str | None = option(
-        None,
-        "a table of the same stream that has its description, if a tool that cut this one lost it",
-    )
+    like: str | None = _like()
     json: bool = _json()
 
 

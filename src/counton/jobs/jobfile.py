@@ -32,7 +32,7 @@ from counton.errors import CountonError, InvalidInput, field, is_text, without_s
 from counton.jobs.fields import options_of
 from counton.jobs.job import Events, Job, guarantee_from
 from counton.jobs.own_strategies import is_file_of
-from counton.jobs.statements import all_options, hint, own_options, statistic_class
+from counton.jobs.statements import all_options, hint, own_options, statistic_class, words_of_files
 from counton.options import Kind, Option
 from counton.privacy.contribution import checked_unit
 from counton.statistics.known import keywords
@@ -266,7 +266,10 @@ def _job(name: str, own: Any, defaults: Any, file: Path, events: Events | None) 
     for needed in ("events", "state"):
         if needed not in taken:
             raise InvalidInput(f"{where} says no {needed!r}; add it, or give it under [defaults]")
-    return Job(what, **taken)
+    try:
+        return Job(what, **taken)
+    except InvalidInput as error:  # a word that a field may not be
+        raise InvalidInput(f"{where}: {error.translate(words_of_files())}") from error
 
 
 def _value(item: Option, value: Any, where: str, folder: Path) -> Any:
@@ -280,11 +283,11 @@ def _value(item: Option, value: Any, where: str, folder: Path) -> Any:
     if isinstance(value, bool) != (kind == "flag") or not fits:
         raise InvalidInput(
             f"{where}: {key} is {value!r}, of type {type(value).__name__}; it must be "
-            f"{_SAID[kind]}{' or a list of texts' if several else ''}"
+            f"{SAID[kind]}{' or a list of texts' if several else ''}"
         )
     if isinstance(value, list):
         if not several or not all(isinstance(one, str | int | float) for one in value):
-            raise InvalidInput(f"{where}: {key} is {value!r}; it must be {_SAID[kind]}")
+            raise InvalidInput(f"{where}: {key} is {value!r}; it must be {SAID[kind]}")
         if item.name == "domain":  # names of groups, also where a file beside is called so
             return [*map(str, value)]
         return [_seen_from(item.name, str(one), folder) for one in value]
@@ -320,7 +323,8 @@ def _mapping(item: Option, value: dict[str, Any], where: str) -> dict[str, Any]:
     return found
 
 
-_SAID: dict[Kind, str] = {
+#: What the values of a file are called.
+SAID: dict[Kind, str] = {
     "text": "a text or a number",
     "texts": "a text",
     "whole": "a whole number",
