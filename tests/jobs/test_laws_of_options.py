@@ -116,12 +116,12 @@ def test_a_later_run_may_leave_out_what_defines_its_stream_and_not_contradict_it
 def test_the_law_sees_an_option_that_nobody_compares(
     stream: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    compared = later_runs._given
+    compared = later_runs._options_of_run
 
     def without_release(*of: Any) -> dict[str, Any]:
         return compared(*of) | {"release": None}
 
-    monkeypatch.setattr(later_runs, "_given", without_release)
+    monkeypatch.setattr(later_runs, "_options_of_run", without_release)
     assert is_refused(stream, "metric")
     assert not is_refused(stream, "release")
 

@@ -239,7 +239,7 @@ def _statistic(
             known["domain"] = kept if saved.domain is None else saved.domain
         for given in ("time", "by", "user", "most", "first"):
             if not request.option(given):
-                known[given] = saved.said[given]
+                known[given] = saved.defining_options[given]
         request = request.having(**known)
     elif not request.options and saved.parts.names:
         request = request.having(columns=list(saved.parts.names))
@@ -285,7 +285,7 @@ def _said_by(saved: Definition, takes: tuple[str, ...]) -> dict[str, Any]:
         for name, value in kept.parameters.items()
         if name in takes and isinstance(value, str | int | float)
     }
-    column = saved.said["value"]
+    column = saved.defining_options["value"]
     return {**found, "value": column} if "value" in takes and column else found
 
 

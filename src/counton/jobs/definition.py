@@ -105,7 +105,7 @@ class Definition(Description):
         return self.people is not None and self.people.each is not None and not of_statistic
 
     @cached_property
-    def said(self) -> Mapping[str, Any]:
+    def defining_options(self) -> Mapping[str, Any]:
         """What a job states that makes this stream, by the names of its options.
 
         Columns are called as they are now. What an option holds that is not stated is None.

@@ -158,8 +158,8 @@ def check(definition: Definition, asked: RequestValues) -> None:
         )
     _check_statistic(definition, asked)
     check_reached(definition, request)
-    for name, given in _given(definition, asked).items():
-        kept = definition.guarantee if name == _GUARANTEE else definition.said[name]
+    for name, given in _options_of_run(definition, asked).items():
+        kept = definition.guarantee if name == _GUARANTEE else definition.defining_options[name]
         if given is not None and given is not False and given != kept:
             created = "without it" if kept is None else f"with {_in_words(kept)}"
             what = name if name == _GUARANTEE else field(name)
@@ -174,10 +174,10 @@ def check(definition: Definition, asked: RequestValues) -> None:
 _GUARANTEE = "the guarantee"
 
 
-def _given(definition: Definition, asked: RequestValues) -> dict[str, Any]:
-    """What a later run states of what makes its stream, as `Definition.said` has it."""
+def _options_of_run(definition: Definition, asked: RequestValues) -> dict[str, Any]:
+    """What a later run states of what makes its stream, as `Definition.defining_options` has it."""
     request, guarantee = asked.request, asked.guarantee
-    given = {name: request.option(name) for name in definition.said}
+    given = {name: request.option(name) for name in definition.defining_options}
     for name in ("time", "by", "value", "user", "id"):
         given[name] = definition.current_name(given[name])
     if asked.start is not None:

@@ -197,7 +197,7 @@ def _taken_over(before: Definition, step: int, request: Job) -> dict[str, Any]:
     left_out += _OF_GROUPS if before.domain is None or request.domain is not None else []
     left_out += _OF_PEOPLE if before.people is None or request.user is not None else []
     taken = {
-        **before.said,
+        **before.defining_options,
         "value": before.columns.value,
         "start": windows.local(int(windows.ends(range(step, step + 1))[0])).isoformat(),
         "steps": windows.steps - step or windows.steps,
