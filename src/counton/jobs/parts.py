@@ -79,16 +79,8 @@ def _check_key(value: object) -> None:
 class Keeping(JobPart):
     """Where a stream is kept, and what it is called there.
 
-    Attributes:
-        state: path of a SQLite file, or a database URL.
-        continues: a stream of the same state that ends now; this one begins where it ends.
-        drop_waiting: rows that wait in that stream, and come in no file again, count nowhere.
-        name: within the state.
-        key: a `Key`, or where it is kept: a file, ``env:NAME``, ``command:...``; None:
-            ``STATE.key``.
-        ledger: a state with a limit, path or URL, under which several states count together; None:
-            the one in which this state counts already, if it does.
-        witness: a folder or a database URL, away from the state, where a second witness is kept.
+    With ``drop_waiting`` rows that wait in the stream that ends, and come in no file again, count
+    nowhere. A `ledger` that a state counts in already is the one that is meant where none is named.
 
     >>> Keeping("visits.db").key is None
     True
@@ -134,16 +126,10 @@ class Keeping(JobPart):
 class Times(JobPart):
     """How time is cut into windows, and which of them are released.
 
-    Attributes:
-        time: column of the events.
-        every, start, steps, timezone: windows of time; a `timedelta` and a `date` will do too.
-        around: instead of steps, for a stream without an end whose protection never fades: about
-            how many windows should have small errors. It serves as many as come.
-        until: windows that ended by then are released; None or "now", when the run begins;
-            "newest", by the time of the newest event, which is somebody's and not protected.
-        watermark: how long after its end a window is released, whether the clock, the newest event
-            or ``until`` tells the time. Rows that are late by less count in their own window.
-        confirmed: release also what looks like a mistake, as many windows after the newest event.
+    Lengths may be a `timedelta`, and moments a `date` or a `datetime`. With ``around`` protection
+    never fades, and the stream serves as many windows as come. ``until`` is "now" unless stated;
+    the time of the newest event ("newest") is somebody's and not protected. Whatever tells the
+    time, a window waits for its ``watermark``, and rows that are late by less count in their own.
 
     >>> Times("at", every="1d").steps is None
     True
@@ -186,18 +172,10 @@ class Times(JobPart):
 class Groups(JobPart):
     """Which groups there are, and what becomes of rows of others.
 
-    Attributes:
-        by: column of the events; several are ``["region", "product"]`` or ``"region,product"``,
-            whose groups are called ``north / shoes``.
-        domain: the declared groups, public knowledge: a file, a list ``A,B,C``, or a sequence; of
-            several columns a table with them, a sequence of tuples, or a mapping of lists, all of
-            whose combinations are declared.
-        other: a group of its own for all rows of groups that are not declared.
-        spare: how many more groups there are, without a name yet.
-        also: names for spare groups, known to the public: a list ``A,B`` or a sequence; where there
-            is ``other``, from the first window on of which no run has read rows.
-        unknown: whether rows of undeclared groups are refused ("refuse") or dropped ("drop"); or
-            no group is declared and each is shown once it is large enough ("discover").
+    Of several columns (``["region", "product"]`` or ``"region,product"``) groups are called
+    ``north / shoes``, and ``domain`` is a table with them, a sequence of tuples, or a mapping of
+    lists, all of whose combinations are declared. Where there is ``other``, a group that ``also``
+    names counts by itself from the first window on that no run has read rows of.
 
     >>> Groups("page", "home,shop").unknown
     'refuse'
@@ -241,16 +219,10 @@ class Groups(JobPart):
 class Promise(JobPart):
     """What is promised, and to whom.
 
-    Attributes:
-        epsilon, delta, rho: the guarantee.
-        within: instead of epsilon or rho, which are then the least with which an interval of the
-            last release is at most this to either side: 20, "2%" of ``size``, or by name,
-            "count=20,mean=0.5".
-        least, size: with ``within``: whether epsilon or rho is found, and how many rows there will
-            be by the last step, where that is public.
-        expire, growth, delay: of a stream without an end.
-        unit: what is protected, as the ledger calls it: one row, or with ``user`` one user (whose
-            period has the period's name too); left out: as in the state, else "event" or "user".
+    With ``within`` epsilon or rho is the least with which an interval of the last release is at
+    most this to either side: 20, "2%" of ``size``, or by name, "count=20,mean=0.5". The ``unit`` is
+    that of the state where none is named, else "event", or with ``user`` "user"; with ``per`` it
+    has the period's name too.
 
     >>> Promise(epsilon=1).expire
     False
@@ -305,11 +277,7 @@ class Promise(JobPart):
 class Arrangement(JobPart):
     """How the noise is arranged.
 
-    Attributes:
-        release: "totals" so far, the "windows" alone, or "both"; None: as the stream, else totals.
-        strategy, metric: how the noise is arranged (a name, a `Factorisation` of one's own, or a
-            file with what its ``to_dict`` says), or by which error it is chosen.
-        simple: choose among strategies that release integers, without a search.
+    A ``strategy`` may be a `Factorisation` of one's own, or a file with what its ``to_dict`` says.
 
     >>> Arrangement(strategy="kary").simple
     False
@@ -340,18 +308,11 @@ class Arrangement(JobPart):
 class Users(JobPart):
     """Whose events are bounded, and how many of them count.
 
-    Attributes:
-        user: column that names the user of each event; then a user is protected, not one event.
-        most: how many events of a user count at most.
-        per: with ``most``, how many in each period of a user, ``1d``: then one period of a user is
-            protected.
-        most_a_window: with ``most``, how many of them count in each window, a late event in the
-            one that releases it: so that late windows of a period keep some.
-        retain: with ``per``, for how long the users of a period are known after its end, ``7d``:
-            the next release then deletes their digests, and no row of that period counts any more.
-            Left out, 35 days. Remembered with the stream; a later run may say another length.
-        distinct: at most one event of a user counts in each window and group.
-        first: at most one event of a user counts in each group, for ever, in ``most`` groups (1).
+    With ``per`` one period of a user is protected. A late event counts among ``most_a_window`` of
+    the window that releases it, so that late windows of a period keep some. After ``retain``, 35
+    days unless stated, the next release deletes the digests of a period's users, and no row of
+    that period counts any more; a later run may say another length. With ``first`` a user counts
+    once in each of ``most`` groups (1).
 
     >>> Users("visitor", most=3).first
     False
@@ -397,16 +358,6 @@ class Users(JobPart):
 @dataclass(frozen=True)
 class RowFormat(JobPart):
     """How rows are read, and what becomes of those that cannot be: the same for every door.
-
-    Attributes:
-        file_format, time_format, clock_change: how the events are read.
-        separator, decimal: of CSV, what stands between fields (a comma, ``;``, ``|`` or ``tab``),
-            and before the fraction of a number (a point or a comma).
-        comment: of CSV, how lines begin that are no rows: ``#``, or a few signs.
-        bad_rows: whether rows that cannot be read end the run ("refuse"), or are written into a
-            file, anew in each run ("quarantine:FILE"), at most ``bad_rows_most`` of them.
-        missing: whether rows that lack a time, group, value, user or id are refused as such
-            ("refuse"), or counted nowhere ("skip").
 
     >>> RowFormat(separator=";").decimal
     '.'
@@ -487,16 +438,9 @@ class RowFormat(JobPart):
 class RowPolicies(RowFormat):
     """Which rows count, and what becomes of those that come late or again.
 
-    Attributes:
-        rename: columns that are called otherwise from now on, ``old=new``, commas between several.
-        id: column that says which event a row is; it counts once, in whatever files it comes.
-        query: of a database, which rows: one SELECT.
-        late: rows that come for a released window, of a statistic whose rows count in their order:
-            refused ("refuse"), or counted nowhere ("drop"). Others count at the next release.
-        append: the file holds new events only.
-        counted: where files do not hold the rows that were counted of them. Refused ("refuse"); or
-            what was counted stays counted ("keep"), and nothing of a file of new events counts that
-            looks counted; or all new events are new indeed, whatever they look like ("new").
+    Rows that are ``late`` are refused or dropped where they count in their order; others count at
+    the next release. With ``counted`` "keep" nothing of a file of new events counts that looks
+    counted; with "new" all of them are new indeed, whatever they look like.
 
     >>> RowPolicies(id="ticket").late
     'refuse'
@@ -535,12 +479,7 @@ class RowPolicies(RowFormat):
 class OutputFiles(JobPart):
     """What is written and drawn, and how it looks.
 
-    Attributes:
-        out, plot, sums: files of released steps, of a chart, and of sums over periods.
-        above, surely_above: of many groups only rows whose estimate is above this, or whose whole
-            interval is, are written to ``out``: a number that is chosen without looking at the
-            data.
-        title, axis, source, width: of the chart.
+    Thresholds (``above``, ``surely_above``) are numbers chosen without looking at the data.
 
     >>> OutputFiles(out="visits.csv").plot is None
     True
@@ -592,11 +531,7 @@ class OutputFiles(JobPart):
 class Showing(JobPart):
     """What is shown of what was released: remembered with the stream.
 
-    Attributes:
-        over, shares, ask, cut: what is shown of a statistic's readings.
-        integers, nonnegative, known: how the numbers of a table are made to fit, as they are shown
-            everywhere; ``known`` is a file, or a mapping from paths of nodes to totals.
-        level: probability with which each interval holds that is shown or written.
+    Totals that are ``known`` may be a mapping from paths of nodes to totals.
 
     >>> Showing().level
     0.95
