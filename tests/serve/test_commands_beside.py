@@ -31,7 +31,7 @@ class Load:
         self._over, self._thread = threading.Event(), threading.Thread(target=self._send)
 
     def _send(self) -> None:
-        while not self._over.wait(0.01):
+        while not self._over.wait(0.05):
             number = len(self.accepted)
             body = rows(1, PAGES[: 1 + number % 3])
             self.service.at(1 + min(0.9, number / 5000))  # rows are counted as time goes on
