@@ -102,7 +102,7 @@ def check(reading: GridReading, wanted: float) -> None:
             assert within <= 1.35 * needed + atom, (box, law, half, needed)
 
 
-STRATEGIES: list[tuple[LineStrategy, ...]] = [
+STRATEGIES: list[tuple[Nodes, ...]] = [
     (Nodes.independent(5),),
     (Nodes(3, (3,), (2, 0)),),
     (Nodes(3, (3,), (1, 1)),),
