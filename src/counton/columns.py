@@ -176,23 +176,6 @@ def codes_of(column: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
     return codes, values
 
 
-def codes_among(column: NDArray[Any], values: NDArray[Any]) -> NDArray[np.int64]:
-    """Every value's position in ``values``; -1 where missing, -2 where not among them.
-
-    >>> codes_among(np.array(["b", None, "z"], dtype=object), np.array(["a", "b"]))
-    array([ 1, -1, -2])
-    """
-    missing = _missing(column)
-    codes = np.full(len(column), MISSING, np.int64)
-    kept = column[~missing]
-    if kept.dtype != object and values.dtype != object and kept.dtype.kind == values.dtype.kind:
-        place = np.minimum(np.searchsorted(values, kept), len(values) - 1)
-        codes[~missing] = np.where(values[place] == kept, place, OUTSIDE)
-    else:
-        codes[~missing] = _looked_up(kept, values)
-    return codes
-
-
 def labels_bytes(labels: NDArray[Any]) -> bytes:
     """Labels with their types and lengths, for a digest: other labels give other bytes.
 

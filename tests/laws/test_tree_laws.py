@@ -12,7 +12,7 @@ from trees import SMALL, random_tree, weighted
 from counton.errors import InvalidInput
 from counton.strategies import NodeNoise, Norm
 from counton.strategies.trees import Tree, TreeStrategy
-from counton.strategies.trees.estimating import estimates_of
+from counton.strategies.trees.measuring import Measuring
 from counton.strategies.trees.strategy import tree_strategy_for
 from counton.testing import (
     LawBroken,
@@ -84,12 +84,13 @@ def does_not_add_up(estimates: Any, sums: Any, noise: NodeNoise) -> Any:
 def test_broken_estimates_are_caught(
     check: Callable[[TreeStrategy], None], wrong: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    honest = estimates_of
+    honest = tree_laws.tree_estimates
 
-    def broken(measured: Any, sums: Any, noise: Any, bits: int) -> Any:
-        return wrong(honest(measured, sums, noise, bits), sums, noise)
+    def broken(strategy: Any, counts: Any, noise: Any, bits: int) -> Any:
+        sums = [level[0] for level in Measuring(strategy).node_sums(counts[None])]
+        return wrong(honest(strategy, counts, noise, bits), sums, noise)
 
-    monkeypatch.setattr(tree_laws, "estimates_of", broken)
+    monkeypatch.setattr(tree_laws, "tree_estimates", broken)
     with pytest.raises(LawBroken):
         check(weighted(TreeStrategy))
 

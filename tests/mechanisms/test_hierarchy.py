@@ -19,8 +19,8 @@ from counton.noise import Key
 from counton.privacy import ZCDP, ApproxDP, PureDP
 from counton.statistics import Hierarchy
 from counton.strategies.trees import Tree
-from counton.strategies.trees.estimating import estimates_of
 from counton.strategies.trees.strategy import tree_strategy_for
+from counton.testing.tree_laws import tree_estimates
 
 KEY = chosen_key()
 
@@ -31,14 +31,14 @@ def test_covariance_of_all_nodes_equals_the_closed_form(seed: Any) -> None:
     tree = random_tree(seed)
     plan = Planned(tree, guarantee=ZCDP(0.5))
     matrix = measured_matrix(plan.measurement)
-    zeros = sums_of(tree, np.zeros(len(leaf_places(tree)), np.int64))
+    zeros = np.zeros(len(leaf_places(tree)), np.int64)
     unit = 2**30
     columns = []
     for level, part in matrix.items():
         for row in range(len(part)):
             noise: Any = np.zeros(len(part), dtype=np.int64)
             noise[row] = unit
-            found = estimates_of(plan.measurement, zeros, WrittenNoise({level: noise}), 30)
+            found = tree_estimates(plan.measurement, zeros, WrittenNoise({level: noise}), 30)
             columns.append(np.concatenate(found) / 2.0**30 / unit)
     reads = np.array(columns).T
     joint = reads @ reads.T * plan.law.variance
@@ -275,13 +275,12 @@ def test_rounding_favours_no_sibling() -> None:
     measurement, scale = tree_strategy_for(tree, [1.0, 1.0], 2)
     rng = np.random.default_rng(5)
     counts = rng.integers(0, 100, siblings)
-    sums = [np.array([counts.sum()]), counts]
     p, q = int(measurement.own[0][0]), int(measurement.shared[0][0])
     away = np.zeros(siblings)
     for _ in range(draws):
         z = np.rint(rng.normal(0, scale, siblings)).astype(np.int64)
         first = np.rint(rng.normal(0, scale, 1)).astype(np.int64)
-        total, shares = estimates_of(measurement, sums, WrittenNoise({0: first, 1: z}), bits)
+        total, shares = tree_estimates(measurement, counts, WrittenNoise({0: first, 1: z}), bits)
         y = p * counts - q * counts.sum() + z
         exact = total[0] / siblings + (y - y.mean()) / p * 2**bits
         away += (shares - exact) / draws
@@ -300,7 +299,7 @@ def test_families_of_any_size_share_out_exactly_what_there_is() -> None:
         for level in range(len(tree.sizes))
     }
     counts = rng.integers(0, 2**24, sum(map(len, tree.leaves)))
-    levels = estimates_of(measurement, sums_of(tree, counts), WrittenNoise(drawn), 16)
+    levels = tree_estimates(measurement, counts, WrittenNoise(drawn), 16)
     for level, parents in enumerate(tree.parents):
         summed = np.zeros(tree.sizes[level], np.int64)
         np.add.at(summed, parents, levels[level + 1])

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from counton.strategies.trees import Tree, TreeStrategy
-from counton.strategies.trees.estimating import node_sums
 
 
 def random_tree(seed: Any) -> Any:
@@ -54,10 +53,7 @@ def measured_matrix(measurement: Any) -> Any:
 
 def sums_of(tree: Any, counts: Any) -> Any:
     """Sums of all nodes from counts in the order of ``Tree.leaves``."""
-    levels = [np.zeros(size, np.int64) for size in tree.sizes]
-    for (level, node), count in zip(leaf_places(tree), np.asarray(counts).tolist(), strict=True):
-        levels[level][node] = count
-    return node_sums(tree, levels)
+    return [part.astype(np.int64) @ np.asarray(counts) for part in membership(tree)]
 
 
 #: Two families, of three and of two.

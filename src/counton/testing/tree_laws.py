@@ -17,7 +17,6 @@ from counton.errors import InvalidInput
 from counton.literature import REFERENCES
 from counton.strategies import NodeNoise
 from counton.strategies.trees import Tree, TreeStrategy
-from counton.strategies.trees.estimating import estimates_of, node_sums
 from counton.strategies.trees.measuring import Measuring
 from counton.testing.node_noise import HashedNoise, ShiftedNoise
 from counton.testing.rows import Address, LawBroken, require
@@ -121,7 +120,7 @@ def _with_one_more(tree: Tree) -> Tree:
 
 
 def check_tree_cells(strategy: TreeStrategy) -> None:
-    """Measured as cells of a stream (`Measuring`), it is the same C, and B is what reads them.
+    """Measured as cells of a stream (`Measuring`), it is the same C, and B C = A.
 
     Raises:
         LawBroken: cells are other measurements, or their estimates others than `joint_law` is of.
@@ -137,8 +136,8 @@ def check_tree_cells(strategy: TreeStrategy) -> None:
     cells = measuring.cells(np.eye(measuring.leaves, dtype=np.int64))
     require(np.array_equal(cells, matrix.T), strategy, "cells are no measurements: not C x")
     reads = np.concatenate(measuring.estimates(np.eye(measuring.size)), axis=1).T
-    right = np.allclose(reads, _reads(strategy), rtol=1e-6, atol=1e-9)
-    require(right, strategy, "cells are estimated otherwise than at one go")
+    right = np.allclose(reads @ matrix, np.vstack(_membership(strategy.tree)), atol=1e-9)
+    require(right, strategy, "cells of exact counts are not estimated as these")
     noisy = HashedNoise((measuring.size,), spread=2**30).run(0, range(1))[0]
     levels, exact = measuring.share_to_nodes(noisy, _BITS), measuring.estimates(noisy[None])
     for level, parents in enumerate(strategy.tree.parents):
@@ -290,12 +289,25 @@ def _membership(tree: Tree) -> list[Integers]:
     return below
 
 
+def tree_estimates(
+    strategy: TreeStrategy, counts: Integers, noise: NodeNoise, bits: int
+) -> list[Integers]:
+    """Estimates of all nodes by level, from counts in the order of ``Tree.leaves``.
+
+    Args:
+        strategy: what is measured.
+        counts: of the leaves.
+        noise: one draw for the total at level 0, and for every further measurement at the level of
+            the children it compares, in units of the weights' lattice.
+        bits: estimates are multiples of 2^-bits.
+    """
+    measuring = Measuring(strategy)
+    # Of families of three or more all children are measured, of two their difference.
+    of_families = (np.where(m > 2, m, m == 2).sum() for m in strategy.tree.children[:-1])
+    sizes = [1, *map(int, of_families)]
+    drawn = [noise.run(level, range(size)) for level, size in enumerate(sizes)]
+    return measuring.share_to_nodes(measuring.cells(counts[None])[0] + np.concatenate(drawn), bits)
+
+
 def _estimates(strategy: TreeStrategy, counts: Integers, noise: NodeNoise) -> Integers:
-    """Estimates of all nodes, level after level, from counts in the order of ``Tree.leaves``."""
-    tree = strategy.tree
-    levels = [np.zeros(size, np.int64) for size in tree.sizes]
-    taken = 0
-    for level, leaves in enumerate(tree.leaves):
-        levels[level][leaves] = counts[taken : taken + len(leaves)]
-        taken += len(leaves)
-    return np.concatenate(estimates_of(strategy, node_sums(tree, levels), noise, _BITS))
+    return np.concatenate(tree_estimates(strategy, counts, noise, _BITS))

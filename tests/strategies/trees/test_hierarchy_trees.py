@@ -37,11 +37,11 @@ def test_children_stand_together_in_the_order_of_their_parents() -> None:
         assert (np.diff(parents) >= 0).all()
         assert tree.children[level].sum() == len(parents)
         assert (parents[tree.starts[level]] == np.arange(tree.sizes[level])).all()
-    depth, node = tree.locate([table[name] for name in "abc"])
-    assert (depth == 3).all()
-    assert sorted(node.tolist()) == list(range(200))
+    places = [tree.find(row) for row in zip(*(table[name].tolist() for name in "abc"), strict=True)]
+    assert {depth for depth, _ in places} == {3}
+    assert sorted(node for _, node in places) == list(range(200))
     for row in (0, 57, 199):
-        assert tree.path(3, int(node[row])) == tuple(int(table[name][row]) for name in "abc")
+        assert tree.path(*places[row]) == tuple(int(table[name][row]) for name in "abc")
 
 
 def test_the_digest_tells_trees_apart() -> None:

@@ -321,18 +321,25 @@ class TreeNodes(_Intervals):
             size *= 2
 
 
-class _CellsAndWhole(NamedWorkload):
-    """Every cell with one weight, and the sum of all with another."""
+class RandomSubsets(NamedWorkload):
+    """One random set of cells: its size uniform on ceil(n/4)..n, then every set of that size.
 
-    @abstractmethod
-    def _weights(self) -> tuple[float, float]: ...
+    The random queries of "Ranges", appendix E.3. The error is the expectation for one query.
 
-    @override
-    def largest_error(self, sums: NDArray[Any]) -> float:
-        return float(max(np.abs(np.diff(sums)).max(), abs(sums[-1])))
+    >>> RandomSubsets(4).gram().round(3)[0].tolist()
+    [0.625, 0.417, 0.417, 0.417]
+    """
+
+    name = "subsets"
+
+    def _queries(self) -> int:
+        return 1
 
     @override
     def total(self, estimator: Estimator) -> float:
+        own = getattr(estimator, "subsets_variance", None)
+        if own is not None:
+            return float(own(self))
         if (law := tree_law(estimator)) is not None:
             return float(self.levels(law).sum())
         single, together = self._weights()
@@ -354,26 +361,6 @@ class _CellsAndWhole(NamedWorkload):
         self.check_dense()
         single, together = self._weights()
         return single * np.eye(self.cells) + together
-
-
-class RandomSubsets(_CellsAndWhole):
-    """One random set of cells: its size uniform on ceil(n/4)..n, then every set of that size.
-
-    The random queries of "Ranges", appendix E.3. The error is the expectation for one query.
-
-    >>> RandomSubsets(4).gram().round(3)[0].tolist()
-    [0.625, 0.417, 0.417, 0.417]
-    """
-
-    name = "subsets"
-
-    def _queries(self) -> int:
-        return 1
-
-    @override
-    def total(self, estimator: Estimator) -> float:
-        own = getattr(estimator, "subsets_variance", None)
-        return super().total(estimator) if own is None else float(own(self))
 
     def chance(self, cells: int) -> float:
         """Probability that some given cells, this many of them, are all in the set.
@@ -402,22 +389,6 @@ class RandomSubsets(_CellsAndWhole):
         one = float((sizes / n).mean())
         two = float((sizes * (sizes - 1)).mean() / max(n * (n - 1), 1))
         return one - two, two
-
-
-class Margins(_CellsAndWhole):
-    """Every cell along one axis, and their sum.
-
-    >>> Margins(3).gram().astype(int).tolist()
-    [[2, 1, 1], [1, 2, 1], [1, 1, 2]]
-    """
-
-    name = "margins"
-
-    def _queries(self) -> int:
-        return self.cells + 1
-
-    def _weights(self) -> tuple[float, float]:
-        return 1.0, 1.0
 
 
 class Queries(Workload):

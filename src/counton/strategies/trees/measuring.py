@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from counton.arrays import Floats, Integers
-from counton.strategies.trees.estimating import refuse_beyond_exact, shared_out
+from counton.errors import SumOverflow
 from counton.strategies.trees.strategy import TreeStrategy
 
 
@@ -165,7 +165,7 @@ class Measuring:
             fair = np.abs(found[-1][inner]).max(initial=0)
             refuse_beyond_exact(float(np.abs(units).max(initial=0) + fair), bits)
             first = self.tree.starts[level][inner]
-            found.append(shared_out(found[-1][inner], units, first, size[inner], 0.0)[0])
+            found.append(shared_out(found[-1][inner], units, first, size[inner]))
         return found
 
     def differences(self, cells: Floats) -> list[Floats]:
@@ -185,3 +185,51 @@ class Measuring:
             own = strategy.own[level][parents]
             found.append(np.where(own > 0, (y - mean[:, parents]) / np.maximum(own, 1), 0.0))
         return found
+
+
+def refuse_beyond_exact(largest: float, bits: int) -> None:
+    """Refuse numbers of units of 2^-bits which float64 does not hold.
+
+    Raises:
+        SumOverflow: they are 2^53 or more.
+    """
+    if largest >= 2**53:
+        raise SumOverflow(
+            f"private counts reach {largest * 2.0**-bits:.3g}; at this noise they are exact up "
+            f"to {2.0 ** (53 - bits):.3g}: count in larger units"
+        )
+
+
+def shared_out(totals: Integers, away: Floats, first: Integers, size: Integers) -> Integers:
+    """Integer shares of the parents' totals: differences of rounded running sums.
+
+    So the sum of any first few siblings is within half a unit of their shares, however many there
+    are, and that of all is exact. The noise is 2^15 units wide and more, so rounding favours no
+    sibling.
+
+    Args:
+        totals: of the parents.
+        away: what each child has more than its parent's mean; whole parts are added up as
+            integers, so that running sums over many children lose nothing. Overwritten.
+        first, size: where each family begins, and how many it has; families stand side by side.
+    """
+    whole = np.floor(away)
+    away -= whole
+    fractions = away[first]
+    running = np.cumsum(away, out=away)
+    each, left = np.divmod(totals, size)
+    fair = np.arange(1, len(away) + 1, dtype=np.float64)  # how many siblings up to each child
+    fair -= np.repeat(first.astype(np.float64), size)
+    fair *= np.repeat(left / size, size)
+    running -= np.repeat(running[first] - fractions, size)
+    running += fair
+    np.rint(running, out=running)
+    shares = whole.astype(np.int64)
+    # All siblings together get what is left exactly, not but for rounding.
+    running[first + size - 1] = left - np.add.reduceat(shares, first)
+    fair[0] = 0
+    np.subtract(running[1:], running[:-1], out=fair[1:])
+    fair[first] = running[first]
+    shares += np.repeat(each, size)
+    shares += fair.astype(np.int64)
+    return shares

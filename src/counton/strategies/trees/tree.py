@@ -12,9 +12,6 @@ from numpy.typing import NDArray
 
 from counton.arrays import Integers, integers_from_text, integers_to_text
 from counton.columns import (
-    MISSING,
-    OUTSIDE,
-    codes_among,
     codes_of,
     columns_of,
     labels_bytes,
@@ -172,55 +169,6 @@ class Tree:
         Counts given as one array stand in this order: leaves of coarser levels first.
         """
         return tuple(np.flatnonzero(count == 0) for count in self.children)
-
-    def locate(self, columns: Sequence[NDArray[Any]]) -> tuple[Integers, Integers]:
-        """Level and position of the leaf every row of a table names.
-
-        Args:
-            columns: one array for each level below the total; missing below the leaf's level.
-
-        Raises:
-            InvalidInput: a row outside the domain, with a gap, or not at a leaf.
-        """
-        rows = len(columns[0])
-        depth, node = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
-        for level, (column, parent, label) in enumerate(
-            zip(columns, self.parents, self.labels, strict=True), 1
-        ):
-            own, values = codes_of(label)
-            codes = codes_among(column, values)
-            named = codes != MISSING
-            gap = named & (depth < level - 1)
-            if gap.any():
-                raise InvalidInput(
-                    f"row {int(np.argmax(gap)) + 1:,} of the leaves names a {self.levels[level]} "
-                    f"below a missing level: fill the gap"
-                )
-            keys = parent * len(values) + own
-            order = np.argsort(keys, kind="stable")
-            wanted = node * len(values) + codes
-            place = np.minimum(np.searchsorted(keys[order], wanted), len(keys) - 1)
-            found = order[place]
-            outside = named & ((codes == OUTSIDE) | (keys[found] != wanted))
-            if outside.any():
-                row = int(np.argmax(outside))
-                cells = [part[row : row + 1] for part in columns]
-                path = tuple(cell.tolist()[0] for cell in cells if codes_of(cell)[0][0] != MISSING)
-                raise InvalidInput(
-                    f"row {row + 1:,} of the leaves is {path!r}, which is not in the domain: add "
-                    f"it to the domain, which must be public, or drop the row"
-                )
-            node = np.where(named, found, node)
-            depth = np.where(named, level, depth)
-        for level, count in enumerate(self.children):
-            inner = (depth == level) & (count[np.where(depth == level, node, 0)] > 0)
-            if inner.any():
-                row = int(np.argmax(inner))
-                raise InvalidInput(
-                    f"row {row + 1:,} of the leaves is a {self.levels[level]} that has children in "
-                    f"the domain; counts belong to leaves only: name its leaf"
-                )
-        return depth, node
 
     def to_dict(self) -> dict[str, Any] | None:
         """All nodes and their names, JSON values; None where names are none that JSON keeps.
