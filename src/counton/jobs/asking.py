@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from counton.errors import InvalidInput, field
 from counton.events.domains import read_domain
-from counton.events.row_reading import Unknown
-from counton.events.windows import ClockChange
 from counton.exact import Number
 from counton.groups import GroupNames
 from counton.jobs import guards, refusals, statements
@@ -34,7 +32,7 @@ class RequestValues(NamedTuple):
 
     Attributes:
         request: what was read.
-        start, until: aware datetimes.
+        start: an aware datetime.
         domain: the declared groups.
         guarantee: what the numbers state; of a stream without an end, not bound to its strategy.
         statistic, parts: what rows become, and the columns that it reads; None where a later run
@@ -47,7 +45,6 @@ class RequestValues(NamedTuple):
 
     request: Job
     start: datetime | None
-    until: datetime | None
     domain: GroupNames | None
     guarantee: Guarantee | None
     statistic: Statistic | None
@@ -55,8 +52,6 @@ class RequestValues(NamedTuple):
     people: People | None
     endless: Expiring | None
     metric: Literal["mean", "max"] | None
-    unknown: Unknown
-    clock_change: ClockChange
     once: bool
 
 
@@ -114,10 +109,11 @@ def ask(request: Job, saved: Definition | None = None) -> RequestValues:
     of_nodes = "domain" in reads and "by" not in reads
     each_row = request.time is None and not once
     own_users = statistic is not None and (each_row or not statistic.tallied)
+    if request.until not in (NOW, NEWEST):
+        _moment(request.until, timezone)  # so that no time is refused after rows are read
     return RequestValues(
         request=request,
         start=_moment(request.start, timezone),
-        until=None if request.until in (NOW, NEWEST) else _moment(request.until, timezone),
         domain=None if of_nodes else _groups(request, by, known=saved is not None),
         guarantee=guarantee,
         statistic=statistic,
@@ -125,8 +121,6 @@ def ask(request: Job, saved: Definition | None = None) -> RequestValues:
         people=_people(request, timezone, statistic) if saved is None and not own_users else None,
         endless=endless,
         metric=None if request.metric is None else metric_from(request.metric),
-        unknown=cast(Unknown, request.unknown),
-        clock_change=cast(ClockChange, request.clock_change),
         once=once,
     )
 

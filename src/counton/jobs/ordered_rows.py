@@ -57,15 +57,13 @@ def read_letters(job: Job, statistic: Statistic) -> Private[OrderedEvents]:
     return letters_of(events, statistic.parameters.get("alphabet", ()))
 
 
-def read_rows(
-    job: Job, definition: Definition, source: Source, policies: Policies
-) -> Private[OrderedEvents]:
+def read_rows(job: Job, definition: Definition, source: Source) -> Private[OrderedEvents]:
     """The rows of a source in the order in which they happened.
 
     Raises:
         InvalidInput: a column is missing, or a row that is no event.
     """
-    parts, statistic = definition.parts, definition.statistic
+    parts, statistic, policies = definition.parts, definition.statistic, job.policies()
     if definition.cut is None and policies != Policies():
         name = "missing" if policies.missing == "skip" else "bad_rows"
         raise InvalidInput(
@@ -273,10 +271,10 @@ def rows_in_order(settled: SettledJob, now: datetime | None) -> OrderedRows:
         rows = read_letters(job, definition.statistic)
     else:
         try:
-            rows = read_rows(job, definition, source, settled.policies)
+            rows = read_rows(job, definition, source)
         except UnreadableRow:
-            source = source.sift(columns_of(definition), settled.policies.unread)
-            rows = read_rows(job, definition, source, settled.policies)
+            source = source.sift(columns_of(definition), job.policies().unread)
+            rows = read_rows(job, definition, source)
         if (part := source.changed_part()) is not None:
             raise change_error(part)
         if definition.columns.id is None:

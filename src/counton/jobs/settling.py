@@ -48,10 +48,8 @@ class SettledJob(Closing):
 
     Attributes:
         job: what is asked, with what is remembered where it says nothing else.
-        asked: the same, read.
         definition: of the stream, with what is to be remembered of this job.
         source: of rows; None where the events are the letters of a text.
-        policies: for rows that cannot be counted.
         store: the state; None where there is none yet.
         saved: what it says of the stream; None of a new one.
         outputs: the job that says what is written and shown: with what is remembered, and with its
@@ -60,10 +58,8 @@ class SettledJob(Closing):
     """
 
     job: Job
-    asked: RequestValues
     definition: Definition
     source: Private[Source] | None
-    policies: Policies
     store: Store | None
     saved: StoredStream | None
     outputs: Job
@@ -117,7 +113,7 @@ def _of_new_stream(job: Job, store: Store | None, units: Sequence[SpentUnit]) ->
 
         job, predecessor, (step, dropped) = succeed(job, store)
     job = _with_numbered_rows(job, None)
-    policies = _policies(job)
+    _check_policies(job)
     source, asked = _source_and_values(job, None)
     in_any_order = asked.statistic is not None and asked.statistic.tallied
     if in_any_order and (job.time is not None or asked.once):
@@ -139,7 +135,7 @@ def _of_new_stream(job: Job, store: Store | None, units: Sequence[SpentUnit]) ->
             from counton.jobs.succession import counted_once
 
             definition = counted_once(definition, predecessor, job.name, store)
-    return SettledJob(job, asked, definition, rows, policies, store, None, outputs, dropped)
+    return SettledJob(job, definition, rows, store, None, outputs, dropped)
 
 
 def _of_known_stream(job: Job, store: Store, saved: StoredStream) -> SettledJob:
@@ -147,7 +143,7 @@ def _of_known_stream(job: Job, store: Store, saved: StoredStream) -> SettledJob:
     known_units(store.database, job.ledger)  # a ledger that cannot be read is refused first
     definition, outputs = _as_kept(job, saved), job
     job = _with_numbered_rows(job, definition)
-    policies = _policies(job)
+    _check_policies(job)
     source, asked = _source_and_values(job, definition)
     check(definition, asked)
     rows = _join_columns_of(None if source is None else source.for_known_stream(), definition)
@@ -156,16 +152,15 @@ def _of_known_stream(job: Job, store: Store, saved: StoredStream) -> SettledJob:
     from counton.jobs.succession import as_read
 
     definition = as_read(definition, Definition.reopen(saved.terms, saved.details))
-    return SettledJob(job, asked, definition, rows, policies, store, saved, outputs)
+    return SettledJob(job, definition, rows, store, saved, outputs)
 
 
-def _policies(job: Job) -> Policies:
-    """What becomes of rows that cannot be counted."""
+def _check_policies(job: Job) -> None:
+    """Refuse to set rows aside where they would be read or kept."""
     policies = job.policies()
     if not (isinstance(job.events, Source) and job.events.checked):
         kept = state_files(job.state, job.key)
         check_quarantine(policies, job.events, job.file_format, kept)
-    return policies
 
 
 def _source_and_values(job: Job, before: Definition | None) -> tuple[Source | None, RequestValues]:

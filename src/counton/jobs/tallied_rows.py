@@ -7,14 +7,14 @@ from dataclasses import field as attribute
 from datetime import datetime
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from counton.events.bad_rows import change_error
-from counton.events.policies import Policies
-from counton.events.row_reading import RowReading
+from counton.events.row_reading import RowReading, Unknown
 from counton.events.sources import Source, UnreadableRow
 from counton.events.spread import Spread
 from counton.events.tally import tally
+from counton.events.windows import ClockChange
 from counton.jobs.again import (
     NO_FILES,
     FilesLeftOut,
@@ -24,7 +24,6 @@ from counton.jobs.again import (
     new_marks,
     without_counted,
 )
-from counton.jobs.asking import RequestValues
 from counton.jobs.changes import (
     CountedRows,
     Counts,
@@ -212,7 +211,7 @@ def _count(
     try:
         rows, bounding = _read(settled, source, progress, looks=looks)
     except UnreadableRow:
-        source = source.sift(settled.definition.columns.names, settled.policies.unread)
+        source = source.sift(settled.definition.columns.names, settled.job.policies().unread)
         rows, bounding = _read(settled, source, progress, looks=looks)
     files = known_by(source, settled.job, settled.definition, rows.found)
     if (part := source.changed_part()) is not None:
@@ -225,7 +224,7 @@ def _read(
 ) -> tuple[CountedRows, Bounding | None]:
     """Sums of all rows, and the choice of those that count."""
     job, definition = settled.job, settled.definition
-    reading = reading_of(job, settled.asked, definition, settled.policies)
+    reading = reading_of(job, definition)
     source = source.delegate(reading)
     labels, by = None, definition
     if definition.discovery is not None:
@@ -269,28 +268,25 @@ def _nothing(_digest: str) -> bool:
     return False
 
 
-def reading_of(
-    request: Job, asked: RequestValues, definition: Definition, policies: Policies
-) -> RowReading:
+def reading_of(job: Job, definition: Definition) -> RowReading:
     """How the rows of a job are read.
 
     Args:
-        request: the job.
-        asked: what it asks.
+        job: with what is remembered of earlier ones.
         definition: of its stream.
-        policies: for rows that cannot be counted.
     """
+    unknown = "discover" if definition.discovery is not None else job.unknown
     return RowReading(
         definition.columns,
         definition.windows,
-        "discover" if definition.discovery is not None else asked.unknown,
+        cast(Unknown, unknown),
         definition.adds,
-        asked.clock_change,
-        request.time_format,
+        cast(ClockChange, job.clock_change),
+        job.time_format,
         declared=definition.groups,
         other=definition.other,
         since=definition.since,
-        policies=policies,
+        policies=job.policies(),
     )
 
 

@@ -17,7 +17,6 @@ from counton.errors import CountonError, InvalidInput, StateError, StateUnavaila
 from counton.events.frames import EventFrame
 from counton.events.row_reading import RowReading
 from counton.events.sources import Rows, Source
-from counton.jobs.asking import ask
 from counton.jobs.changes import SumBounds
 from counton.jobs.definition import Definition
 from counton.jobs.fields import options_of
@@ -221,10 +220,9 @@ def serve_job(job: Job) -> ServedJob:
             f"them in any order; use counton run with files, or a statistic such as count, sum, "
             f"average, quantiles, distinct, top-k or a table over time"
         )
-    policies = job.policies()
-    reading = reading_of(job, ask(job, definition), definition, policies)
+    reading = reading_of(job, definition)
     # What cannot be read is told apart when it comes, and is not in the inbox.
-    return ServedJob(job, definition, reading, policies.quarantine)
+    return ServedJob(job, definition, reading, reading.policies.quarantine)
 
 
 def _ended_definition(known: StoredStream | None) -> Definition | None:
