@@ -334,20 +334,31 @@ SAID: dict[Kind, str] = {
 }
 
 
+def _path_in(name: str, value: str, folder: Path) -> tuple[str, str] | None:
+    """What stands before the path in a value, and the path; None where the value names no file.
+
+    Args:
+        name: of the option.
+        value: what is stated.
+        folder: from which the path is seen.
+    """
+    said = options_of(Job).get(name)
+    before, quarantine, path = value.rpartition("quarantine:")
+    if said is None or not said.file or value == "-" or "://" in value:
+        return None
+    names_none = {
+        "bad_rows": not quarantine,
+        "key": path.startswith(("env:", "command:")),
+        "domain": not (folder / path).exists(),  # but groups
+        "strategy": not is_file_of(path),
+    }
+    return None if names_none.get(name) else (before + quarantine, path)
+
+
 def _seen_from(name: str, value: str, folder: Path) -> str:
     """A path of a file as seen from another folder; what is no path stays as it is."""
-    before, quarantine, path = value.rpartition("quarantine:")
-    told = options_of(Job).get(name)  # of a domain only where there is such a file
-    is_path = told is not None and told.file and (name != "bad_rows" or bool(quarantine))
-    if not is_path or path == "-" or "://" in path or Path(path).is_absolute():
-        return value
-    if name == "key" and path.startswith(("env:", "command:")):
-        return value
-    if name == "domain" and not (folder / path).exists():
-        return value
-    if name == "strategy" and not is_file_of(path):
-        return value
-    return before + quarantine + str(folder / path)
+    found = _path_in(name, value, folder)
+    return value if found is None else found[0] + str(folder / found[1])
 
 
 def save(job: Job, path: str | os.PathLike[str]) -> None:
@@ -457,20 +468,13 @@ def job_entries(job: Job, folder: Path | None = None) -> dict[str, Any]:
 
 
 def _seen_in(name: str, value: str, folder: Path | None) -> str:
-    told = options_of(Job).get(name)
-    is_path = told is not None and told.file
-    if is_path:
-        value = without_secrets(value)
-    if folder is None or not is_path or "://" in value or value == "-":
+    """A path of a file as a job file in a folder says it, without passwords."""
+    said = options_of(Job).get(name)
+    value = without_secrets(value) if said is not None and said.file else value
+    found = _path_in(name, value, Path())
+    if folder is None or found is None:
         return value
-    before, quarantine, path = value.rpartition("quarantine:")
-    if (name == "bad_rows" and not quarantine) or path.startswith(("env:", "command:")):
-        return value
-    if name == "domain" and not Path(path).exists():
-        return value
-    if name == "strategy" and not is_file_of(path):
-        return value
-    return before + quarantine + os.path.relpath(path, folder)
+    return found[0] + os.path.relpath(found[1], folder)
 
 
 def schema() -> dict[str, Any]:
