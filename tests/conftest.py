@@ -107,16 +107,6 @@ def commands_are_built_once() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="session", autouse=True)
-def powers_are_computed_once() -> Iterator[None]:
-    """And not for each cell of a sampler's table: half of what a table takes."""
-    from counton.noise import samplers
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(samplers, "exp_bracket", functools.lru_cache(50_000)(samplers.exp_bracket))
-        yield
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What needs a server is slow."""
     for item in items:

@@ -25,7 +25,7 @@ import tempfile
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from functools import cache, lru_cache
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
@@ -197,11 +197,9 @@ if __name__ == "__main__":
     import typer.main
 
     from counton.cli import app, statistic
-    from counton.noise import samplers
 
-    # Commands are built once, and not by each child; powers of a law once, and not for each cell.
+    # Commands are built once, and not by each child.
     setattr(typer.main, "get_command", cache(typer.main.get_command))  # noqa: B010
-    setattr(samplers, "exp_bracket", lru_cache(50_000)(samplers.exp_bracket))  # noqa: B010
     for group in (app.app, statistic.commands()):
         typer.main.get_command(group)
     gc.freeze()  # else each child's first collection copies all that the parent holds

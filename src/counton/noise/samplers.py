@@ -61,6 +61,33 @@ def exp_bracket(exponent: Fraction, bits: int) -> tuple[int, int]:
     return max(middle - 1, 0), middle + 1
 
 
+class _Powers:
+    """exp(-first - n * rate), n = 0, 1, ..: each is a product with the one before it.
+
+    A product of two numbers up to 1 that err by a and b units errs by at most a + b + 1 where it is
+    rounded down: the n-th errs by at most 2 n + 1 units of ``2**-(bits + guard_bits)``.
+    """
+
+    def __init__(self, first: Fraction, rate: Fraction, guard_bits: int = 64) -> None:
+        self._first, self._rate, self._guard_bits = first, rate, guard_bits
+        self._known: dict[int, tuple[int, list[int]]] = {}
+
+    def bracket(self, n: int, bits: int) -> tuple[int, int]:
+        """Integers with ``lo <= exp(-first - n * rate) * 2**bits <= hi``, close together."""
+        finer = bits + self._guard_bits
+        if bits not in self._known:
+            ratio, start = (
+                sum(exp_bracket(exponent, finer)) // 2 for exponent in (self._rate, self._first)
+            )
+            self._known[bits] = ratio, [start]
+        ratio, powers = self._known[bits]
+        while len(powers) <= n:
+            powers.append(powers[-1] * ratio >> finer)
+        error = 2 * n + 1
+        low, high = max(powers[n] - error, 0), powers[n] + error
+        return low >> self._guard_bits, -(-high >> self._guard_bits)
+
+
 class CumulativeLaw(ABC):
     """A distribution on consecutive integers, known by brackets of its cumulative F."""
 
@@ -95,18 +122,17 @@ class SignedGeometric(CumulativeLaw):
     last = None
 
     def __init__(self, scale: Fraction, block_bits: int) -> None:
-        self._scale = scale
-        self._block = 1 << block_bits
+        rate = (1 << block_bits) / scale
+        self._below, self._above = _Powers(1 / scale, rate), _Powers(Fraction(0), rate)
 
     @override
     def bracket(self, value: int, bits: int) -> tuple[int, int]:
         one = 1 << bits
-        q_low, q_high = exp_bracket(1 / self._scale, bits)
+        q_low, q_high = self._below.bracket(0, bits)
         if value < 0:
-            exponent = ((-1 - value) * self._block + 1) / self._scale
-            low, high = exp_bracket(exponent, bits)
+            low, high = self._below.bracket(-1 - value, bits)
             return (low << bits) // (one + q_high), -((-high << bits) // (one + q_low))
-        low, high = exp_bracket((value + 1) * self._block / self._scale, bits)
+        low, high = self._above.bracket(value + 1, bits)
         return (
             one + ((-high << bits) // (one + q_low)),
             one - (low << bits) // (one + q_high),
@@ -124,7 +150,7 @@ class TruncatedGeometric(CumulativeLaw):
 
     def __init__(self, rate: Fraction, size: int) -> None:
         self.last = size - 1
-        self._rate = rate
+        self._powers = _Powers(Fraction(0), rate)
         self._size = size
 
     @override
@@ -134,8 +160,8 @@ class TruncatedGeometric(CumulativeLaw):
         # 1 - p^size can be as small as 2^-40: carry its loss of precision as extra bits
         work = bits + 80
         one = 1 << work
-        part_low, part_high = exp_bracket((value + 1) * self._rate, work)
-        whole_low, whole_high = exp_bracket(self._size * self._rate, work)
+        part_low, part_high = self._powers.bracket(value + 1, work)
+        whole_low, whole_high = self._powers.bracket(self._size, work)
         low = ((one - part_high) << bits) // (one - whole_low)
         high = -((-(one - part_low) << bits) // (one - whole_high))
         return low, high
