@@ -47,27 +47,6 @@ def nodes_per_chunk(shape: tuple[int, ...], numbers: int = CHUNK) -> int:
     return max(1, numbers // max(1, math.prod(shape)))
 
 
-class NodeRows:
-    """Nodes of one level one by one, up or down, drawn ahead in chunks but not beyond ``stop``."""
-
-    def __init__(self, field: NodeNoise, level: int, stop: int) -> None:
-        self._field, self._level, self._stop = field, level, stop
-        self._size = nodes_per_chunk(field.shape, ROWS_CHUNK)
-        self._held = range(0)
-        self._noise = np.empty((0, *field.shape), np.int64)
-
-    def read(self, nodes: range) -> Iterator[tuple[int, NDArray[np.int64]]]:
-        """Each node's number and noise, in the order of ``nodes``."""
-        for at in range(0, len(nodes), self._size):
-            part = nodes[at : at + self._size]
-            low, high = min(part), max(part) + 1
-            if not (self._held.start <= low and high <= self._held.stop):
-                self._held = range(low, max(high, min(low + self._size, self._stop)))
-                self._noise = self._field.run(self._level, self._held)
-            for node in part:
-                yield node, self._noise[node - self._held.start]
-
-
 _Base = TypeVar("_Base")
 
 Metric = Literal["mean", "max"]

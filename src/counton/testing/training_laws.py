@@ -14,7 +14,7 @@ import numpy as np
 from counton.errors import InvalidInput
 from counton.strategies.base import LARGEST_DENSE
 from counton.strategies.participation import Schedule
-from counton.strategies.training.base import TrainingStrategy, mean_of_sums, training_schedule
+from counton.strategies.training.base import TrainingStrategy, training_schedule
 from counton.testing.rows import LawBroken, require
 
 _NEAR = 1e-7
@@ -105,7 +105,8 @@ def check_training_variance(strategy: TrainingStrategy) -> None:
     >>> check_training_variance(BufferedToeplitz.fit(12).with_scaling())
     """
     increments, _ = TrainingStrategy.increments(strategy)
-    true, claimed = mean_of_sums(increments), strategy.mean_variance()
+    sums = np.cumsum(increments, axis=0)  # of the noise of steps
+    true, claimed = float((sums**2).sum() / len(sums)), strategy.mean_variance()
     require(abs(claimed / true - 1) < _NEAR, strategy, f"claims variance {claimed}; it is {true}")
     root = math.sqrt(strategy.squared_sensitivity() * claimed)
     said = f"rmse is {strategy.rmse}, and of its sensitivity and variance {root}"

@@ -27,10 +27,10 @@ from counton.errors import InvalidInput
 from counton.exact import check_integer
 from counton.strategies.base import (
     CHUNK,
+    ROWS_CHUNK,
     Metric,
     Node,
     NodeNoise,
-    NodeRows,
     Norm,
     Steps,
     StreamStrategy,
@@ -129,6 +129,27 @@ class Digits:
 def _triangle(n: int) -> int:
     """1 + 2 + .. + n."""
     return n * (n + 1) // 2
+
+
+class NodeRows:
+    """Nodes of one level one by one, up or down, drawn ahead in chunks but not beyond ``stop``."""
+
+    def __init__(self, field: NodeNoise, level: int, stop: int) -> None:
+        self._field, self._level, self._stop = field, level, stop
+        self._size = nodes_per_chunk(field.shape, ROWS_CHUNK)
+        self._held = range(0)
+        self._noise = np.empty((0, *field.shape), np.int64)
+
+    def read(self, nodes: range) -> Iterator[tuple[int, NDArray[np.int64]]]:
+        """Each node's number and noise, in the order of ``nodes``."""
+        for at in range(0, len(nodes), self._size):
+            part = nodes[at : at + self._size]
+            low, high = min(part), max(part) + 1
+            if not (self._held.start <= low and high <= self._held.stop):
+                self._held = range(low, max(high, min(low + self._size, self._stop)))
+                self._noise = self._field.run(self._level, self._held)
+            for node in part:
+                yield node, self._noise[node - self._held.start]
 
 
 class DigitTree(StreamStrategy):

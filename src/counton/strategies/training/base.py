@@ -269,8 +269,3 @@ class TrainingStrategy(ABC):
                 f"{self.steps:,} steps are too many to write matrices out; it is done up to "
                 f"{LARGEST_DENSE:,}: look at a shorter run"
             )
-
-
-def mean_of_sums(increments: Floats) -> float:
-    """Mean over all steps of the variance of the running sums of rows of K."""
-    return float((np.cumsum(increments, axis=0) ** 2).sum() / len(increments))
