@@ -33,9 +33,10 @@ def release(
 ) -> Release:
     """Release a statistic of events after each window that has ended, under one guarantee.
 
-    One verb for counts, sums, averages, quantiles, the largest groups, distinct users, words,
-    graphs, hierarchies and tables, by group where ``by`` and ``domain`` say so. What the command
-    line does: either goes on with what the other began, and gives the same numbers.
+    The function serves counts, sums, averages, quantiles, the largest groups, distinct users,
+    words, graphs, hierarchies and tables; ``by`` and ``domain`` split them by group. It does what
+    the command line does: either continues what the other began, and gives the same numbers. A
+    later call may leave out what defines the stream, and may not contradict it.
 
     Args:
         what: a statistic, such as ``Average(0, 200, resolution=1)``, or the name of one as commands
@@ -45,19 +46,18 @@ def release(
         state: path of a SQLite file, made if missing, or a database URL. As secret as the events.
         guarantee: `PureDP`, `ApproxDP`, `ZCDP`, or for a stream without an end `ExpiringDP` or
             `ExpiringZCDP`; or its numbers: ``epsilon=``, ``delta=``, ``rho=``.
-        progress: told where the run is.
+        progress: is told where the run is.
         more: the fields of `Job`. A new stream needs ``time`` (column of the events' times),
             ``every`` (length of a window: ``"15m"``, ``"1h"``, ``"1d"``, ``"1w"``, ``"1mo"``, or a
             `timedelta`), ``start`` (of the first window) and ``steps`` (how many there will ever
-            be); ``value`` or ``columns`` name what a statistic reads. ``by`` names the column of
-            groups, or several, and ``domain`` declares the groups, public knowledge: a list, or
-            of several columns a mapping of lists. ``user``, ``most``, ``per``: at most ``most``
+            be). ``value`` or ``columns`` name what a statistic reads. ``by`` names the column of
+            groups, or several. ``domain`` declares the groups, which are public knowledge: a list,
+            or for several columns a mapping of lists. ``user``, ``most``, ``per``: at most ``most``
             events of a user count in each ``per``, and a user is protected.
 
-    A later call may leave out what defines the stream, and may not contradict it.
-
-    Returns all steps released so far, none where no window has ended. How many rows were late or
-    left out is exact, and not in it: `counton.jobs.run` tells the operator.
+    Returns:
+        All steps released so far, none where no window has ended. The exact numbers of rows that
+        were late or left out are not in it: `counton.jobs.run` tells them to the operator.
 
     Raises:
         CountonError: see `counton.jobs.run`; nothing was released or changed.

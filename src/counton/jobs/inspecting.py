@@ -78,14 +78,14 @@ def inspect(
 ) -> Inspection:
     """Ask privately how many events users have, or between which bounds the values of a column lie.
 
-    One release, of one step, that protects each user with all events. It is entered in the state's
-    ledger. The same call again reads the journal and costs nothing more.
+    The answer is one release of one step, and protects each user with all events. The state's
+    ledger counts it. The same call again reads the journal and costs nothing more.
 
-    *Events.* Each user counts once, in the cell of how many events there are of that user: each
-    number up to 16, then 17 to 20, to 25, 30, 40, 50, 60, 80, 100 and so on up to ``at_most``, and
-    all larger ones.
+    *Events.* Each user counts once, in the cell of that user's number of events: each number up to
+    16, then 17 to 20, to 25, 30, 40, 50, 60, 80, 100 and so on up to ``at_most``, and all larger
+    ones.
 
-    *Values.* Of each user at most ``most`` values count, those that stand evenly among all of that
+    *Values.* At most ``most`` values of each user count, spread evenly among all values of that
     user. The cells are powers of two from 2^-10 to 2^40, 0 and the same below it, unless they are
     stated.
 
@@ -94,21 +94,21 @@ def inspect(
         user: column that says whose an event is.
         state: as of `release`.
         guarantee: what the answer promises.
-        epsilon, delta, rho: its numbers instead.
-        share: of the users (or values): how many events so large a share has at most; or several,
-            of which the largest that the cells can tell of is suggested.
-        at_most: the largest number of events that is told from larger ones.
-        bounds: column of the values, whose bounds are asked for instead.
-        most: of values, how many of each user count.
-        lower, upper, cells, edges: of values, cells as of `Quantiles`.
+        epsilon, delta, rho: the numbers of the guarantee instead.
+        share: part of the users (or values): the answer is how many events so large a part has at
+            most. Or several, of which the largest that the cells can tell of is suggested.
+        at_most: the largest number of events that has a cell below "all larger ones".
+        bounds: column of values whose bounds are asked for instead.
+        most: how many values of each user count.
+        lower, upper, cells, edges: cells of the values, as of `Quantiles`.
         per, time: look at each period of a user, as ``1d``, by a column of times.
-        timezone: of local times and of periods.
+        timezone: zone of local times and of periods.
         unit: what a user is called; None: "user", or as the state says.
-        name: of the stream.
+        name: name of the stream.
         key, ledger: as of `release`.
         level: probability with which each interval holds.
-        progress: told where the run is.
-        tell_set_aside: told how many rows ``bad_rows`` set aside: exact, only for the operator.
+        progress: is told where the run is.
+        tell_set_aside: is told how many rows ``bad_rows`` set aside: exact, only for the operator.
         how: how rows are read, as of `release`: ``file_format``, ``time_format``, ``missing``, ...
 
     Raises:

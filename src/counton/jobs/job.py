@@ -70,10 +70,10 @@ def _check_events(value: Any) -> None:
 
 @dataclass(frozen=True, init=False)
 class Job(Showing, OutputFiles, RowPolicies, Users, Arrangement, Promise, Groups, Times, Keeping):
-    """What a command is asked; None where something is left out.
+    """A job states what one run is asked; a field that is left out is None.
 
-    A new stream needs the fields that define it; a later run may leave them out, and may not
-    contradict them. All fields of its parts are its own, and keywords.
+    A new stream needs the fields that define it. A later run may leave them out, and may not
+    contradict them. The fields of its parts are fields and keywords of the job.
 
     >>> Job(what="count", events="visits.csv", state="visits.db").name
     'events'
@@ -82,9 +82,9 @@ class Job(Showing, OutputFiles, RowPolicies, Users, Arrangement, Promise, Groups
         what: a statistic, or its name: "count", "sum", "average", "top-k" and others.
         events: one row each: a file, ``-`` for standard input, a folder of files, a pattern, or
             several of these; or a data frame that speaks Arrow (polars, pandas, pyarrow, DuckDB).
-        options: those of the statistic by name, as it says in its ``options``, each a keyword of
-            its own: ``lower=0``. Of a statistic that is given as such only ``columns``, of the
-            parts of an event in its order, or ``value``, where that is one.
+        options: the options of the statistic by name, as its ``options`` list them, each a
+            keyword: ``lower=0``. A statistic that is given as an object takes only ``columns``,
+            the columns of an event's parts in their order, or ``value``, where that is one.
     """
 
     what: str | Statistic = ""

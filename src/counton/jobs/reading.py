@@ -30,10 +30,10 @@ def read(
     token: str | None = None,
     like: str | os.PathLike[str] | None = None,
 ) -> Release:
-    """What was released, from a file, published tables or a service alone: no state, no key.
+    """Read a release from a file, published tables or a service, without state and key.
 
-    Rows that were left out or put in another order since are not missed until they are asked for.
-    Values that were changed cannot be noticed.
+    The reader does not miss rows that were left out or put in another order, until somebody asks
+    for them. It cannot notice changed values.
 
     Args:
         source: a table that a run or an export wrote: Parquet, a workbook, or CSV, JSON, JSON lines
@@ -41,13 +41,13 @@ def read(
             ``2024-*.parquet``. Or the address of a stream of a service:
             ``https://counts.example/v1/streams/visits``. Or a database that ``counton publish``
             wrote: a SQLite file, ``sqlite:///public.db`` or ``postgresql://USER@HOST/DATABASE``.
-            Several, if they are of one stream. Or a frame of Spark that `Release.to_spark` made,
-            or that a table gives which keeps the metadata of its columns.
-        name: of the stream; needed where a database has several.
+            Several, if they are of one stream. Or a frame of Spark from `Release.to_spark`, or
+            from a table that keeps the metadata of its columns.
+        name: name of the stream, for a database that has several.
         level: probability with which each interval holds; None: as the file has it.
-        token: that a service asks for, or ``env:NAME``, the environment variable that holds it;
+        token: the token of a service, or ``env:NAME``, the environment variable that holds it;
             None: COUNTON_TOKEN, if there is one.
-        like: of a file whose description was lost, since some tool cut it and wrote it again: the
+        like: for a file that lost its description, since some tool cut it and wrote it again: the
             file from which it was cut, or another of the same stream. Its rows are checked.
 
     Raises:

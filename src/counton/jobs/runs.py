@@ -63,16 +63,16 @@ class ReadRows(Protocol):
 
 @dataclass(frozen=True)
 class Outcome(Closing):
-    """What a run did. Close it, or use it in a ``with`` block: it holds the stream open.
+    """The outcome of a run. Close it, or use it in a ``with`` block: it holds the stream open.
 
     Attributes:
-        definition: of the stream.
-        stream: to read the journal from.
+        definition: the definition of the stream.
+        stream: the stream, to read the journal from.
         before, after: steps released before and after the run.
         until: microseconds; windows that ended by then are released.
-        until_stated: it is not the newest event's time.
-        counts: of rows: see `for_operator`.
-        again: these new events have been counted by an earlier run, so nothing was done.
+        until_stated: whether ``until`` is stated, and not the newest event's time.
+        counts: the numbers of rows: see `for_operator`.
+        again: an earlier run has counted these new events, so nothing was done.
     """
 
     definition: Definition
@@ -130,24 +130,24 @@ def run(
     commit: Within | None = None,
     now: datetime | None = None,
 ) -> Outcome:
-    """Read, check, release, and keep what was seen.
+    """Read the events, check them, release the windows that have ended, and keep what was seen.
 
-    Everything that can be wrong with the request or the events is found before the state is
-    touched.
+    The run finds everything that can be wrong with the request or the events before it touches the
+    state.
 
     Args:
         request: what is asked.
-        progress: told where the run is.
-        approve: shown what defines the stream before events are read; what it raises ends the run.
-            Who has more to say between these parts calls `resolve` and `carry_out`.
-        commit: called in the transaction of a run over new events, in any order, to a stream that
-            there is, before anything is committed: what it does is committed with the rest, and
-            what it raises undoes all. Called once, also where the rows change nothing.
-        now: what the clock says, aware; None: that of this machine.
+        progress: is told where the run is.
+        approve: is shown what defines the stream before events are read; what it raises ends the
+            run. Who has more to say between these parts calls `resolve` and `carry_out`.
+        commit: is called once in the transaction of a run over new events, in any order, to an
+            existing stream, also where the rows change nothing. What it does is committed with the
+            rest, and what it raises undoes all.
+        now: the time, aware; None: the clock of this machine.
 
     Raises:
         InvalidInput: the request or the data is outside what is allowed.
-        StateError: the state does not fit what was asked.
+        StateError: the state does not fit the request.
         ReplayMismatch: rows have disappeared, or a file was counted before.
 
     >>> import tempfile
@@ -181,16 +181,18 @@ def run(
 def resolve(
     request: Job, units: Sequence[SpentUnit] = (), *, progress: Progress = silent
 ) -> SettledJob:
-    """Begin a run, up to its first row: nothing is written. A plan does no more. Close it.
+    """Resolve a request: begin a run, up to its first row, and write nothing. Close the result.
+
+    A plan does no more.
 
     Args:
         request: what is asked.
         units: as of `counton.jobs.settling.settle`.
-        progress: told where the run is.
+        progress: is told where the run is.
 
     Raises:
         InvalidInput: the request is outside what is allowed.
-        StateError: the state does not fit what was asked.
+        StateError: the state does not fit the request.
         BudgetExceeded: the limit of the state, or of a ledger that it shares, does not allow it.
     """
     progress("choosing a strategy", 0.05)

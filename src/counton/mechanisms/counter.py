@@ -177,7 +177,7 @@ _USED: ContextVar[NoiseAhead | None] = ContextVar("_USED", default=None)
 
 
 class Counter:
-    """Private running totals, released at every step, under one guarantee for the whole stream.
+    """A counter releases private running totals at every step, under one guarantee for the stream.
 
     With a strategy for windows, such as `GrowingCascade`, a release is the step's own count.
 
@@ -185,15 +185,17 @@ class Counter:
         strategy: how the noise is correlated over time, e.g. ``KAry.best(horizon)``.
         guarantee: ``PureDP``, ``ApproxDP`` or ``ZCDP``, for all releases together; ``ExpiringDP``
             or ``ExpiringZCDP``, growing with the age of a unit, for the strategy `Expiring`.
-        key: the secret from which the noise is computed; see `counton.Key`. Two counters of
-            one key and the same other arguments have the same noise: over different data, their
-            difference is the data's. Go on with `resume`; never start a stream twice.
-        name: of the stream. One key may serve several streams of different names.
+        key: the secret from which the noise is computed; see `counton.Key`. Two counters with
+            one key and the same other arguments have the same noise: over different data, the
+            difference of their releases is the data's. Continue with `resume`; never start a stream
+            twice.
+        name: name of the stream. One key may serve several streams of different names.
         contribution: what one protected unit can change; default: one count in one cell, present
             or absent.
         shape: shape of one step's input; ``()`` for scalars, ``(16,)`` for a histogram of 16 cells.
         counters: what the noise gives, where it is less than the guarantee: cells then come as they
-            are needed (`widen`), up to ``shape``, and which of them are shown costs the rest.
+            are needed (`widen`), up to ``shape``, and the choice of those that are shown costs the
+            rest.
         statistic: what the cells count, where that is one of ``counton.statistics``.
 
     Raises:
@@ -202,8 +204,9 @@ class Counter:
     Threads may share a counter: they release one after the other. A forked process may not.
 
     Privacy: releases equal ``A x + round(B z)``, a function of the measurements ``C x + z`` alone
-    (Andersson and Pagh; Andersson et al.). The guarantee holds against who chooses all inputs, and
-    the steps and cells in which streams differ, by earlier releases: see docs/proofs.md.
+    (Andersson and Pagh; Andersson et al.). The guarantee holds against an attacker who chooses all
+    inputs, and the steps and cells in which neighbouring datasets differ, by earlier releases: see
+    docs/proofs.md.
 
     >>> from counton import Counter, Key, PureDP
     >>> from counton.strategies import KAry
@@ -300,7 +303,8 @@ class Counter:
         Raises:
             InvalidInput: NaN, infinite, negative count, float without resolution, wrong shape.
             HorizonExceeded: the strategy serves no more steps.
-            SumOverflow: the running total, or of windows x, would leave the exact range.
+            SumOverflow: the running total, or with a strategy for windows ``x``, would leave the
+                exact range.
             StreamConflict: in a fork of the counter's process, or in a handler within a release.
         """
         batch: Any = x[None] if isinstance(x, np.ndarray) else [x]

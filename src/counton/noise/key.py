@@ -42,10 +42,10 @@ def _length_prefixed(parts: tuple[bytes, ...]) -> bytes:
 
 
 class Key:
-    """A 256-bit secret. Whoever holds it can subtract the noise from what was published.
+    """A key is a 256-bit secret. Whoever holds it can subtract the noise from the releases.
 
-    Make one with `generate`, keep it with `save` apart from the published data, and use
-    it for one data set only: the same key on changed data reveals the difference exactly.
+    Make a key with `generate`, keep it with `save` apart from the published data, and use it for
+    one dataset only: the same key on changed data reveals the difference exactly.
 
     >>> key = Key.generate()
     >>> key  # shows a fingerprint, never the secret

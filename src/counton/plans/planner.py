@@ -84,7 +84,7 @@ D = TypeVar("D", bound=AnyDesign, covariant=True)
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class Plan(Generic[D]):
-    """Designs in order of what was asked; no data was needed to make it.
+    """A plan is a list of designs, best first; it was made without data.
 
     Attributes:
         choices: best first.

@@ -159,36 +159,38 @@ def plan(
     line: str | LineStrategy | Strategies = "auto",
     workload: Asked | tuple[Asked, ...] = "ranges",
 ) -> StreamPlan | FadingPlan | Plan[CellsDesign]:
-    """What releases with the least error; it looks at no data and costs no privacy.
+    """Plan the release with the least error, or the least guarantee for an error.
 
-    Three questions: ``plan(365, PureDP(1))`` ranks strategies for a stream, of a statistic with
-    ``of=``; ``plan(expire={24: 1, 8760: 3})`` finds the endless stream of least error whose losses
-    by age stay within targets; ``plan(cells=64, guarantee=PureDP(1))`` ranks what measures a line
-    or a grid of cells that is released once.
+    A plan looks at no data and costs no privacy. It answers three questions:
+    ``plan(365, PureDP(1))`` ranks strategies for a stream, with ``of=`` for a stream of a
+    statistic; ``plan(expire={24: 1, 8760: 3})`` finds the endless stream of least error whose
+    losses by age stay within targets; ``plan(cells=64, guarantee=PureDP(1))`` ranks strategies for
+    a line or a grid of cells that is released once.
 
-    **A stream.** Strategies are ranked by the exact variance of their releases. Every kind takes
-    part with the parameters that suit this horizon, guarantee and contribution best, once for each
-    noise family in which its best parameters differ.
+    **A stream.** The plan ranks strategies by the exact variance of their releases. Every kind
+    takes part with the parameters that suit this horizon, guarantee and contribution best, once for
+    each noise family in which its best parameters differ.
 
     **How little is enough.** ``plan(365, within=20)`` finds the least epsilon with which the 95%
     interval of the last release is at most 20 to either side, and ranks strategies for it.
 
-    **Protection that fades.** With ``expire`` the error is made smallest. Or say what error is
-    wanted, ``plan(age=8760, rmse=30)``, and the loss at that age is made smallest.
+    **Protection that fades.** With ``expire`` the plan minimises the error. With a wanted error,
+    ``plan(age=8760, rmse=30)``, it minimises the loss at that age.
 
-    **Cells.** Strategies with Laplace and Gaussian noise are ranked by their exact expected squared
-    error over all queries of a workload.
+    **Cells.** The plan ranks strategies with Laplace and Gaussian noise by their exact expected
+    squared error over all queries of a workload.
 
     Args:
         horizon: number of steps; None for a stream without a last step, whose protection never
             fades.
-        guarantee: ``PureDP``, ``ApproxDP`` or ``ZCDP``. Where protection fades it is found.
+        guarantee: ``PureDP``, ``ApproxDP`` or ``ZCDP``. Where protection fades, the plan finds it.
         metric: rank by the mean of the variance over all steps, or by its maximum.
         contribution: what one protected unit can change; default: one count, present or absent.
         shape: shape of one step's input.
         strategies: rank these instead.
-        of: a statistic, such as ``Distinct()``, which says contribution and shape: its errors.
-        batched: of a statistic, whether steps have any number of events; else one each.
+        of: a statistic, such as ``Distinct()``, which gives contribution and shape; the errors are
+            those of its numbers.
+        batched: with ``of``, whether steps have any number of events; else one each.
         release: what is to be accurate: "totals" so far; "windows", each step's own count, with a
             strategy that releases nothing else; or "both", as many counts, the differences of
             totals, as totals.
@@ -198,21 +200,21 @@ def plan(
             errors up to there, and serve as many as come. Default: 65,536.
         also: rank these besides, such as one of your own.
         within: instead of a guarantee: how large the half-width of an interval may be at the last
-            step. A number; "2%" of a public ``size``; of a statistic with several numbers also by
-            name, as in ``{"count": 20, "mean": 0.5}``. The least epsilon or rho of four digits that
-            does it is found.
+            step. A number; "2%" of a public ``size``; for a statistic with several numbers also by
+            name, as in ``{"count": 20, "mean": 0.5}``. The plan finds the least epsilon or rho of
+            four digits that does it.
         level: with ``within``: probability with which each interval holds.
         least: with ``within``: what is found, "epsilon" or "rho".
         delta: with ``within``: of approximate privacy.
-        size: with ``within``: how many rows there will be by the last step, where that is public: a
-            percentage is of it, and what a mean or a quantile is off depends on it.
-        expire: largest loss by age in steps. Beyond the largest age nothing is asked, and the
+        size: with ``within``: how many rows there will be by the last step, where that is public.
+            Percentages refer to it, and the errors of means and quantiles depend on it.
+        expire: largest loss by age in steps. Beyond the largest age there is no target, and the
             loss grows on like log(age)^growth: state a target for the oldest age that matters.
-        age: instead of ``expire``: the age at which the loss is made smallest.
+        age: instead of ``expire``: the age at which the loss is minimised.
         rmse: wanted root of the mean squared error, from noise and delay.
         largest_error: wanted bound on all errors up to ``steps``, with probability 2/3. With
-            targets it is this bound, and no longer the rmse, that is made smallest; if both are
-            wanted, the larger of their parts of what is wanted.
+            targets the plan minimises this bound, and no longer the rmse. If both are wanted, it
+            minimises the larger of their parts of what is wanted.
         steps: releases over which errors are taken; default: the largest age, at least 1,000.
         per_step: items a step is expected to have. A delay of B steps leaves B * per_step out.
         delays: delays to choose from; default: all that can pay off.
@@ -220,7 +222,7 @@ def plan(
             error is smaller if only the first few releases of an item are limited, and what it
             loses later is close to its age.
         concentrated: all losses are rho of zero-concentrated privacy, and the noise is Gaussian.
-        cells: how many there are, or how many along each axis of a grid.
+        cells: number of cells, or of cells along each axis of a grid.
         line: how cells are measured: "auto" tries all; a name, a strategy, or a tuple with one of
             them an axis.
         workload: "ranges", "prefixes", "nodes", "subsets", or a matrix with one row a query; a

@@ -146,21 +146,26 @@ def _lies_within(short: str | None, long: str | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
-    """The protected unit and the neighbouring relation. Build it with one of the class methods.
+    """The contribution bound: the protected unit and the neighbouring relation.
+
+    Build it with one of the class methods. The limits are promises: data that breaks them is not
+    protected as stated, so keep only the first few events of each unit.
 
     A unit counts in at most ``steps`` steps of a stream, any two of them at least ``separation``
-    apart; with ``every`` in a fixed schedule instead, the steps i, i + every, i + 2 every, ... for
-    one i: ``steps`` scheduled steps in a row, of which a unit may miss some, or all to the end. For
-    ``steps`` of them anywhere, further apart than in a row, state ``separation=every`` instead. In
-    each of these steps it counts in up to ``cells`` cells by up to ``per_cell``. Where instead a
-    number of events is bounded and not where they stand, state ``most``. Limits are promises: data
-    which breaks them is not protected as stated, so keep only the first few events of each unit.
+    apart. In each of these steps it counts in up to ``cells`` cells by up to ``per_cell``. Two
+    other forms:
+
+    - With ``every`` a unit follows a fixed schedule, the steps i, i + every, i + 2 every, ... for
+      one i: ``steps`` scheduled steps in a row. It may miss some of them, or all to the end. For
+      ``steps`` of them anywhere, further apart than in a row, state ``separation=every`` instead.
+    - With ``most`` the number of events is bounded, and not where they stand.
 
     Attributes:
-        relation: neighbours differ by a unit that is added or removed, or by one replaced.
+        relation: neighbouring datasets differ by a unit that is added or removed, or by one that is
+            replaced.
         cells: most cells of one step's vector that a unit counts in.
-        per_cell: most by which one cell can differ between neighbours, in grid units.
-        lower, upper, resolution: of clipped values, in data units; None for counts.
+        per_cell: most by which one cell can differ between neighbouring datasets, in grid units.
+        lower, upper, resolution: bounds and grid of clipped values, in data units; None for counts.
         steps: most steps a unit counts in, with ``every`` in a row; None for a fixed schedule to
             the end.
         separation: steps between any two of them, at least.
@@ -170,8 +175,8 @@ class Contribution:
         most_a_step: with ``most``, how many of them count in one step at most; then ``steps`` is
             how many steps that takes, ``most / most_a_step`` rounded up.
         once: with ``most``, "group" if no two of them are in one cell, whatever their steps.
-        unit: what one protected unit is called; see `checked_unit`. The word "unit" says nothing of
-            it: a state takes it for what its units are called already.
+        unit: what one protected unit is called; see `checked_unit`. The word "unit" says nothing:
+            a state then takes the name that its units have already.
         pattern: instead of steps and cells, how a unit changes the counts; see `of_pattern`.
         words: what the pattern is, in words.
 

@@ -170,9 +170,10 @@ class ExpiringDP(ExpiringGuarantee):
 class ExpiringZCDP(ExpiringGuarantee):
     """Zero-concentrated differential privacy that expires: at age d the loss is rho * g(d).
 
-    The Gaussian form of `ExpiringDP`; g is `expiration_loss` with analysis "concentrated", plus
-    next to nothing, where the noise is wide (a standard deviation of 5 and more with growth 1), and
-    never above the one with analysis "exact". As `ZCDP` it holds at whole Renyi orders.
+    This is the Gaussian form of `ExpiringDP`. Its g is `expiration_loss` with analysis
+    "concentrated", plus next to nothing, where the noise is wide (a standard deviation of 5 and
+    more with growth 1), and never above the one with analysis "exact". As `ZCDP` it holds at whole
+    Renyi orders.
 
     Raises:
         InvalidInput: rho is not a finite number above 0, or expiry is something else.

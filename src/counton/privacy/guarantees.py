@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Guarantee(ABC):
-    """Base of all guarantees. A subclass that sets ``kind`` can be saved and read back.
+    """The base class of all guarantees. A subclass that sets ``kind`` can be saved and read back.
 
     Subclasses are frozen dataclasses whose fields are the parameters of their constructor.
     """
@@ -127,6 +127,9 @@ def _short(value: Fraction) -> str:
 class PureDP(Guarantee):
     """Pure epsilon-differential privacy.
 
+    No output is more than e^epsilon times as likely on one of two neighbouring datasets as on the
+    other.
+
     Raises:
         InvalidInput: epsilon is not a finite number above 0.
 
@@ -157,6 +160,9 @@ class PureDP(Guarantee):
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class ApproxDP(Guarantee):
     """Approximate (epsilon, delta)-differential privacy.
+
+    No set of outputs is likelier on one of two neighbouring datasets than e^epsilon times its
+    probability on the other, plus delta.
 
     Raises:
         InvalidInput: epsilon is not a finite number above 0, or delta not within (0, 1).
@@ -200,9 +206,9 @@ class ApproxDP(Guarantee):
 class ZCDP(Guarantee):
     """rho-zero-concentrated differential privacy (Bun and Steinke 2016, Def. 1.1), at whole orders.
 
-    The Renyi divergences of the orders alpha = 2, 3, ... are at most alpha rho, for an attacker who
-    chooses inputs and steps by what was released. Where the strategy is causal, and for tables,
-    those of all orders above 1 are.
+    The Renyi divergences of the orders alpha = 2, 3, ... between neighbouring datasets are at most
+    alpha rho, against an attacker who chooses inputs and steps by earlier releases. For causal
+    strategies and for tables this holds at all orders above 1.
 
     Raises:
         InvalidInput: rho is not a finite number above 0.

@@ -38,17 +38,17 @@ Steps = str | range | None
 
 
 class Release(ABC):
-    """All released steps of a stream, or some; all groups, or some. Public, like all that it says.
+    """A release holds the released steps of a stream: all or some, for all groups or some.
 
-    Every statistic answers about differences, ratios and shares as far as its numbers have any;
-    what one does not answer it says by an error.
+    All of it is public. Every statistic answers about differences, ratios and shares as far as its
+    numbers have any; an error says what a statistic does not answer.
 
     Attributes:
-        definition: what is public of the stream.
-        terms: of the stream: strategy, guarantee, noise.
+        definition: the public definition of the stream.
+        terms: strategy, guarantee and noise of the stream.
         steps: 1 to the last step released.
         level: probability with which each interval holds.
-        notes: sentences that stand with it wherever it is shown.
+        notes: sentences that stand with the release wherever it is shown.
     """
 
     definition: Description
@@ -88,10 +88,10 @@ class Release(ABC):
 
     @abstractmethod
     def table(self, steps: range | None = None) -> pl.DataFrame:
-        """A row for each step, and for each group or number of it, with intervals.
+        """The table: a row for each step, and for each group or number of it, with intervals.
 
         Args:
-            steps: which of those that are shown; None: all of them.
+            steps: which of the shown steps; None: all of them.
         """
 
     @abstractmethod
@@ -251,7 +251,7 @@ class Release(ABC):
         return frame_of(self.table(), facts_of(self), session)
 
     def describe(self) -> str:
-        """What is protected, what is promised and how far it has come, in words."""
+        """Say in words what is protected, what is promised and which steps are released."""
         from counton.results.wording import in_words
 
         words = in_words(self.definition, self.terms.name, self.steps)
@@ -270,14 +270,14 @@ class Release(ABC):
         return reach_of(self.last_rows())
 
     def methods(self, *, full: bool = False) -> str:
-        """The text for a publication of these numbers; all of it is public.
+        """Write the text that a publication prints with these numbers; all of it is public.
 
-        About five sentences for everybody: subject and time, whom noise protects, how far a number
-        may be off, and where more stands.
+        The text has about five sentences for everybody: subject and time, whom noise protects, how
+        far a number may be off, and where more stands.
 
         Args:
-            full: the whole account, for specialists: unit, neighbours, guarantee, attacker, error,
-                mechanism, what is not protected, sources.
+            full: the whole account, for specialists: unit, neighbouring datasets, guarantee,
+                attacker, error, mechanism, what is not protected, sources.
         """
         from counton.results.wording import methods_of
 
@@ -361,22 +361,22 @@ class Release(ABC):
         beside: Release | None = None,
         at_once: int = 1,
     ) -> Answer:
-        """How much more happened in one group, or in some steps, than in another; with an interval.
+        """Estimate how much more happened in one group, or in some steps, than in another.
 
-        The interval comes from the joint noise of all that enters: two groups, two windows of one
-        group, which share noise, or two streams, which do not. Of what is no function of sums, as a
-        quantile, both numbers are held at half the error each.
+        The interval comes from the joint noise of all numbers that enter: two groups; two windows
+        of one group, which share noise; or two streams, which do not. If a number is no function of
+        sums, such as a quantile, each of the two intervals takes half of the probability of error.
 
         Args:
-            one, other: a group, several that are added up, or a mapping of weights by group. Of a
+            one, other: a group, several that are added up, or a mapping of weights by group. For a
                 statistic without groups the name of a number, as its table calls it: ``"mean"``,
-                ``"users"``, ``"CA/Napa"``; ``"all"`` is the one it is there for.
-            steps: in which of the steps; ``"25:48"`` with both ends, days as in
+                ``"users"``, ``"CA/Napa"``; ``"all"`` is the number that it is there for.
+            steps: the steps of ``one``; ``"25:48"`` with both ends, days as in
                 ``"2024-03-18:2024-03-24"`` with both ends, a ``range``, or None: all.
-            other_steps: in which of them ``other`` is looked at; None: the same.
+            other_steps: the steps of ``other``; None: the same.
             of: which number of each group, where a statistic has several: ``"mean"``, ``"0.9"``.
-            beside: another stream, whose group ``other`` is; None: this one. Counts and sums have
-                one number for each group, and ``of`` is not asked of them.
+                Counts and sums have one number for each group and do not ask for it.
+            beside: another stream, to which the group ``other`` belongs; None: this one.
             at_once: how many answers are asked for together; their intervals hold all at once with
                 the probability ``level`` (Bonferroni).
 
@@ -427,7 +427,7 @@ class Release(ABC):
         beside: Release | None = None,
         at_once: int = 1,
     ) -> Answer:
-        """How many times as much happened in one group, or in some steps, as in another.
+        """Estimate how many times as much happened in one group, or in some steps, as in another.
 
         The interval is Fieller's: unbounded where the divisor may be 0.
 
@@ -448,7 +448,7 @@ class Release(ABC):
         beside: Release | None = None,
         at_once: int = 1,
     ) -> Answer:
-        """By how many per cent one is above another: 100 times their ratio, less 100.
+        """Estimate by how many per cent one is above another: 100 times their ratio, less 100.
 
         Args and errors as of `ratio`.
         """
@@ -491,9 +491,9 @@ class Release(ABC):
     def share(
         self, one: Groups, *, steps: Steps = None, of: str | None = None, at_once: int = 1
     ) -> Answer:
-        """Which part of all groups one is; of counts from 0 to 1; with an interval.
+        """Estimate which part of all groups one is, with an interval.
 
-        In words it is told in per cent.
+        The share of a count is from 0 to 1. The sentence of the answer gives it in per cent.
 
         Args and errors as of `difference`.
         """
@@ -508,7 +508,7 @@ class Release(ABC):
         return replace(found, per_cent=True)
 
     def shares_of_groups(self, *, steps: Steps = None, of: str | None = None) -> pl.DataFrame:
-        """The share of each group, with intervals that hold for all of them at once.
+        """Estimate the share of each group, with intervals that hold for all groups at once.
 
         Columns: group, estimate, std, lower, upper.
 
@@ -605,7 +605,7 @@ class Release(ABC):
         return self.at(1 - (1 - self.level) / max(table.height, 1))
 
     def at(self, level: float) -> Release:
-        """The same numbers, with intervals of another level.
+        """Give the same numbers with intervals of another level.
 
         Raises:
             InvalidInput: a level outside (0, 1 - 1e-9].
@@ -701,7 +701,7 @@ class Release(ABC):
     def total(
         self, one: Groups, *, steps: Steps = None, of: str | None = None, at_once: int = 1
     ) -> Answer:
-        """What happened in one group, or in several together; with an interval.
+        """Estimate what happened in one group, or in several together, with an interval.
 
         Args and errors as of `difference`.
         """
@@ -715,10 +715,10 @@ class Release(ABC):
         )
 
     def sums(self, every: str) -> pl.DataFrame:
-        """What happened in each day, week or month.
+        """Add up what happened in each day, week or month.
 
         Raises:
-            InvalidInput: a statistic that does not answer it.
+            InvalidInput: the statistic does not answer it.
         """
         self._cannot("sums")
 

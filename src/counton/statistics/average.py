@@ -50,15 +50,15 @@ _LARGEST_SUM = 2**62
 class Average(TallyStatistic):
     """Mean, sum and number of values.
 
-    An event is a number. Values outside the bounds are clipped to them, which moves the mean that
-    is estimated; values between two grid points are rounded to the nearest. NaN is refused.
+    An event is a number. The average clips values outside the bounds, which moves the estimated
+    mean, and rounds values between two grid points to the nearest. It refuses NaN.
 
     Args:
         lower, upper: bounds of the values, multiples of ``resolution``.
         resolution: the finest difference that matters.
         number: how many values each step has, where that is public: then only their sum is
-            released, and neighbours differ in a value that is replaced by another. None: their
-            number is private, and neighbours differ in a value that is added or removed.
+            released, and neighbouring datasets differ in a value that is replaced by another. None:
+            their number is private, and they differ in a value that is added or removed.
         unit: what one protected unit is called; None: "event", or as its state calls it.
 
     Raises:

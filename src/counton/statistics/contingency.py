@@ -132,10 +132,10 @@ class ContingencyReading(GridReading):
 
 
 class Contingency(GridCells):
-    """How much there is of every combination of values of some columns, and of all margins.
+    """Counts of every combination of values of some columns, and of all margins.
 
-    An event has a value for each column, as ("f", "no"); with ``counts`` it is a pair of these and
-    a whole number, as often as which it counts.
+    An event has a value for each column, as ("f", "no"). With ``counts`` it is a pair of these and
+    a whole number, and counts that many times.
 
     Args:
         columns: the values that each column can have, public knowledge, by its name; or pairs of

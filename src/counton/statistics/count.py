@@ -91,7 +91,7 @@ class Count(TallyStatistic):
 
 
 class Sum(TallyStatistic):
-    """What values add up to, each clipped to bounds and put on a grid.
+    """Sum of values, each clipped to bounds and put on a grid.
 
     Args:
         lower, upper, resolution: see `Contribution.values`.

@@ -25,32 +25,32 @@ _RECORD = np.dtype([("user", f"V{DIGEST}"), ("first", "<i8"), ("second", "<i8")]
 
 
 class Distinct(Statistic):
-    """Number of distinct users.
+    """The number of distinct users.
 
-    - ``Distinct()``: users seen so far. An event is a user, who counts at first sight.
-    - ``Distinct(window=24)``: as many again in each window of 24 steps. Releases are running totals
-      over all windows; `Reading.since` the last reading of the window before gives the users of
-      this one.
-    - ``Distinct(changes=4)``: users active now. An event is ``(user, True)`` for one who comes and
-      ``(user, False)`` for one who goes.
-    - ``Distinct(stay=24, changes=4)``: users active within the last 24 steps. An event is a user,
-      who comes with it, and goes when there was none in the last 24 steps.
+    - ``Distinct()`` counts users seen so far. An event is a user, who counts at first sight.
+    - ``Distinct(window=24)`` counts users again in each window of 24 steps. Releases are running
+      totals over all windows; `Reading.since` the last reading of the window before gives the users
+      of this one.
+    - ``Distinct(changes=4)`` counts users active now. An event is ``(user, True)`` for one who
+      comes and ``(user, False)`` for one who goes.
+    - ``Distinct(stay=24, changes=4)`` counts users active within the last 24 steps. An event is a
+      user, who comes with it, and goes after 24 steps without one.
 
-    Protected is one user, with all events: neighbouring streams differ in all of one user's events,
-    present or absent. What is counted of a user depends on that user's own events alone, so that
-    no other user's count changes.
+    The protected unit is one user: neighbouring datasets differ in all of one user's events,
+    present or absent. A user's own events alone decide what counts of that user, so no other user's
+    count changes.
 
     - So far, a user adds 1 in one step: nothing has to be bounded.
     - In windows, a user adds 1 in one step of each of at most ``windows`` windows; later ones are
-      not counted. Without ``windows`` what is protected is a user's events within one window.
-    - Active now, a user changes the number by +1, -1, +1, ... at most ``changes`` times; further
-      changes are not counted, so that the user stays as the last counted change left it. Coming
+      not counted. Without ``windows`` the protected unit is a user's events within one window.
+    - Active now, a user changes the number by +1, -1, +1, ... at most ``changes`` times. Further
+      changes are not counted, so the user stays as the last counted change left it. Coming
       while active, and going while not, is no change. Several changes within a step add up to
       -1, 0 or 1, and still alternate. With ``stay``, an even number leaves nobody active for ever.
 
     Args:
         window: steps of a window; None for all steps.
-        windows: in how many windows a user counts, at most.
+        windows: most windows in which a user counts.
         changes: how often a user comes or goes, at most; None where users only come.
         stay: how many steps a user stays active with an event.
         unit: what one user is called; None: "user", or as the state calls it.

@@ -276,10 +276,10 @@ class HierarchyReading(Reading):
 
 
 class Hierarchy(TableStatistic):
-    """How much there is at every node of a tree, over time; children add up to their parents.
+    """Counts at every node of a tree, over time; children add up to their parents.
 
-    An event is the path of a leaf, such as ``("CA", "Napa")``; with ``counts`` a pair of a path and
-    a whole number, as often as which it counts.
+    An event is the path of a leaf, such as ``("CA", "Napa")``. With ``counts`` it is a pair of a
+    path and a whole number, and counts that many times.
 
     Args:
         tree: all leaves there can be, public knowledge, or what `Tree.to_dict` says.
@@ -287,8 +287,8 @@ class Hierarchy(TableStatistic):
             takes that of the nearest coarser level, the coarsest that of the nearest finer one. A
             node with one child passes its noise on, and so may be more accurate than wanted. None:
             equal at every level.
-        counts: how often each event counts; the protected unit is one of these times.
-        measurement: what is measured, as `TreeStrategy.to_dict` says. None: the weights that have
+        counts: whether an event has a number of times; the protected unit is one of these times.
+        measurement: what is measured, as `TreeStrategy.to_dict` says. None: the weights that reach
             the targets with least noise under the guarantee.
         neighbours: an event is added or removed, or replaced by another in its step.
         unit: what one protected unit is called; None: "event", or as its state calls it.
@@ -297,7 +297,7 @@ class Hierarchy(TableStatistic):
         InvalidInput: names of nodes that are no texts, too many leaves, targets that cannot be, or
             a measurement of another tree.
 
-    Sensitivity: the product of both strategies' norms, exactly, for events added or removed.
+    Sensitivity: exactly the product of both strategies' norms, for events added or removed.
 
     >>> from counton import Key, ZCDP
     >>> tree = Tree.from_leaves(

@@ -419,11 +419,11 @@ class MomentsReading(Reading):
 
 
 class Moments(TallyStatistic):
-    """How many rows there are; means, variances and covariances of their columns; lines.
+    """The number of rows; means, variances and covariances of their columns; lines.
 
-    An event is a row with a number for each column. Numbers outside their bounds are clipped to
-    them, and rounded to the nearest of ``grid`` + 1 points: what is estimated are the moments of
-    these. NaN and infinity are refused. The number of rows is private.
+    An event is a row with a number for each column. The statistic clips numbers to their bounds and
+    rounds them to the nearest of ``grid`` + 1 points; it estimates the moments of these. It refuses
+    NaN and infinity. The number of rows is private.
 
     Args:
         columns: bounds of each column by its name, in order, or rows of name, lower and upper; at

@@ -289,17 +289,17 @@ class QuantilesReading(Reading):
 
 
 class Quantiles(TableStatistic):
-    """How many values lie between two edges, and quantiles, over time.
+    """Quantiles, and the number of values between two edges, over time.
 
-    An event is a number. It counts in the cell [edge, next edge) in which it lies; numbers below
+    An event is a number. It counts in the cell [edge, next edge) in which it lies. Numbers below
     the first edge count in the first cell, numbers from the last edge on in the last cell. NaN and
     infinity are refused.
 
     Args:
-        edges: of the cells, ascending, at least two.
-        lower, upper, cells: instead of edges, how many cells of equal width.
-        shares: of the quantiles that a table shows; None: 0.1, 0.25, 0.5, 0.75 and 0.9. Others can
-            be read too, at no cost.
+        edges: edges of the cells, ascending, at least two.
+        lower, upper, cells: instead of edges, bounds and the number of cells of equal width.
+        shares: shares of the quantiles that a table shows; None: 0.1, 0.25, 0.5, 0.75 and 0.9.
+            Others can be read too, at no cost.
         line: how the cells are measured: the name of a strategy for lines, or what its `to_dict`
             says. None: the one with the least error of "how many below an edge" under the
             guarantee, among independent cells, Haar contrasts, hierarchies and, up to 256 cells,
@@ -311,8 +311,8 @@ class Quantiles(TableStatistic):
         InvalidInput: edges that do not ascend, no cells or more than 2^16, shares that do not lie
             between 0 and 1, or an unknown line.
 
-    Sensitivity: for values added or removed the product of both strategies', exactly; for values
-    replaced, with the distance of two columns of the cells' strategy.
+    Sensitivity: exactly the product of both strategies' sensitivities for values added or removed;
+    for replaced values, with the distance of two columns of the cells' strategy.
 
     >>> from counton import Key, ZCDP
     >>> from counton.statistics import Quantiles

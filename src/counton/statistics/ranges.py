@@ -106,15 +106,15 @@ class RangesReading(GridReading):
 
 
 class Ranges(GridCells):
-    """How much there is in any interval of a line of cells, over time.
+    """Counts in any interval of a line of cells, over time.
 
-    An event is the label of its cell, such as an hour of the day; with ``counts`` a pair of a label
-    and a whole number, as often as which it counts.
+    An event is the label of its cell, such as an hour of the day. With ``counts`` it is a pair of a
+    label and a whole number, and counts that many times.
 
     Args:
-        labels: of all cells in their order, public knowledge; or how many there are, which are
-            then called by their numbers from 0 on.
-        name: of the line, as "hour".
+        labels: labels of all cells in their order, public knowledge; or the number of cells, which
+            are then called by their numbers from 0 on.
+        name: name of the line, as "hour".
         workload: what is to be accurate: "ranges", "prefixes", "nodes" or "subsets".
         line: name of the strategy for the cells. None: the one of least total error over the
             workload, among independent cells, Haar contrasts, hierarchies and, up to 256 cells,
@@ -125,7 +125,7 @@ class Ranges(GridCells):
     Raises:
         InvalidInput: labels that are no texts or there twice, an unknown workload or line.
 
-    Sensitivity: the product of both strategies' norms, exactly, for events added or removed.
+    Sensitivity: exactly the product of both strategies' norms, for events added or removed.
 
     >>> from counton import Key, ZCDP
     >>> hours = Ranges([f"{hour:02}" for hour in range(24)], name="hour")

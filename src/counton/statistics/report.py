@@ -68,26 +68,26 @@ _MOST_SHOWN = 6
 
 
 class Report(TallyStatistic):
-    """Several statistics of the same rows, under one guarantee and one bound on people.
+    """Several statistics of the same rows, under one guarantee and one contribution bound.
 
-    An event is a mapping from columns to what they hold, or a sequence in the order of
-    ``column_names``. A row that one of the statistics cannot place is refused, or by a job that
-    drops such rows counted in none.
+    An event is a mapping from columns to values, or a sequence in the order of ``column_names``.
+    The report refuses a row that one of the statistics cannot place; a job that drops such rows
+    counts it in none.
 
     Args:
         statistics: by name, or pairs of a name and what `Statistic.to_dict` says.
-        columns: of each statistic the columns that it reads, in its order; one without is read from
+        columns: the columns that each statistic reads, in its order; a statistic without them reads
             columns that are called as it calls its parts.
-        groups: of statistics that are by group, each by groups of its own, the names of these; then
-            the first of its columns says of which a row is.
-        within: of some statistics, how far off the end of a 95% interval may be at the last step:
-            a number, of an average its mean; or ``"mean=2,count=50"``, or a mapping, by what it is
-            of.
-        shares: of the others, how what is left is shared: 1 unless stated.
-        size: how many rows there will be at the last step, about, where that is public: an average
-            can be asked to be ``within`` something only then.
-        most: how many rows of a person count; a job says so by itself.
-        weights: by what the cells of each are multiplied: found by `settle` unless stated.
+        groups: the names of the groups, of each statistic that is by group; the first of its
+            columns then names the group of a row.
+        within: how far off the end of a 95% interval may be at the last step, of some statistics: a
+            number (of an average its mean), or by the names of its numbers ``"mean=2,count=50"`` or
+            a mapping.
+        shares: how the other statistics share what is left: 1 each unless stated.
+        size: how many rows there will be at the last step, about, where that is public: ``within``
+            of an average needs it.
+        most: how many rows of a person count; a job states it by itself.
+        weights: the factors of the cells of each statistic; `settle` finds them unless stated.
         apart: statistics that are measured although they follow from another one.
         unit: what one protected unit is called.
 

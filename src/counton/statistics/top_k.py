@@ -87,21 +87,21 @@ class TopKReading(Reading):
 class TopK(TallyStatistic):
     """The largest groups of a histogram.
 
-    All groups are counted; which of them are the largest is read from what is released, and costs
-    nothing. The ranking chooses among all groups, so its lower ends allow for the noise of
-    all groups, and its intervals hold at once.
+    The statistic counts all groups. The ranking is a function of the releases and costs nothing. It
+    chooses among all groups, so its lower ends allow for the noise of all groups, and its intervals
+    hold at once.
 
     An event is the name of a group; with ``cells`` a list of up to this many different groups; with
     ``most`` a pair ``(user, group)``. Only the first ``most`` of each user count (with
-    ``once="group"`` those in different groups): the choice depends on that user's own events alone.
+    ``once="group"`` those in different groups). That user's own events alone decide which.
 
-    To protect which group an event is in, where it is public that there was one, state
-    ``neighbours="replace"``.
+    ``neighbours="replace"`` protects which group an event is in, where it is public that there was
+    one.
 
     Args:
         groups: their names, all there can be.
         k: how many are shown.
-        cells: in how many groups an event counts, at most.
+        cells: most groups in which an event counts.
         most: protect users, each with at most this many events, instead of single events.
         once: see `Contribution.events`.
         neighbours: see `Contribution`.
@@ -112,8 +112,8 @@ class TopK(TallyStatistic):
         InvalidInput: names that are no texts, or twice there; a number out of range; or most with
             cells or neighbours.
 
-    Sensitivity: that of a histogram with its contribution, exactly (Constants, section 5; with
-    most events of a user in any steps and cells, m times that of one: all may be in one).
+    Sensitivity: exactly that of a histogram with its contribution (Constants, section 5). With most
+    events of a user in any steps and cells it is m times that of one: all may be in one.
 
     >>> from counton import Key, ZCDP
     >>> from counton.statistics import TopK

@@ -56,22 +56,21 @@ class Amounts(NamedTuple):
 
 
 class Stream(Closing):
-    """A running total in a database: what was released stays released, whatever is killed.
+    """A stream is a running total in a database: what was released stays released, after any crash.
 
-    Of counts, or of a statistic, whose cells are counted: `release_events` takes its events, and
-    `readings` says what was released of it. Where the order of events does not matter,
-    `release_many` takes what cells change by, as it takes counts. Where cells are read on demand,
-    what is committed are the events; an answer is a function of key, cell and step.
+    A stream holds counts, or a statistic whose cells are counted: `release_events` takes the
+    events, and `readings` gives what was released. Where the order of events does not matter,
+    `release_many` takes the changes of cells, as it takes counts. Where cells are read on demand,
+    the stream commits the events; an answer is a function of key, cell and step.
 
-    Make one with `create`, continue it with `open`. One process writes at a time: the
-    latest to open a stream takes it over, and the one before gets ``StreamConflict`` at its next
-    release. Noise is a function of key and step, and the journal is written first, so a process
-    killed at any moment cannot show two values for one step.
+    Make a stream with `create`, continue it with `open`. One process writes at a time: the latest
+    to open a stream takes it over, and the one before gets ``StreamConflict`` at its next release.
+    Noise is a function of key and step, and the journal is written first, so a process killed at
+    any moment cannot show two values for one step.
 
-    The state holds exact sums, and of some statistics letters, edges or users: it is as secret as
-    the data. The key is not in it. Steps released
-    after a copy of the state was made are unknown to the copy: the witness beside the key notices,
-    and the copy is refused.
+    The state holds exact sums, and for some statistics letters, edges or users: it is as secret as
+    the data. The key is not in it. A copy of the state does not know later steps: the witness
+    beside the key notices, and the copy is refused.
 
     >>> import tempfile
     >>> from counton import PureDP
@@ -121,27 +120,27 @@ class Stream(Closing):
 
         Args:
             state: path of a SQLite file (made with mode 0600 if missing), or a database URL.
-            name: of the stream within the database; it is part of the address of its noise.
-            strategy: how the noise is arranged.
+            name: name of the stream within the database; it is part of the address of its noise.
+            strategy: how the noise is correlated over time.
             guarantee: what one protected unit is promised over the whole stream.
             key: the secret, used as it is; or where it is kept: a file, ``env:NAME`` or
-                ``command:...``. Without it ``STATE.key`` beside a SQLite file is used. A file that
-                is missing is made; a key that is there gives the state one of its own.
+                ``command:...``. Without it ``STATE.key`` beside a SQLite file is used. A missing
+                file is made; an existing key gives the state one of its own.
             contribution: what one protected unit can change; default: add or remove one, or what
-                the statistic says. Of a statistic it is stated where the caller bounds what a unit
+                the statistic says. With a statistic, state it where the caller bounds what a unit
                 does, as the events of one user.
-            shape: of one step's input and output, () for a single number; that of a statistic is
-                its cells.
+            shape: shape of one step's input and output, () for a single number; a statistic has
+                that of its cells.
             details: public facts to keep with the stream (JSON values), as the names of groups.
-            counters: what the noise alone gives, where cells come as needed: see `Counter`. What
-                is released of a cell is then to be shown by a rule that keeps the guarantee.
-            statistic: what the cells are of: one of ``counton.statistics``.
+            counters: what the noise alone gives, where cells come as needed: see `Counter`. A rule
+                that keeps the guarantee must then choose which cells are shown.
+            statistic: what the cells count: one of ``counton.statistics``.
             batched: a step of the statistic may have any number of events; see `Statistic.counter`.
             ledger: a state database with a limit, path or URL, under which several states count
                 together; None: the one that this state counts in already, if it does.
             follows: a stream of this state that has released its last step, if no unit that counts
                 in it counts in this one: the ledger then counts the larger of the two guarantees,
-                and not their sum. Say it of units that are in one step of one stream, such as
+                and not their sum. Say it for units that are in one step of one stream, such as
                 events which have one time each; a ledger that several states share adds both up.
             witness: a folder, or a database URL, away from the state, where a second witness is
                 kept; None: where the state had it last, at first in ``$XDG_STATE_HOME/counton``.
@@ -221,13 +220,13 @@ class Stream(Closing):
         Args:
             state: path of a SQLite file, or a database URL; or an open `Store`, whose connection
                 then belongs to the stream, which closes it.
-            name: of the stream within the database.
+            name: name of the stream within the database.
             key: the secret, or where it is kept, as for `create`.
             strategy: needed only for strategies which are not part of counton.
             ledger: as for `create`; a state that counted by itself alone enters all of its streams
                 there.
             witness: as for `create`.
-            forgetting: to forget people, also in an old copy that has forgotten that it did.
+            forgetting: forget people, also in an old copy that does not know that it forgot them.
 
         Raises:
             StateError: no such stream, or the state is damaged, of another format, missing, or

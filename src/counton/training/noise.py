@@ -53,22 +53,22 @@ Sessions = tuple[tuple[int, str], ...]
 
 
 class TrainingNoise:
-    """What is added to the sum of a step's clipped gradients.
-
-    Args:
-        strategy: how the noise of different steps goes together.
-        key: the secret.
-        name: of the run: under one key each run has a name of its own.
-        guarantee: what is promised, to one example for the whole run.
-        clip: the largest 2-norm of one example's gradient, all parameters together.
-        group: how many examples are protected together, such as all those of one person.
-        sampler: what gives the batches; checked against the strategy, and they against it.
-
-    Raises:
-        InvalidInput: an argument out of range, or a sampler that does not promise enough.
+    """The noise that is added to the sum of a step's clipped gradients.
 
     Under an `InsecureSeededKey` the noise is the same each time, for tests and papers: nothing is
     drawn, remembered or refused for another run with the same name.
+
+    Args:
+        strategy: how the noise is correlated over steps.
+        key: the secret.
+        name: name of the run: under one key each run has a name of its own.
+        guarantee: what is promised, to one example for the whole run.
+        clip: the largest 2-norm of one example's gradient, all parameters together.
+        group: how many examples are protected together, such as all those of one person.
+        sampler: gives the batches; sampler and strategy are checked against each other.
+
+    Raises:
+        InvalidInput: an argument out of range, or a sampler that does not promise enough.
 
     >>> from counton import Key
     >>> from counton.training import plan

@@ -40,14 +40,14 @@ _MOST_FOR_BANDS = 512
 
 @dataclass(frozen=True)
 class TrainingDesign:
-    """One strategy, and what it is worth.
+    """One strategy for a training run, with its cost and its error.
 
     Attributes:
-        strategy: how the noise of different steps goes together.
+        strategy: how the noise is correlated over steps.
         guarantee: what the whole run promises to one example.
         clip: largest 2-norm of one example's gradient.
         dimension: coordinates of all parameters together.
-        sampler: what gives the batches, if it was stated.
+        sampler: gives the batches, if it was stated.
 
     >>> choice = plan(steps=48, epochs=4, dimension=1000).best
     >>> choice.buffers, choice.state_bytes, choice.draws
@@ -165,16 +165,16 @@ def plan(
     buffers: int = 3,
     draws: Number = 64,
 ) -> Plan[TrainingDesign]:
-    """Strategies for a training run, ranked by the error of running sums of gradients.
+    """Rank strategies for a training run by the error of running sums of gradients.
 
     Args:
-        steps: of the whole run.
+        steps: steps of the whole run.
         epochs: how often one example counts.
         order: what the sampler enforces: "fixed" if every example has the same place in each
             epoch, once; "separated" for any order with a least distance.
         dimension: coordinates of all parameters together.
         separation: the least distance, in steps; steps // epochs unless stated.
-        sampler: instead of steps, epochs, order and separation, what gives the batches.
+        sampler: gives the batches, instead of steps, epochs, order and separation.
         guarantee: what is promised to one example, ZCDP(1/2) unless given.
         clip: largest 2-norm of one example's gradient, 1 unless given.
         buffers: most numbers of state for each coordinate.

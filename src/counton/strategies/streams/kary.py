@@ -350,11 +350,11 @@ class DigitTree(StreamStrategy):
 class KAry(DigitTree):
     """A tree of given arity over ``horizon`` steps.
 
-    Sensitivities are D_1 = D_2^2 = height, the smallest number of digits that can write the
-    horizon; the variance at a step is the sum of the absolute digits of that step.
+    The sensitivities are D_1 = D_2^2 = height, the smallest number of digits that can write the
+    horizon. The variance at a step is the sum of the absolute digits of that step.
 
     Source: Andersson et al., "Count on Your Elders", Alg. 1 (no subtraction) and
-    Alg. 2 (subtraction, odd arity). Even arity with digits -k/2+1 .. k/2 is the same idea.
+    Alg. 2 (subtraction, odd arity). Even arity uses the digits -k/2+1 .. k/2.
     Erratum: Alg. 2 line 14 sums x_j where it means the items of one node; Alg. 3 line 15 must
     subtract the interval [p - k^(l-1) + 1, p].
 

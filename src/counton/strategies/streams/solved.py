@@ -87,16 +87,16 @@ class Solved(StreamStrategy):
     """Prefix sums by least squares, *solved* for the whole horizon before the first release.
 
     C is the matrix of a line strategy, such as `Hats`; each of its cells is a step, or a block of
-    steps with a small tree inside. B is what least squares make of C: the noise of release t is the
-    sum of the first t entries of u = (C^T C)^-1 C^T z, which is found once and then read off. So a
+    steps with a small tree inside. B is the least-squares inverse: the noise of release t is the
+    sum of the first t entries of u = (C^T C)^-1 C^T z, which is computed once and then read. So a
     release reads noise of nodes that later steps fill.
 
     Args:
         line: measures the steps, or the totals of blocks: `Dense` or `Hats`.
         radices: of the tree inside a block, from below: children of a node of level 1, 2, ...;
             a block has as many steps as they multiply to. None: cells are single steps.
-        shares: of a block's weight for each level of its tree, from single steps on: integers, one
-            for each level but the block itself, which may have one too. None: 1 each.
+        shares: the part of a block's weight for each level of its tree, from single steps on:
+            integers, one for each level but the block itself, which may have one too. None: 1 each.
         norm: the line's columns have equal p-norms, p = 1 or 2, and so do those of the whole.
         horizon: if less than all cells of the line.
 
