@@ -65,7 +65,7 @@ class Distinct(Statistic):
     >>> from counton.statistics import Distinct
     >>> users = Distinct().counter(365, ZCDP(8), key=Key.generate(), name="users", batched=True)
     >>> today = users.release_batch(["ann", "bob", "ann"])
-    >>> -20 < today.users < 20, today.table_columns()["estimate"].tolist() == [today.users]
+    >>> -20 < today["users"] < 20, today.table_columns()["estimate"].tolist() == [today["users"]]
     (True, True)
     >>> print(Distinct(changes=4).contribution())
     one user added or removed, who comes or goes up to 4 times

@@ -422,7 +422,7 @@ class Stream(Closing):
         ...     (first,) = stream.release_events(["ann", "bob", "ann"])
         >>> with Stream.open(state, "users") as stream:
         ...     (again,) = stream.release_events(["ann", "bob", "ann"], first_step=1)
-        ...     stream.step, again.users == first.users
+        ...     stream.step, again["users"] == first["users"]
         (1, True)
         >>> folder.cleanup()
         """
