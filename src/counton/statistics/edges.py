@@ -38,7 +38,7 @@ class Edges(Subgraphs):
     >>> from counton.statistics import Edges
     >>> edges = Edges().counter(100, PureDP(1), key=Key.generate(), name="flights")
     >>> reading = edges.release(("JFK", "BOS"))
-    >>> reading["edges"] == reading.count, reading.std() > 1
+    >>> reading["edges"] == reading.release.value, reading.std() > 1
     (True, True)
     >>> print(Edges().contribution())
     one edge added or removed, counted in one cell of one step by at most 1

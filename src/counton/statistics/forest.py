@@ -69,7 +69,7 @@ class Forest(Statistic):
     >>> from counton.strategies import SqrtToeplitz
     >>> forest = Forest(largest=10).counter(100, PureDP(1), key=Key.generate(), name="cables")
     >>> reading = forest.release_many([("a", "b", 3), ("b", "c", 10), ("a", "c", 4)])[-1]
-    >>> reading["weight"] == reading.weight, reading.std() > 10
+    >>> reading["weight"] == reading.release.value, reading.std() > 10
     (True, True)
     >>> round(Forest(largest=10).sensitivity(SqrtToeplitz(1000), 2), 2)
     25.55

@@ -61,7 +61,7 @@ class Triangles(Subgraphs):
     >>> counter = Triangles(degree=5).counter(100, PureDP(1), key=Key.generate(), name="friends")
     >>> for edge in [("ann", "bob"), ("bob", "cy"), ("cy", "ann")]:
     ...     reading = counter.release(edge)
-    >>> reading["triangles"] == reading.count, reading.std() > 10
+    >>> reading["triangles"] == reading.release.value, reading.std() > 10
     (True, True)
     """
 
