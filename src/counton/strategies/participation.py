@@ -154,46 +154,27 @@ def schedule_for(
     return Schedule(steps, apart, fixed=(every is not None or all_steps) and steps > 1)
 
 
-class StepNodes(Hashable, Protocol):
-    """Nodes that steps enter, as a strategy says of itself: see `StreamStrategy`."""
+class _StepNodes(Hashable, Protocol):
+    """Asked of a strategy here; `StreamStrategy` says what each is."""
 
     @property
-    def horizon(self) -> int | None:
-        """Steps that it serves."""
-
+    def horizon(self) -> int | None: ...
     @property
-    def lattice_bits(self) -> int:
-        """Of the lattice that weights lie on."""
-
+    def lattice_bits(self) -> int: ...
     @property
-    def aligned(self) -> bool:
-        """Whether no two columns have a negative product."""
-
-    def column(self, step: int) -> Sequence[tuple[int, int, Any]]:
-        """Level, index and weight of each node that a step enters."""
-
-    def shift(self) -> Shift:
-        """How far a unit in one step moves all nodes."""
-
-    def divisions(self, part: Stretch | None) -> Sequence[tuple[Stretch, int]]:
-        """Parts of a part of a tree, and how often each."""
-
-    def nodes_by_level(self) -> Iterable[Integers] | None:
-        """Which node of each level each step enters."""
-
-    def overlaps(self, schedule: Schedule) -> list[int] | None:
-        """Products of columns that are members of a schedule apart."""
-
+    def aligned(self) -> bool: ...
     @property
-    def falling_series(self) -> Integers | None:
-        """C's first column, where C is Toeplitz and falls."""
-
+    def falling_series(self) -> Integers | None: ...
     @property
-    def change_bound(self) -> int | None:
-        """At least the squared 2-norm of alternating changes, for each of them."""
+    def change_bound(self) -> int | None: ...
+    def column(self, step: int) -> Sequence[tuple[int, int, Any]]: ...
+    def shift(self) -> Shift: ...
+    def divisions(self, part: Stretch | None) -> Sequence[tuple[Stretch, int]]: ...
+    def nodes_by_level(self) -> Iterable[Integers] | None: ...
+    def overlaps(self, schedule: Schedule) -> list[int] | None: ...
 
 
-def largest_sum(strategy: StepNodes, norm: Norm, schedule: Schedule) -> int:
+def largest_sum(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> int:
     """Largest 1-norm (``norm`` 1) or squared 2-norm (2) that a unit's steps add up to.
 
     In lattice units (squared for norm 2); exact or a bound from above, as the module says.
@@ -235,7 +216,7 @@ def _to_the_left(series: Integers, norm: Norm, schedule: Schedule) -> int:
     return int(moved.sum()) if norm == 1 else exact_dot(moved, moved)
 
 
-def shift_by(strategy: StepNodes, pattern: Pattern) -> Shift:
+def shift_by(strategy: _StepNodes, pattern: Pattern) -> Shift:
     """Most by which a unit that changes counts in a pattern moves all nodes, in lattice units.
 
     - *Runs* of consecutive steps start together: all starts are tried, which is exact, for Toeplitz
@@ -263,7 +244,7 @@ def shift_by(strategy: StepNodes, pattern: Pattern) -> Shift:
     return known[pattern]
 
 
-def _shift_by(strategy: StepNodes, pattern: Pattern) -> Shift:
+def _shift_by(strategy: _StepNodes, pattern: Pattern) -> Shift:
     one = strategy.shift()
     if isinstance(pattern, BoundedChange):
         l1, l2_squared = one.l1 * pattern.l1, one.l2_squared * pattern.l2_squared
@@ -280,7 +261,7 @@ def _shift_by(strategy: StepNodes, pattern: Pattern) -> Shift:
     return Shift(min(l1, l2_squared), min(l2_squared, l1**2))
 
 
-def _over_runs(strategy: StepNodes, norm: Norm, pattern: Runs) -> int:
+def _over_runs(strategy: _StepNodes, norm: Norm, pattern: Runs) -> int:
     known: dict[int, Integers | None] = {}
 
     def from_starts(length: int) -> Integers | None:
@@ -319,7 +300,7 @@ def _over_runs(strategy: StepNodes, norm: Norm, pattern: Runs) -> int:
     return int(total.max())
 
 
-def sums_of_runs(strategy: StepNodes, norm: Norm, length: int) -> Integers | None:
+def sums_of_runs(strategy: _StepNodes, norm: Norm, length: int) -> Integers | None:
     """What this many consecutive steps add up to, from every first step; None if not known.
 
     1-norms or squared 2-norms in lattice units, shape (horizon,), int64 or Python's integers. Runs
@@ -356,7 +337,7 @@ def sums_of_runs(strategy: StepNodes, norm: Norm, length: int) -> Integers | Non
     return np.array(among, products.dtype)
 
 
-def _alternating(strategy: StepNodes, pattern: Alternating) -> tuple[int, int]:
+def _alternating(strategy: _StepNodes, pattern: Alternating) -> tuple[int, int]:
     size, cells = pattern.size, pattern.cells
     if pattern.together:
         each = (each_alternating(strategy, norm) for norm in (1, 2))
@@ -366,7 +347,7 @@ def _alternating(strategy: StepNodes, pattern: Alternating) -> tuple[int, int]:
     return cells * size * l1, cells * size**2 * l2_squared
 
 
-def largest_alternating(strategy: StepNodes, norm: Norm, changes: int) -> int:
+def largest_alternating(strategy: _StepNodes, norm: Norm, changes: int) -> int:
     """Largest 1-norm, or squared 2-norm, that changes by +1 and -1 in turn add up to.
 
     In lattice units (squared for norm 2); exact or a bound from above, as the module says.
@@ -399,14 +380,14 @@ def largest_alternating(strategy: StepNodes, norm: Norm, changes: int) -> int:
     return min(bounds) if known is None else min(*bounds, changes * known)
 
 
-def _change_bound(strategy: StepNodes) -> int | None:
+def _change_bound(strategy: _StepNodes) -> int | None:
     """D_2^2 where C is Toeplitz and falls: products of its columns only fall with distance."""
     if strategy.falling_series is not None:
         return strategy.shift().l2_squared
     return strategy.change_bound
 
 
-def each_alternating(strategy: StepNodes, norm: Norm) -> int:
+def each_alternating(strategy: _StepNodes, norm: Norm) -> int:
     """What each of any number of alternating changes adds, at most: see `largest_alternating`.
 
     >>> from counton.strategies import Binary
@@ -447,7 +428,7 @@ def _over_alternating_sets(weights: Integers, norm: Norm, changes: int) -> int:
     return best
 
 
-def _alternating_bounds(strategy: StepNodes, norm: Norm, changes: int) -> Iterator[int]:
+def _alternating_bounds(strategy: _StepNodes, norm: Norm, changes: int) -> Iterator[int]:
     """Those of rows and of products; the largest of this many steps are added up."""
     weights = _written_out(strategy)
     differences = np.diff(weights, axis=1, append=0)
@@ -472,7 +453,7 @@ def _alternating_bounds(strategy: StepNodes, norm: Norm, changes: int) -> Iterat
     yield most(squares + 2 * np.triu(falls, 1).sum(axis=0))
 
 
-def _bounds(strategy: StepNodes, norm: Norm, schedule: Schedule) -> Iterator[int]:
+def _bounds(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> Iterator[int]:
     """Every bound that is proven for this strategy, in no order."""
     k, horizon = schedule.steps, strategy.horizon or 0
     one = strategy.shift()
@@ -495,7 +476,7 @@ def _bounds(strategy: StepNodes, norm: Norm, schedule: Schedule) -> Iterator[int
         )
 
 
-def _type_of_sums(strategy: StepNodes, norm: Norm, members: int) -> np.dtype[Any]:
+def _type_of_sums(strategy: _StepNodes, norm: Norm, members: int) -> np.dtype[Any]:
     """int64 where it holds what this many members add up to; else Python's integers.
 
     The sum of n_v is at most members * ||C||_1, and that of n_v^2 at most its square.
@@ -507,7 +488,7 @@ def _type_of_sums(strategy: StepNodes, norm: Norm, members: int) -> np.dtype[Any
 # ------------------------------------------------------------------------------- trees
 
 
-def level_weights(strategy: StepNodes) -> dict[int, int]:
+def level_weights(strategy: _StepNodes) -> dict[int, int]:
     """For trees: with which weight items enter the nodes of each level, in lattice units.
 
     One for all of a level: that with which the first item does, or 1 where it enters none.
@@ -535,7 +516,7 @@ class _Most(NamedTuple):
 
 
 def _shared_out(
-    strategy: StepNodes, norm: Norm, schedule: Schedule, *, alternating: bool = False
+    strategy: _StepNodes, norm: Norm, schedule: Schedule, *, alternating: bool = False
 ) -> int:
     """Most of the sum of n_v or n_v^2 over the nodes of a tree, parts holding what fits.
 
@@ -589,7 +570,7 @@ def _either(left: _Most, right: _Most, room: int) -> _Most:
     return _Most(_best_shares(left.sums, right.sums, room))
 
 
-def _side_by_side(strategy: StepNodes, schedule: Schedule) -> int:
+def _side_by_side(strategy: _StepNodes, schedule: Schedule) -> int:
     """The same for the 1-norm, to which every member adds by itself: the best ones are taken."""
     most, weights = schedule.steps, level_weights(strategy)
     known: dict[Stretch, dict[int, int]] = {}
@@ -620,7 +601,7 @@ def _side_by_side(strategy: StepNodes, schedule: Schedule) -> int:
     )
 
 
-def _over_parts(strategy: StepNodes, norm: Norm, *, alternating: bool = False) -> int:
+def _over_parts(strategy: _StepNodes, norm: Norm, *, alternating: bool = False) -> int:
     """Sum of n_v or n_v^2 over the nodes of a tree of which every step is taken: all are full.
 
     With ``alternating`` changes it is that of 1 in every node, which is no less than any.
@@ -694,7 +675,7 @@ def _bends(sums: Integers) -> list[int]:
     return [0, *inner.tolist(), len(sums) - 1]
 
 
-def _level_bound(strategy: StepNodes, schedule: Schedule) -> int:
+def _level_bound(strategy: _StepNodes, schedule: Schedule) -> int:
     """Sum over levels of w^2 (q m^2 + r^2), (q, r) = divmod(k, m): as if they were independent."""
     widest: dict[int, int] = {}
     seen: set[Stretch] = set()
@@ -719,7 +700,7 @@ def _level_bound(strategy: StepNodes, schedule: Schedule) -> int:
 
 
 @lru_cache(maxsize=4)
-def _products(strategy: StepNodes) -> tuple[Integers, Integers]:
+def _products(strategy: _StepNodes) -> tuple[Integers, Integers]:
     """Column 1-norms and |G|, shapes (horizon,) and (horizon, horizon), in lattice units.
 
     int64 where all sums of them stay within it, else Python's integers.
@@ -730,7 +711,7 @@ def _products(strategy: StepNodes) -> tuple[Integers, Integers]:
 
 
 @lru_cache(maxsize=4)
-def _gram(strategy: StepNodes) -> Integers:
+def _gram(strategy: _StepNodes) -> Integers:
     """G = C^T C, shape (horizon, horizon), in lattice units squared; types as of `_products`."""
     weights = _written_out(strategy)
     longest = int(np.abs(weights).sum(axis=0).max(initial=0))
@@ -744,7 +725,7 @@ def _gram(strategy: StepNodes) -> Integers:
 
 
 @lru_cache(maxsize=4)
-def _written_out(strategy: StepNodes) -> Integers:
+def _written_out(strategy: _StepNodes) -> Integers:
     """C, shape (nodes, horizon), in lattice units: int64 where all sums of products fit."""
     horizon = strategy.horizon
     assert horizon is not None
@@ -781,7 +762,7 @@ def _few_sets(horizon: int, schedule: Schedule) -> bool:
     return True
 
 
-def _over_sets(strategy: StepNodes, norm: Norm, schedule: Schedule) -> int:
+def _over_sets(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> int:
     """All admissible sets at once, one step more in every round."""
     lengths, products = _products(strategy)
     horizon = len(lengths)
@@ -804,7 +785,7 @@ def _over_sets(strategy: StepNodes, norm: Norm, schedule: Schedule) -> int:
     return best
 
 
-def _written_out_overlaps(strategy: StepNodes, schedule: Schedule) -> list[int]:
+def _written_out_overlaps(strategy: _StepNodes, schedule: Schedule) -> list[int]:
     """For j = 1 .. steps - 1 the largest product of columns at least j ``apart`` apart."""
     _, products = _products(strategy)
     horizon = len(products)
@@ -816,7 +797,7 @@ def _written_out_overlaps(strategy: StepNodes, schedule: Schedule) -> list[int]:
 # ------------------------------------------------------------------------------- fixed schedules
 
 
-def _over_starts(strategy: StepNodes, norm: Norm, schedule: Schedule) -> int | None:
+def _over_starts(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> int | None:
     """A fixed schedule from every start: exact; None where that is too much."""
     horizon = strategy.horizon
     assert horizon is not None
