@@ -130,6 +130,7 @@ class JobFields(RowFields, total=False):
     changes: int | None
     stay: int | None
     comes: str | None
+    at_least: str | Sequence[str] | Sequence[float] | None
     alphabet: str | Sequence[str] | Sequence[float] | None
     longest: int | None
     letter: str | None
