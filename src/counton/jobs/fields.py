@@ -72,6 +72,7 @@ def _option(kind: type, item: Field[Any]) -> Option:
         name=item.name,
         kind=_KINDS.get(type_, "text"),
         heading=vars(part).get("heading", ""),
+        kept=said.kept or vars(part).get("kept", ""),
         default=None if item.default is MISSING else item.default,
         several=("Sequence" in type_ and not of_numbers) or item.name in ("events", "by"),
         by_name="Mapping" in type_,

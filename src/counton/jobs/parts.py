@@ -46,9 +46,11 @@ class JobPart:
 
     Attributes:
         heading: under which the fields of a part stand in the help.
+        kept: what a stream keeps of those that do not say it (`counton.options.Kept`).
     """
 
     heading: ClassVar[str] = ""
+    kept: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         """Refuse a field of another type, or another word than it may be.
@@ -284,24 +286,23 @@ class Arrangement(JobPart):
     """
 
     heading = "Noise"
+    kept = "stream"
 
     release: str | None = option(
         None,
         "totals so far, windows (each one's own number), or both; default: totals",
-        kept="stream",
         choices=RELEASES,
         usual="totals",
     )
     strategy: str | StreamStrategy | None = option(
         None,
         f"auto, {', '.join(STRATEGIES)}; or a file with one of your own, mine.json",
-        kept="stream",
         file=True,
         other=own_strategy,
         usual="auto",
     )
-    metric: str | None = option(None, "the error to minimise: mean or max", kept="stream")
-    simple: bool = option(False, "only strategies that release integers, no search", kept="stream")
+    metric: str | None = option(None, "the error to minimise: mean or max")
+    simple: bool = option(False, "only strategies that release integers, no search")
 
 
 @dataclass(frozen=True)
@@ -319,27 +320,25 @@ class Users(JobPart):
     """
 
     heading = "People"
+    kept = "stream"
 
     user: str | None = option(
         None,
         "column that names the user of each event: protect users, not events; needs most",
-        kept="stream",
     )
     most: int | None = option(
         None,
         "how many events of a user count; further ones are dropped",
-        kept="stream",
         needs="user",
     )
     per: str | None = option(
         None,
         "with most: how many in each period, as in 1d; protects one period of a user",
-        kept="stream",
         words="length",
         needs="user",
     )
     most_a_window: int | None = option(
-        None, "with most: how many of these count in each window", kept="stream", needs="user"
+        None, "with most: how many of these count in each window", needs="user"
     )
     retain: str | None = option(
         None,
@@ -347,12 +346,8 @@ class Users(JobPart):
         kept="policy",
         words="length",
     )
-    distinct: bool = option(
-        False, "count a user once in each window and group", kept="stream", needs="user"
-    )
-    first: bool = option(
-        False, "count a user once for ever: distinct users so far", kept="stream", needs="user"
-    )
+    distinct: bool = option(False, "count a user once in each window and group", needs="user")
+    first: bool = option(False, "count a user once for ever: distinct users so far", needs="user")
 
 
 @dataclass(frozen=True)
@@ -364,52 +359,41 @@ class RowFormat(JobPart):
     """
 
     heading = "Rows"
+    kept = "policy"
 
     file_format: str | None = option(
         None,
         "csv, parquet or jsonl, if the file's name does not say",
         "format",
-        kept="policy",
         served=False,
     )
-    separator: str = option(
-        ",", "of CSV: what stands between fields: , ; | or tab", kept="policy", served=False
-    )
+    separator: str = option(",", "of CSV: what stands between fields: , ; | or tab", served=False)
     decimal: str = option(
         ".",
         "of CSV: what stands before the fraction of a number: . or ,",
-        kept="policy",
         served=False,
     )
     comment: str | None = option(
         None,
         "of CSV: lines that begin with this are no rows, as in #",
-        kept="policy",
         served=False,
     )
     time_format: str | None = option(
         None,
         "epoch, epoch_ms, epoch_us, epoch_ns or a strftime format; default: ISO 8601",
-        kept="policy",
     )
     clock_change: str = option(
         "raise",
         "local times that occur twice when clocks go back: raise, earliest or latest",
-        kept="policy",
         choices=("raise", "earliest", "latest"),
     )
     bad_rows: str = option(
         "refuse",
         "rows that cannot be read: refuse, or quarantine:FILE, written anew in each run",
-        kept="policy",
         file=True,
     )
-    bad_rows_most: int = option(
-        1000, "with quarantine: how many rows may be set aside", kept="policy"
-    )
-    missing: str = option(
-        "refuse", "rows without a time, group, value, user or id: refuse or skip", kept="policy"
-    )
+    bad_rows_most: int = option(1000, "with quarantine: how many rows may be set aside")
+    missing: str = option("refuse", "rows without a time, group, value, user or id: refuse or skip")
 
     def open_rows(self, events: object) -> Source:
         """The rows of files, a folder, a pattern, standard input or a data frame.
@@ -486,44 +470,37 @@ class OutputFiles(JobPart):
     """
 
     heading = "Output"
+    kept = "output"
 
     out: str | os.PathLike[str] | None = option(
         None,
         "write all released steps: .parquet, .csv, .json, .jsonl, .arrow or .xlsx",
-        kept="output",
         file=True,
         served=False,
     )
     above: float | None = option(
         None,
         "of many groups, write only rows whose estimate is above this",
-        kept="output",
         served=False,
     )
     surely_above: float | None = option(
         None,
         "of many groups, write only rows whose interval is above this",
-        kept="output",
         served=False,
     )
     plot: str | os.PathLike[str] | None = option(
-        None, "draw all released steps: .png, .svg or .pdf", kept="output", file=True, served=False
+        None, "draw all released steps: .png, .svg or .pdf", file=True, served=False
     )
     sums: str | None = option(
         None,
         "also write what happened in each 1d,1w,1mo, into OUT with the period before its ending",
-        kept="output",
         served=False,
     )
-    title: str | None = option(
-        None, "title of the chart, instead of the statistic's own", kept="output"
-    )
-    axis: str | None = option(None, "what the chart's axis shows", kept="output")
-    source: str | None = option(
-        None, "where the numbers come from, a line below the chart", kept="output"
-    )
+    title: str | None = option(None, "title of the chart, instead of the statistic's own")
+    axis: str | None = option(None, "what the chart's axis shows")
+    source: str | None = option(None, "where the numbers come from, a line below the chart")
     width: float | None = option(
-        None, "width of the chart in inches, as in 4 for a telephone; default: 7.5", kept="output"
+        None, "width of the chart in inches, as in 4 for a telephone; default: 7.5"
     )
 
 
@@ -538,30 +515,29 @@ class Showing(JobPart):
     """
 
     heading = "Output"
+    kept = "view"
 
     over: int | None = option(
-        None, "show what came in the last steps, this many, not in all so far", kept="view"
+        None, "show what came in the last steps, this many, not in all so far"
     )
     shares: str | Sequence[float] | None = option(
-        None, "which quantiles to show, as in 0.25,0.5,0.75; 0.5 is the median", kept="view"
+        None, "which quantiles to show, as in 0.25,0.5,0.75; 0.5 is the median"
     )
     ask: str | Sequence[str] | None = option(
         None,
         "show only these words, after every step: ACG,TT; default: all words, now",
-        kept="view",
     )
     cut: str | None = option(
-        None, "show the weight between each set of nodes and all other nodes: A,B;C", kept="view"
+        None, "show the weight between each set of nodes and all other nodes: A,B;C"
     )
-    integers: bool = option(False, "for tables: whole numbers that add up", kept="view")
+    integers: bool = option(False, "for tables: whole numbers that add up")
     nonnegative: bool = option(
-        False, "for tables: no number below 0; this biases small counts upwards", kept="view"
+        False, "for tables: no number below 0; this biases small counts upwards"
     )
     known: str | os.PathLike[str] | Mapping[Any, int] | Sequence[Any] | None = option(
         None,
         "for hierarchies: keep these public totals, a table with level columns and 'total'",
-        kept="view",
         file=True,
         other=lambda _: None,
     )
-    level: float = option(0.95, "probability that an interval holds the true number", kept="view")
+    level: float = option(0.95, "probability that an interval holds the true number")
