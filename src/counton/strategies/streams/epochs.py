@@ -390,11 +390,6 @@ class Epochs(StreamStrategy):
         """It holds the sum of the roots that are over, and what the present epoch's tree holds."""
         return _EpochReader(self, field)
 
-    def noise(self, field: NodeNoise, steps: range) -> NDArray[np.int64]:
-        """B z on a window, in units of 2^-16: epoch by epoch, on top of the roots before."""
-        self.check_window(steps)
-        return _EpochReader(self, field).noise(steps)
-
     @override
     def noise_parts(self, field: NodeNoise, steps: range) -> Iterator[NDArray[np.int64]]:
         yield from _EpochReader(self, field).parts(steps)
