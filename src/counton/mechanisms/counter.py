@@ -481,9 +481,10 @@ class Counter:
         return released, after
 
     def checkpoint(self) -> bytes:
-        """State from which `resume` continues. Holds exact sums: keep it as secret as data.
+        """Save the state from which `resume` continues.
 
-        The key is not part of it, only its fingerprint.
+        It holds exact sums: keep it as secret as the data. It holds the key's fingerprint, and not
+        the key.
         """
         return write_checkpoint(self.terms.text, self.key_fingerprint, self._progress())
 

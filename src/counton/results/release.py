@@ -76,7 +76,7 @@ class Release(ABC):
         """
 
     def part(self, name: str) -> Release:
-        """What was released of one statistic of a report, as if it were released alone.
+        """Give the release of one statistic of a report, as if it were released alone.
 
         Raises:
             InvalidInput: it is no report, or has no statistic of this name.
@@ -334,7 +334,7 @@ class Release(ABC):
         self._cannot("differences")
 
     def whole(self, steps: Steps = None, of: str | None = None) -> Estimate:
-        """Of what shares are: all groups together.
+        """Estimate all groups together: the divisor of a share.
 
         Args and errors as of `number_of`.
         """
@@ -530,7 +530,7 @@ class Release(ABC):
         of: str | None = None,
         at_once: int = 1,
     ) -> Answer:
-        """A sum over groups with a weight each, which may have a sign; with an interval.
+        """Estimate a weighted sum over groups, with an interval; weights may be negative.
 
         Args and errors as of `difference`.
         """
@@ -547,17 +547,18 @@ class Release(ABC):
         )
 
     def changes(self, steps: Steps, other_steps: Steps, *, of: str | None = None) -> pl.DataFrame:
-        """By how much each group changed from some steps to others, the largest change first.
+        """Estimate the change of each group from some steps to others, the largest change first.
 
-        Intervals hold for all groups at once, so the largest may be picked out: noise of groups is
-        independent, so each holds with the probability ``level ** (1 / groups)``.
+        The intervals hold for all groups at once, so you may pick out the largest. The noise of
+        groups is independent, so each interval holds with the probability
+        ``level ** (1 / groups)``.
 
         Columns: group, estimate, std, lower, upper, and ``sure``, whether the change of this group
         is surely the largest of all, up or down.
 
         Args:
-            steps: the later ones, as of `difference`.
-            other_steps: the earlier ones.
+            steps: the later steps, as of `difference`.
+            other_steps: the earlier steps.
             of: which number of each group, where a statistic has several.
 
         Raises:
@@ -594,7 +595,7 @@ class Release(ABC):
         return self.with_band().numbers()
 
     def with_band(self) -> Release:
-        """The same numbers with the intervals of `band`, for a chart of them.
+        """Give the same numbers with the intervals of `band`, for a chart.
 
         Raises:
             InvalidInput: as `band`.
@@ -624,15 +625,15 @@ class Release(ABC):
         )
 
     def simulate(self, numbers: Any = None, n: int = 1) -> list[Self]:
-        """What a reader would see if the true numbers were these: for training, and for dashboards.
+        """Simulate releases of true numbers, to train readers and to try dashboards.
 
-        Each has noise of its own, drawn as the stream's is. All of them say of themselves that they
-        are simulated: in their name, in words, below charts, and in every file.
+        Each simulated release has noise of its own, drawn as the stream's noise. Its name, its
+        words, its charts and its files say that it is simulated.
 
         Args:
-            numbers: what happened in each step, shape ``(steps, groups)``, or of a statistic what
-                its cells changed by; None: as if what was released were the truth.
-            n: how many.
+            numbers: the number of each step, shape ``(steps, groups)``, or the changes of a
+                statistic's cells; None: as if the released numbers were the truth.
+            n: number of releases.
 
         Raises:
             InvalidInput: numbers of another shape, or that are not finite.

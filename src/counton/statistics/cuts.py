@@ -41,15 +41,16 @@ class Cuts(Statistic):
     The cut of two sets of nodes S and P without a common node is the weight of all edges between
     them. Its estimate is the sum of |S| |P| released weights, so that its standard deviation is
     exactly sqrt(|S| |P|) times that of one edge, whatever the graph: large for the cuts of many
-    nodes, where the graph should be dense. Noise is computed for the pairs that are asked.
+    nodes, where the graph should be dense. The statistic computes noise for the pairs that are
+    asked.
 
     An event is an edge ``(u, v)``, which adds 1 to its weight, or with ``resolution`` an edge
     ``(u, v, weight)``, whose weight is clipped to [lower, upper] and rounded to the grid; ``None``
-    is a step without one. Nodes are declared, and public. Edges have no direction. Protected is one
-    sighting of an edge, which may be seen again and adds up: an edge that is seen k times is
-    protected as k sightings are. It moves one cell in one step: squared 2-norm D_2^2 (and 1-norm
-    D_1) for weights in [0, 1]; if it is replaced by another, 2 D_2^2 (2 D_1), and with weights in
-    [-1, 1] 4 D_2^2.
+    is a step without one. Nodes are declared, and public. Edges have no direction. The protected
+    unit is one sighting of an edge. Sightings add up: an edge that is seen k times has the
+    protection of k sightings. A sighting moves one cell in one step: squared 2-norm D_2^2 (and
+    1-norm D_1) for weights in [0, 1]; if it is replaced by another, 2 D_2^2 (2 D_1), and with
+    weights in [-1, 1] 4 D_2^2.
 
     Source: Fichtenberger, Henzinger and Upadhyay, "Constant matters", Corollary 1 and Remark 2.
     Erratum: its bound for all cuts at once fails for small ones, and is not given here.

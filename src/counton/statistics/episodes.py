@@ -39,15 +39,15 @@ SQUARES = (
 
 
 class Episodes(Words):
-    """How often each word of up to ``longest`` letters came as an episode, after every letter.
+    """Counts of each word of up to ``longest`` letters as an episode, after every letter.
 
     A minimal occurrence of a word is a piece of the stream, from its first to its last letter, in
     which the word can be read with other letters left out, and in no shorter piece of this piece.
     It may be of any length. It counts at the step in which its last letter comes, and no two of one
     word end with the same letter. All episodes are released; so nothing tells which are frequent.
 
-    Protected is one letter of the stream: neighbours are streams of as many letters, and as many in
-    each step, in which one is another.
+    The protected unit is one letter: neighbouring datasets have equally many letters in each step
+    and differ in one letter.
 
     *Sensitivity.* Let letter p be a in one stream and b in the other. For a word e_1 .. e_m let h_i
     be the latest place before p from which e_1 .. e_i can be read before p, h_0 = p, and y_i the

@@ -40,9 +40,9 @@ class Forest(Statistic):
 
     An event is an edge ``(u, v, weight)``; ``None`` is a step without one. Weights are rounded to
     multiples of ``resolution``, and refused if they are then not above 0, or above ``largest``. See
-    `Triangles` for nodes. Protected is one edge: a pair of nodes, with all the times it is seen;
-    only the first sighting of a pair counts, and its weight. See `GraphStatistic` for how
-    neighbours differ.
+    `Triangles` for nodes. The protected unit is one edge: a pair of nodes, with all the times it is
+    seen. Only the first sighting of a pair counts, and its weight. See `GraphStatistic` for how
+    neighbouring datasets differ.
 
     *Sensitivity.* Let e have weight w, and W be the largest. Without e, its nodes are connected by
     a path whose heaviest edge weighs b, which falls as edges come; or not at all. While they are

@@ -55,13 +55,13 @@ class GraphStatistic(Statistic):
     """What is counted in a simple graph that nobody declared, whose edges come one after another.
 
     An event is an edge ``(u, v)`` between two nodes, which are texts or integers and need not be
-    declared; ``None`` is a step without an edge. An edge has no direction. Protected is one edge:
-    a pair of nodes, with all the times it is seen. So an edge that is seen again changes nothing,
-    and neighbouring streams differ in all sightings of one pair, present or absent; all other edges
-    stay in their steps, and where a step has none left it is a step without an edge. So whoever
-    makes a step only when an edge comes tells that one came, and is *not* covered: let steps be of
-    time, and use ``batched=True``. What one node has in all of its edges together is not protected
-    either, nor is how many steps there are.
+    declared; ``None`` is a step without an edge. An edge has no direction. The protected unit is
+    one edge: a pair of nodes, with all the times it is seen. An edge that is seen again changes
+    nothing. Neighbouring datasets differ in all sightings of one pair, present or absent; all other
+    edges stay in their steps, and a step that has none left is a step without an edge. A producer
+    that makes a step only when an edge comes tells that one came, and is *not* covered: let steps
+    be of time, and use ``batched=True``. All edges of one node together are not protected either,
+    nor is the number of steps.
 
     With ``neighbours="replace"`` streams differ in any sightings of up to two pairs: one sighting
     may be of another pair, also of one that is seen earlier or later anyway, or all of them. Each

@@ -24,14 +24,14 @@ _FEW = 4
 
 
 class Substrings(Words):
-    """How often each word of up to ``longest`` letters came as a substring, after every letter.
+    """Counts of each word of up to ``longest`` letters as a substring, after every letter.
 
-    A word counts at the step at which its last letter comes. Protected is one letter of the stream:
-    neighbours are streams of as many letters in which one is another. A further letter at the end
-    of a stream changes less: one word of each length. So does, where steps may have any number of
-    letters, one that is added or left out in the middle while all others keep their steps. How many
-    letters a step has is not protected; so a letter must not be left out where each step has one,
-    which would move all later ones.
+    A word counts at the step at which its last letter comes. The protected unit is one letter:
+    neighbouring datasets have equally many letters in each step and differ in one letter. A
+    further letter at the end of a stream changes less: one word of each length. If steps may have
+    any number of letters, a letter that is added or left out in the middle changes less too, while
+    all others keep their steps. The number of letters of a step is not protected. So where each
+    step has one letter, none may be left out: that would move all later ones.
 
     *Sensitivity.* For each length j and each offset i from 0 to j - 1, the word that ends i letters
     after the changed one, p, counts no more, and another word does. Take two offsets i < k. If both

@@ -24,16 +24,16 @@ class Triangles(Subgraphs):
     """Number of triangles of a growing graph; edge-level privacy.
 
     An event is an edge ``(u, v)``; ``None`` is a step without one. Nodes are texts or integers and
-    need not be declared. Edges have no direction; one that is seen again changes nothing, one that
-    joins a node with itself is refused. Protected is one edge, a pair of nodes, with all the times
-    that it is seen; not all that one node does. An edge is in at most ``degree - 1`` triangles, so
-    a stream moves C x by (degree - 1) D_p at most.
+    need not be declared. Edges have no direction. An edge that is seen again changes nothing; an
+    edge that joins a node with itself is refused. The protected unit is one edge, a pair of nodes,
+    with all the times that it is seen; it is not all that one node does. An edge is in at most
+    ``degree - 1`` triangles, so it moves C x by (degree - 1) D_p at most.
 
-    The bound is enforced. An edge that would be one more than ``degree`` of a node is refused, with
-    nothing released; *that* somebody sees the refusal tells them a degree, so choose a bound that
-    the graph cannot break, or ``beyond="drop"``: edges beyond the first ``degree`` that a node ever
-    had, kept or not, are left out, at three times the noise (sqrt 5 times the 2-norm), because one
-    edge decides which later edges of its two nodes are kept.
+    The bound is enforced. An edge that would be one more than ``degree`` of a node is refused, and
+    nothing is released. The refusal itself tells a degree, so choose a bound that the graph cannot
+    break, or ``beyond="drop"``. This leaves out edges beyond the first ``degree`` that a node ever
+    had, kept or not, at three times the noise (sqrt 5 times the 2-norm), because one edge decides
+    which later edges of its two nodes are kept.
 
     With ``changes`` above 1 edges come and go: events are ``(u, v, True)`` and ``(u, v, False)``.
     Each edge changes at most so often, and ``degree`` counts all edges that a node ever has.
