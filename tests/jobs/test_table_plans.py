@@ -39,9 +39,9 @@ def test_once_a_plan_says_what_the_release_does(rows: Path) -> None:
     (rows.parent / "t.csv").write_text("region,city,n\nN,a,2\n")
     asked["contingency"] = asked["contingency"].having(events=rows.parent / "t.csv")
     target = asked["hierarchy"].having(rho=None, target="city=7", name="target")
-    assert planned_table(target).rows[-1]["std"] == pytest.approx(7, rel=1e-4)
+    assert planned_table(target)[1][-1]["std"] == pytest.approx(7, rel=1e-4)
     for job in (*asked.values(), target):
-        plan = [row["std"] for row in planned_table(job).rows]
+        plan = [row["std"] for row in planned_table(job)[1]]
         with run(job) as outcome:
             table = outcome.read().table()
             law = outcome.stream.terms.law
@@ -52,7 +52,7 @@ def test_once_a_plan_says_what_the_release_does(rows: Path) -> None:
             assert plan == pytest.approx([table["std"].max(), table["running_total_std"][-1]])
         else:
             assert plan == pytest.approx([table["std"][n] for n in (0, 1, 3, 8)])
-        assert law.family in dict(planned_table(job).words)["noise"]
+        assert law.family in planned_table(job)[0]["noise"]
 
 
 @pytest.mark.parametrize("what", ["hierarchy", "contingency", "ranges"])
@@ -69,12 +69,12 @@ def test_over_time_a_plan_says_what_the_release_does(what: str, rows: Path) -> N
     )
     if what == "ranges":
         job = job.having(label="region", domain="N,S,T")
-    plan = planned_table(job)
+    _, rows_of_plan = planned_table(job)
     assert not (rows.parent / "s.db").exists()
     with run(job) as outcome:
         table = outcome.read().table()
     mean, largest = (
-        max(row[name] for row in plan.rows if what != "ranges" or row["interval"] == "a cell")
+        max(row[name] for row in rows_of_plan if what != "ranges" or row["interval"] == "a cell")
         for name in ("std", "largest_std")
     )
     squares = table["std"].to_numpy().reshape(3, -1).max(axis=1) ** 2

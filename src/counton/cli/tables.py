@@ -15,17 +15,17 @@ def print_plan(job: Job, printing: Printing) -> None:
     """What a table would be: nothing is read but what is public, and nothing is released."""
     from counton.jobs.table_plans import planned_table
 
-    found = planned_table(job)
+    words, rows = planned_table(job)
     if printing.json:
-        print_json({"released": False, **dict(found.words), "errors": list(found.rows)})
+        print_json({"released": False, **words, "errors": rows})
         return
     console = Console()
     print_line(console, "A plan: nothing is released.", bold=True)
-    print_words(console, list(found.words))
+    print_words(console, [*words.items()])
     table = Table()
-    for name, value in found.rows[0].items():
+    for name, value in rows[0].items():
         table.add_column(name, justify="left" if isinstance(value, str) else "right")
-    for row in found.rows:
+    for row in rows:
         table.add_row(
             *(f"{figures(one)}" if isinstance(one, float) else str(one) for one in row.values())
         )

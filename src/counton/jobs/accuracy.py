@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from counton.mechanisms.calibration import law_for
-from counton.mechanisms.design import Design
+from counton.mechanisms.design import Design, design_for
 from counton.mechanisms.discovery import counters_of
 from counton.results.description import Description
 from counton.statistics.planned import planned_halfwidths
@@ -20,24 +19,23 @@ def last_step(definition: Description, around: int | None = None) -> int | None:
     return 1 if definition.once else definition.strategy.horizon or around
 
 
-def planned_terms(definition: Description, shape: tuple[int, ...], name: str = "planned") -> Design:
-    """The terms that a stream will have.
+def design_of(definition: Description, shape: tuple[int, ...], name: str = "planned") -> Design:
+    """The design that a stream will have.
 
     Args:
         definition: of the stream.
         shape: of one step's cells.
         name: of the stream.
     """
-    guarantee = definition.guarantee
-    promised = guarantee if definition.discovery is None else counters_of(guarantee)
-    return Design(
+    guarantee, statistic = definition.guarantee, definition.statistic
+    return design_for(
+        definition.strategy,
+        guarantee,
+        definition.contribution,
+        shape,
+        counters=None if definition.discovery is None else counters_of(guarantee),
         name=name,
-        guarantee=guarantee,
-        contribution=definition.contribution,
-        shape=shape,
-        law=law_for(definition.strategy, promised, definition.contribution, shape).law,
-        strategy=definition.strategy,
-        statistic=None if definition.statistic.additive else definition.statistic.to_dict(),
+        statistic=None if statistic.additive else statistic.to_dict(),
     )
 
 
@@ -62,7 +60,7 @@ def halfwidths_at(
             out.
         over, ask: what is shown of a statistic's readings.
     """
-    terms = planned_terms(definition, shape)
+    terms = design_of(definition, shape)
     if definition.statistic.additive:
         return _of_cells(definition.release, terms, steps, level)
     found: dict[str, list[float]] = {}

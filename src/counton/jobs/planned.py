@@ -23,7 +23,7 @@ from counton.events.frames import EventFrame
 from counton.events.paths import NoFiles, event_paths
 from counton.events.sources import Source
 from counton.jobs import statements
-from counton.jobs.accuracy import EACH_WINDOW, halfwidths_at, last_step, planned_terms
+from counton.jobs.accuracy import EACH_WINDOW, design_of, halfwidths_at, last_step
 from counton.jobs.definition import Definition
 from counton.jobs.job import Job
 from counton.jobs.recalling import look
@@ -32,8 +32,6 @@ from counton.jobs.runs import ended_at, resolve, shared_book, spend_of
 from counton.jobs.settling import SettledJob
 from counton.jobs.sharing import ledger_within, state_of
 from counton.jobs.writing import Outputs
-from counton.laws import DiscreteLaplace
-from counton.mechanisms.calibration import law_for
 from counton.mechanisms.intervals import check_level
 from counton.privacy import ZCDP, ApproxDP, Guarantee, Ledger, PureDP
 from counton.privacy.contribution import Relation, known_unit
@@ -150,7 +148,7 @@ class PlannedJob:
                 f"job {self.name!r} finds its groups, and which are found depends on their rows: "
                 f"declare them ({field('domain')}) to simulate their numbers"
             )
-        terms = planned_terms(definition, definition.shape, self.spend.name)
+        terms = design_of(definition, definition.shape, self.spend.name)
         return release_of_nothing(definition, terms, self.level, self.shown).simulate(numbers, n)
 
     def to_dict(self) -> dict[str, Any]:
@@ -431,10 +429,8 @@ def _of_part(one: PlannedNumber, definition: Definition) -> PlannedNumber:
     report: Any = definition.inner
     named = [name for name in report.statistics if f"{one.what} ".startswith(f"{name} ")]
     part = max(named, key=len)
-    law = law_for(
-        definition.strategy, definition.guarantee, definition.contribution, definition.shape
-    ).law
-    shares = budget_shares(report, 1 if isinstance(law, DiscreteLaplace) else 2)
+    laplace = design_of(definition, definition.shape).family == "laplace"
+    shares = budget_shares(report, 1 if laplace else 2)
     source = report.derived_from.get(part, "")
     return one._replace(part=part, source=source, share=None if source else float(shares[part]))
 

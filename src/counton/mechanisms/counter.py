@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, StreamConflict, WrongKey
 from counton.exact import figures
-from counton.mechanisms.calibration import check_addresses, law_for, promise_of
-from counton.mechanisms.design import Design, check_shape
+from counton.mechanisms.calibration import check_addresses, promise_of
+from counton.mechanisms.design import Design, check_shape, design_for
 from counton.mechanisms.releases import Releases, StepRelease
 from counton.mechanisms.state import (
     StreamProgress,
@@ -238,18 +238,11 @@ class Counter:
                 f"cells that come as they are needed stand in one row, without a delay; the shape "
                 f"is {shape} and the delay {strategy.delay}: give a shape such as (1000,)"
             )
-        law = law_for(strategy, counters or guarantee, contribution, shape).law
-        check_addresses(strategy, shape)
-        terms = Design(
-            name=name,
-            strategy=strategy,
-            guarantee=guarantee,
-            contribution=contribution,
-            shape=shape,
-            law=law,
-            counters=counters,
+        terms = design_for(
+            strategy, guarantee, contribution, shape, counters=counters, name=name,
             statistic=statistic,
-        )
+        )  # fmt: skip
+        check_addresses(strategy, shape)
         self._begin(terms, key, StreamProgress.start(terms))
 
     @classmethod

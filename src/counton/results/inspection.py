@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, field
 from counton.exact import check_integer, figures
-from counton.mechanisms.intervals import check_level, window_halfwidths
+from counton.mechanisms.intervals import check_level
 from counton.privacy import Contribution, Guarantee
 from counton.privacy.guarantees import plural
 from counton.results.description import People
@@ -496,17 +496,17 @@ def planned_halfwidths(
 def _last_halfwidth(
     statistic: TallyStatistic, unit: Contribution, steps: int, guarantee: Guarantee, level: float
 ) -> float:
-    from counton.mechanisms.calibration import law_for
     from counton.plans.planner import plan_stream
 
-    shape = statistic.cells
-    strategy = plan_stream(
-        steps, guarantee, contribution=unit, shape=shape, compare=False, simple=steps == 1
-    ).best.strategy
-    law = law_for(strategy, guarantee, unit, shape).law
-    half = window_halfwidths(strategy, law, 0, np.array([steps]), level)
-    each = float(unit.resolution or 1)
-    return float(half[0]) * each * statistic.error_of.largest
+    ranked = plan_stream(
+        steps,
+        guarantee,
+        contribution=unit,
+        shape=statistic.cells,
+        compare=False,
+        simple=steps == 1,
+    )
+    return ranked.best.halfwidth(steps, level) * statistic.error_of.largest
 
 
 def check_share(share: Any) -> float:

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from counton.errors import InvalidInput, RequestMismatch, StateError, WrongKey
 from counton.exact import check_integer
 from counton.mechanisms import Counter, Design
-from counton.mechanisms.calibration import check_addresses, law_for, promise_of
+from counton.mechanisms.calibration import check_addresses
 from counton.mechanisms.counter import OneAtATime
-from counton.mechanisms.design import check_shape
+from counton.mechanisms.design import check_shape, design_for
 from counton.mechanisms.state import read_state, write_state
 from counton.noise import Key
 from counton.noise.key import check_key
@@ -282,18 +282,10 @@ def counter_of(
         raise InvalidInput(
             f"strategy is {strategy!r}; cells on demand are totals without a delay: use another one"
         )
-    guarantee, shape = promise_of(strategy, guarantee), check_shape(statistic.cells)
-    law = law_for(strategy, guarantee, contribution, shape).law
+    shape = check_shape(statistic.cells)
+    design = design_for(strategy, guarantee, contribution, shape, name=name, statistic=said)
     check_addresses(strategy, shape)
-    return Design(
-        name=name,
-        strategy=strategy,
-        guarantee=guarantee,
-        contribution=contribution,
-        shape=shape,
-        law=law,
-        statistic=said,
-    )
+    return design
 
 
 def statistic_terms(statistic: Statistic, batched: bool) -> dict[str, Any]:
