@@ -23,7 +23,7 @@ OTHER_WORDS = {
     ("cli/plan.py", "count"),  # the unit of a plan that names no statistic
     ("columns.py", "sum"),  # a column
     ("events/marking.py", "count"),  # a kind of part
-    ("jobs/later_runs.py", "distinct"),  # an option of people
+    ("jobs/definition.py", "distinct"),  # an option of people
     ("jobs/refusals.py", "distinct"),  # an option of people
     ("jobs/inspecting.py", "edges"),  # a parameter
     ("jobs/jobfile.py", "report"),  # a section of a job file

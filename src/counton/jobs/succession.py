@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from counton.errors import InvalidInput, RequestMismatch, field
 from counton.jobs.definition import Continuation, Definition
+from counton.jobs.fields import options_of
 from counton.jobs.job import EXPIRING, Job
 from counton.jobs.parts import STRATEGIES
 from counton.laws import Law
@@ -184,18 +185,23 @@ def succeed(request: Job, store: Store | None) -> tuple[Job, Definition, End]:
 
 #: What a stream says of its own beginning and of an end.
 _ITS_OWN = ("continues", "growth", "delay")
-_OF_GROUPS = ("domain", "other", "spare")
-_OF_PEOPLE = ("user", "most", "per", "most_a_window", "distinct", "first")
 #: Of a stream without an end they follow from what is expected of it.
 _OF_STEPS = ("steps", "metric", "simple", "strategy")
+
+
+def _with_what_needs(name: str) -> list[str]:
+    """An option, and those that mean nothing without it."""
+    return [name, *(one.name for one in options_of(Job).values() if one.needs == name)]
 
 
 def _taken_over(before: Definition, step: int, request: Job) -> dict[str, Any]:
     """What a successor takes over that says nothing else, by the names of options."""
     windows, left_out = before.windows, [*_ITS_OWN]
     left_out += [] if request.around is None else _OF_STEPS
-    left_out += _OF_GROUPS if before.domain is None or request.domain is not None else []
-    left_out += _OF_PEOPLE if before.people is None or request.user is not None else []
+    if before.domain is None or request.domain is not None:
+        left_out += _with_what_needs("domain")
+    if before.people is None or request.user is not None:
+        left_out += _with_what_needs("user")
     taken = {
         **before.defining_options,
         "value": before.columns.value,
