@@ -73,12 +73,12 @@ def cases(statistic: str) -> list[Case]:
 
 
 def sources(statistic: str) -> dict[str, Callable[[Path, pl.DataFrame], dict[str, Any]]]:
-    """Sources that are tried with a statistic beside a frame: a third of them in their turn."""
+    """What is tried with a statistic beside a frame: two files, and a third of all sources."""
     place = list(STATISTICS).index(statistic)
     others = [name for name in SOURCES if name != "a frame"]
     turn = place + place // 3  # each source has statistics of all nights and of new ones
     chosen = others if LONG else others[turn % 3 :: 3]
-    return {name: SOURCES[name] for name in chosen}
+    return {name: SOURCES[name] for name in ("two files", *chosen)}
 
 
 def test_each_source_is_read_for_several_statistics_events_and_people() -> None:
