@@ -15,8 +15,8 @@ from counton.errors import InvalidInput
 from counton.laws import DiscreteGaussian, DiscreteLaplace
 from counton.mechanisms.intervals import largest_expiring_error
 from counton.noise import InsecureKeyWarning, InsecureSeededKey, NoiseField
-from counton.plans import FadingPlan, least_largest_error
-from counton.plans.bounds import allowed_loss
+from counton.plans import FadingPlan
+from counton.plans.bounds import allowed_loss, least_largest_error
 from counton.privacy import ExpiringDP, ExpiringZCDP, expiration_loss
 from counton.strategies import Expiring
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from counton.lazy import attach
 
 if TYPE_CHECKING:
-    from counton.plans.bounds import least_largest_error as least_largest_error
     from counton.plans.expiration import FadingPlan as FadingPlan
     from counton.plans.largest_error import LargestError as LargestError
     from counton.plans.largest_error import expected_largest_error as expected_largest_error
