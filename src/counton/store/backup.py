@@ -84,6 +84,5 @@ def _copy(path: Path, name: str) -> None:
 
 
 def _merge(path: Path) -> None:
-    """Merge a state's log into it, unless somebody reads or writes just now."""
     with suppress(sqlite3.Error), closing(sqlite3.connect(path, timeout=0)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").close()

@@ -18,9 +18,6 @@ def compact(state: str | os.PathLike[str]) -> None:
 
     Copies that were made before, and what a server has archived of its log, are not touched.
 
-    Args:
-        state: path of a SQLite file, or a database URL.
-
     Raises:
         StateError: another process reads or writes the state; what was deleted is deleted, and may
             still stand in the file.

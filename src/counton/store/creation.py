@@ -34,9 +34,7 @@ def for_creation(state: State, key: Kept, name: str) -> Iterator[Key]:
     on the way leaves no key which a later state, on changed data, could take up.
 
     Args:
-        state: path or database URL.
         key: a key, used as it is; or where it is kept.
-        name: of the release.
 
     Raises:
         WrongKey: ``STATE.key``, not named, holds a key that no release of the state uses; or the
@@ -102,13 +100,7 @@ def refuse_forgotten(
     copies in which different streams were created, one alone goes on.
 
     Args:
-        connection: to the state.
-        database: the state.
-        witness: what is remembered beside its keys.
         raw: a key that is to be used as it is.
-
-    Raises:
-        StateError: it has forgotten releases, or the witness cannot be read.
     """
     if not witness.entries():  # read before the state, which knows all that stood there then
         return
@@ -129,7 +121,6 @@ def released_names(connection: Connection) -> dict[str, set[str]]:
 
 
 def _is_used(key: Key, used: _KeySet) -> bool:
-    """Whether a state has releases with this key, or with one derived from it."""
     return any(
         print_ == key.fingerprint or (salt and key.with_salt(salt).fingerprint == print_)
         for print_, salt in used

@@ -289,9 +289,6 @@ def database_url(state: str | os.PathLike[str]) -> URL:
     """A path or URL as an SQLAlchemy URL; a bare path means a SQLite file.
 
     Symbolic links are followed: log and key lie beside the file itself.
-
-    Raises:
-        InvalidInput: neither a path nor a SQLite or PostgreSQL URL.
     """
     given: Any = state
     text = os.fspath(given) if isinstance(given, str | os.PathLike) else None

@@ -39,11 +39,7 @@ class Facts(NamedTuple):
 
     @classmethod
     def of(cls, facts: Mapping[str, Any]) -> Facts:
-        """Facts given as values.
-
-        Raises:
-            InvalidInput: no JSON values.
-        """
+        """Facts given as values."""
         if _NAMES in facts:
             raise InvalidInput(
                 f"details name a fact {_NAMES!r}, which is where a state says how many names there "
@@ -64,13 +60,7 @@ class Facts(NamedTuple):
         return {**kept, **self.names}
 
     def write(self, connection: Connection, stream_id: int, before: str = "{}") -> None:
-        """Write the names that are others than before, in the transaction that writes the text.
-
-        Args:
-            connection: in a transaction that writes.
-            stream_id: of the stream.
-            before: the text that stands there.
-        """
+        """Write the names that are others than before, in the transaction that writes the text."""
         table, kept = schema.names, json.loads(before).get(_NAMES, {})
         for fact, names in self.names.items():
             if kept.get(fact, {}).get("digest") == names.digest:
@@ -83,11 +73,7 @@ class Facts(NamedTuple):
 
 
 def read(connection: Connection, stream_id: int, text: str) -> dict[str, Any]:
-    """Facts as values, from their text and the names beside it.
-
-    Raises:
-        StateError: the names are not those of which the text has the digest.
-    """
+    """Facts as values, from their text and the names beside it."""
     facts: dict[str, Any] = json.loads(text)
     for fact, said in facts.pop(_NAMES, {}).items():
         facts[fact] = _HELD.get(said["digest"]) or _names(connection, stream_id, fact, said)
@@ -95,11 +81,7 @@ def read(connection: Connection, stream_id: int, text: str) -> dict[str, Any]:
 
 
 def refuse_altered(connection: Connection, stream_id: int, text: str) -> None:
-    """Refuse names that are not those of which the text has the digest.
-
-    Raises:
-        StateError: they are not.
-    """
+    """Refuse names that are not those of which the text has the digest."""
     for fact, said in json.loads(text).get(_NAMES, {}).items():
         _blocks(connection, stream_id, fact, said)
 

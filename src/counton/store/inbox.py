@@ -361,11 +361,7 @@ class Inbox(Closing):
 
     @contextmanager
     def _taking_in(self, streams: Iterable[str]) -> Iterator[Connection]:
-        """A transaction that lets batches of streams wait.
-
-        Raises:
-            StateError: the state cannot be used, or is an old copy.
-        """
+        """A transaction that lets batches of streams wait."""
         names = set(streams) & self._witnesses.keys()
         held = {name: self._witnesses[name].snapshot() for name in names}
         with self._database.transaction(write=True) as connection:
@@ -376,7 +372,6 @@ class Inbox(Closing):
             yield connection
 
     def _claim(self, connection: Connection, stream: int, batch: Batch) -> Verdict | None:
-        """Enter a batch that another server may be entering too."""
         from sqlalchemy.dialects.postgresql import insert
 
         made = insert(batches).values(_entry(stream, batch)).on_conflict_do_nothing()
@@ -388,7 +383,6 @@ class Inbox(Closing):
         """What is to be counted next: a fold that was not taken yet, or the next one that is over.
 
         Args:
-            stream: its name.
             end: of the fold that a batch belongs to which came at a microsecond: later ones are
                 not in it. A function of the time alone.
             by: microseconds; folds that end later are not over.
@@ -463,8 +457,6 @@ class Inbox(Closing):
         """Remove the rows of a fold, in the transaction in which the stream counts them.
 
         Args:
-            connection: of that transaction.
-            fold: as `fold` gave it.
             keep_aside: rows that are to be set aside are kept until a file holds them: see
                 `unwritten`.
 
@@ -480,11 +472,7 @@ class Inbox(Closing):
             raise _taken_by_another(fold)  # meanwhile
 
     def _refuse_taken(self, connection: Connection, fold: Fold) -> sa.ColumnElement[bool]:
-        """Which rows are those of a fold, if it is there as it was.
-
-        Raises:
-            StreamConflict: another process has counted it, or left a batch out.
-        """
+        """Which rows are those of a fold, if it is there as it was."""
         stream_id = self._stream(connection, fold.stream)
         mine = sa.and_(waiting.c.stream_id == stream_id, waiting.c.fold == fold.number)
         found = connection.execute(sa.select(waiting.c.digest).where(mine).order_by(waiting.c.id))
@@ -519,13 +507,6 @@ class Inbox(Closing):
 
     def leave_out(self, fold: Fold, why: Mapping[int, str]) -> int:
         """Take batches out of their fold that no run can count; they are kept for the operator.
-
-        Args:
-            fold: as `fold` gave it.
-            why: by the batches' numbers in the inbox.
-
-        Returns:
-            How many rows they have.
 
         Raises:
             StreamConflict: the fold is not there any more, or not as it was.
@@ -575,11 +556,6 @@ class Inbox(Closing):
     def put_back(self, stream: str, id: str, arrived: int) -> int:
         """Let a batch that was left out wait again, as if it came now; how many rows it has.
 
-        Args:
-            stream: its name.
-            id: of the batch: see `LeftOut`.
-            arrived: microseconds since 1970.
-
         Raises:
             InvalidInput: no such batch is left out.
             StateError: the stream takes no rows any more, or the state is an old copy.
@@ -604,11 +580,7 @@ class Inbox(Closing):
         return one.rows
 
     def drop(self, stream: str, id: str) -> int:
-        """Forget a batch that was left out, whose rows count nowhere; how many it has.
-
-        Raises:
-            InvalidInput: no such batch is left out.
-        """
+        """Forget a batch that was left out, whose rows count nowhere; how many it has."""
         with self._database.transaction(write=True) as connection:
             row, one = self._found_left_out(connection, stream, id)
             self._let_go(connection, row)
@@ -710,7 +682,6 @@ def _id_of(row: Any) -> str:
 
 
 def _digest(batches: Iterable[bytes]) -> bytes:
-    """Digest of a fold, from those of its batches, which are all as long as each other."""
     return hashlib.sha256(b"".join(map(bytes, batches))).digest()
 
 
@@ -731,18 +702,17 @@ def _entry(stream: int, batch: Batch) -> dict[str, Any]:
     }
 
 
-def _as_json(lines: Sequence[Sequence[Any]]) -> str:
-    return json.dumps(list(lines), default=str)
-
-
 def _waits(stream: int, batch: Batch) -> dict[str, Any]:
+    aside = _NONE
+    if batch.aside is not None:
+        aside = json.dumps(list(open_private(batch.aside)), default=str)
     return {
         "stream_id": stream,
         "digest": _batch_digest(batch.arrived, batch.id, batch.digest),
         "fold": None,
         "rows": batch.rows,
         "body": open_private(batch.body),
-        "aside": _NONE if batch.aside is None else _as_json(open_private(batch.aside)),
+        "aside": aside,
         "arrived": batch.arrived,
     }
 

@@ -269,22 +269,14 @@ class WindowTotals(NamedTuple):
 
     @classmethod
     def of_row(cls, row: sa.Row[Any]) -> WindowTotals:
-        """Inverse of `row`.
-
-        Raises:
-            ValueError: not what it has made.
-        """
+        """Inverse of `row`."""
         shape = tuple(json.loads(row.shape))
         steps = unpack(row.steps, ())
         return cls(row.stream_id, steps, unpack(row.totals, (len(steps), *shape)))
 
 
 def observed_rows(stream_id: int, observed: Mapping[int, ArrayLike]) -> list[WindowTotals]:
-    """What has been seen of some windows, by shape.
-
-    Raises:
-        InvalidInput: a window below 1, or totals which are not integers within int64.
-    """
+    """What has been seen of some windows, by shape."""
     by_shape: dict[tuple[int, ...], tuple[list[int], list[NDArray[Any]]]] = {}
     for step, totals in sorted(observed.items()):
         array = np.asarray(without_mask(totals, f"observed totals of window {step}"))
@@ -313,8 +305,6 @@ def write_observed(connection: Connection, new: list[WindowTotals], at: int) -> 
     """Replace what has been seen of these windows.
 
     Args:
-        connection: in the transaction that counts it.
-        new: what has been seen.
         at: the stream's step after the transaction.
     """
     for seen in new:
@@ -375,12 +365,6 @@ def read_waiting(
     """What has been seen of windows that go on, or since the last release; some at a time.
 
     All other windows wait for nothing, so that a stream's age makes this no longer.
-
-    Args:
-        connection: to the state.
-        stream_id: of the stream.
-        step: at which it is.
-        also: windows that are wanted besides, ascending.
     """
     table = schema.observed
     wanted = sa.or_(table.c.last > step, table.c.written >= step, _holding(also))

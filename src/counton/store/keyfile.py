@@ -78,7 +78,6 @@ def state_files(state: State, key: Kept = None) -> list[Path]:
     """Files that keep a state and its key, whether they exist or are still to be made.
 
     Args:
-        state: path of a SQLite file, or a database URL.
         key: a `Key`, which is in no file, or where it is kept; None: ``STATE.key``.
 
     >>> [path.name for path in state_files("visits.db")][3:]
@@ -91,11 +90,7 @@ def state_files(state: State, key: Kept = None) -> list[Path]:
 
 
 def beside(file: Path | None, label: str) -> Path:
-    """Where the key of a state is kept whose file is known.
-
-    Raises:
-        WrongKey: there is no file; ``label`` says of which state.
-    """
+    """Where the key of a state is kept whose file is known."""
     if file is None:
         raise WrongKey(
             f"state {label} is on a server and has no key file beside it: say where the key is "
@@ -105,11 +100,7 @@ def beside(file: Path | None, label: str) -> Path:
 
 
 def key_for(database: Database, fingerprint: str, salt: str | None, key: Kept) -> Key:
-    """The key of a release of an open state, which says its fingerprint and its salt.
-
-    Raises:
-        WrongKey: it is missing, unreadable or badly protected, or another one.
-    """
+    """The key of a release of an open state, which says its fingerprint and its salt."""
     found: Key
     if isinstance(key, Key):
         found = key
@@ -175,7 +166,6 @@ def elsewhere(text: str) -> Key:
 
 
 def _load(path: Path, fingerprint: str) -> Key:
-    """The key of a file, for a stream whose key has this fingerprint."""
     kept = waiting(path, fingerprint)
     if kept.exists():
         # The process that made the state was killed before it could give the key its name, or
@@ -234,16 +224,7 @@ def witness_beside(state: State | Database, key: Kept) -> Witness:
 
 
 def name_witness(connection: Connection, database: Database, place: State) -> bool:
-    """Say where a state's second witness is; whether it was elsewhere before.
-
-    Args:
-        connection: a transaction of the state that writes.
-        database: the state.
-        place: a folder, or a database URL.
-
-    Raises:
-        InvalidInput: neither of them.
-    """
+    """Say where a state's second witness is; whether it was elsewhere before."""
     address = address_of(place)
     if address == database.witness:
         return False
@@ -258,17 +239,7 @@ def without_witness(
     witness: State | None = None,
     opened: Database | None = None,
 ) -> str | None:
-    """Which old copies of a state would not be noticed, in words; None where all would be.
-
-    Args:
-        state: path of a SQLite file, or a database URL; None: of what is released without one.
-        keys: where the keys are kept.
-        witness: where the second witness is, if that was said.
-        opened: the state, where it is open already.
-
-    >>> without_witness(None) is None
-    True
-    """
+    """Which old copies of a state would not be noticed, in words; None where all would be."""
     if state is None:
         return None
     database = _there(state) if opened is None else opened
@@ -296,7 +267,6 @@ def without_witness(
 
 
 def _there(state: State) -> Database | None:
-    """A state, where there is one."""
     try:
         return Database(state)
     except NoState:
@@ -338,8 +308,6 @@ class Witness:
 
     Args:
         places: its files, or rows in a database; none where there are none.
-        label: of the state.
-        database: the state, where it is open.
     """
 
     def __init__(
@@ -364,11 +332,7 @@ class Witness:
         return all(place.by_default for place in self.places)
 
     def entries(self) -> list[dict[str, Any]]:
-        """What it remembers, the latest steps first, and where; nothing where there is none.
-
-        Raises:
-            StateError: it is there and cannot be read.
-        """
+        """What it remembers, the latest steps first, and where; nothing where there is none."""
         if self._held is not None:
             return self._held
         marks = [place.mark() for place in self.places]
@@ -410,9 +374,6 @@ class Witness:
         Args:
             known: names of the state's streams, by fingerprint of the key.
             identity: of the state; None where there is none yet.
-
-        Raises:
-            StateError: it cannot be read.
         """
         return [
             entry
@@ -427,14 +388,7 @@ class Witness:
         ]
 
     def refuse_forgotten(self, known: Mapping[str, Collection[str]], identity: str | None) -> None:
-        """Refuse to release anything new from a state that has forgotten releases.
-
-        Args:
-            known, identity: as of `forgotten_entries`.
-
-        Raises:
-            StateError: it has, or the witness cannot be read.
-        """
+        """Refuse to release anything new from a state that has forgotten releases."""
         for entry in self.forgotten_entries(known, identity):
             name, steps = entry["stream"], entry["step"]
             what = "1 step" if steps == 1 else f"{steps:,} steps"
@@ -457,9 +411,6 @@ class Witness:
         """Refuse a stream that has forgotten releases, or that it forgot somebody.
 
         Args:
-            fingerprint: of the stream's key.
-            name: of the stream.
-            step: the last one that the state knows.
             digest: of one of the releases that the state knows; None where it has no such one.
             forgotten: how many times people were forgotten, as the state knows; None: of no
                 interest, since somebody is forgotten now.
@@ -498,12 +449,6 @@ class Witness:
     def check_shown(self, fingerprint: str, name: str, step: int, digest: str | None) -> None:
         """Refuse to show the last release of a state that may be an old copy, if it is another one.
 
-        Args:
-            fingerprint: of the stream's key.
-            name: of the stream.
-            step: the last one that the state knows.
-            digest: of its release.
-
         Raises:
             StateError: another release of this step was noted, or one of a later step, and this
                 one was not; or the witness cannot be read.
@@ -538,9 +483,6 @@ class Witness:
         """Whether it can tell that a state on a server is the newest: nobody wrote unseen.
 
         Args:
-            fingerprint: of the key.
-            name: of the stream.
-            step: the last one that the state knows.
             writer: the last one that opened the stream, as the state knows.
 
         Returns:
@@ -548,9 +490,6 @@ class Witness:
             as it is; before the first step of a stream that it does not know; and where there is
             none but in the user's folder. False where somebody else wrote, who may have gone on
             further than the state.
-
-        Raises:
-            StateError: it cannot be read.
         """
         if self._unasked:
             return True  # nobody said that it should know
@@ -564,27 +503,13 @@ class Witness:
         return not of and not step
 
     def refuse_unseen(self, fingerprint: str, name: str, step: int, writer: int) -> None:
-        """Refuse to write a stream which somebody else wrote, unseen.
-
-        Args:
-            fingerprint, name, step, writer: as of `vouches`.
-
-        Raises:
-            StateError: it does not vouch for the stream; or it cannot be read.
-        """
+        """Refuse to write a stream which somebody else wrote, unseen."""
         why = self.unseen(fingerprint, name, step, writer)
         if why is not None:
             raise OldCopy(why)
 
     def unseen(self, fingerprint: str, name: str, step: int, writer: int) -> str | None:
-        """Why it does not vouch for a stream, in words; None where it does, or knows later steps.
-
-        Args:
-            fingerprint, name, step, writer: as of `vouches`.
-
-        Raises:
-            StateError: it cannot be read.
-        """
+        """Why it does not vouch for a stream, in words; None where it does or knows later steps."""
         later = self.is_later(fingerprint, name, step)
         if later or self.vouches(fingerprint, name, step, writer):
             return None
@@ -598,14 +523,7 @@ class Witness:
         )
 
     def join(self, fingerprint: str, name: str, writer: int) -> None:
-        """Remember who is to write a stream, before it does.
-
-        Args:
-            fingerprint, name, writer: as of `vouches`.
-
-        Raises:
-            StateError: it cannot be written.
-        """
+        """Remember who is to write a stream, before it does."""
         entry = self._entry(fingerprint, name, 0, "", writer)
         self._each(lambda place: place.join(entry), _NOTHING_RELEASED)
 
@@ -624,15 +542,10 @@ class Witness:
         """Remember a release that is committed, before anybody is shown it.
 
         Args:
-            fingerprint: of the key.
-            name: of the stream.
-            step: the last one released.
-            digest: of its release.
             released: digest of what the state has released at a step by now; None where it has no
                 such step.
             writer: who released it, where that was this process.
             seen: who did, where that was another one, and it was seen to do so.
-            forgotten: how many times people were forgotten.
 
         Raises:
             StateError: the witness knows another release of a step, so that another copy of the
@@ -661,32 +574,12 @@ class Witness:
             raise error.said from None
 
     def reserve(self, fingerprint: str, name: str, step: int, writer: int | None = None) -> None:
-        """Make sure that a release can be noted, before it is committed.
-
-        Args:
-            fingerprint: of the key.
-            name: of the stream.
-            step: the last one to be released.
-            writer: who is to release it.
-
-        Raises:
-            StateError: the witness cannot be written.
-        """
+        """Make sure that a release can be noted, before it is committed."""
         entry = self._entry(fingerprint, name, step, "0" * 64, writer)
         self._each(lambda place: place.reserve(entry), _NOTHING_RELEASED)
 
     def is_behind(self, fingerprint: str, name: str, step: int, forgotten: int = 0) -> bool:
-        """Whether one of its files, written or still to be made, does not know a step.
-
-        Args:
-            fingerprint: of the key.
-            name: of the stream.
-            step: the last one released.
-            forgotten: how many times people were forgotten, which it has to know too.
-
-        Raises:
-            StateError: one is there and cannot be read.
-        """
+        """Whether one of its files, written or still to be made, does not know a step."""
         of = (fingerprint, name, step)
         return any(
             all(
@@ -700,14 +593,7 @@ class Witness:
     def lacks(
         self, fingerprint: str, name: str, step: int, writer: int | None = None
     ) -> str | None:
-        """Why it would not notice an old copy of the state, in words; None where it would.
-
-        Args:
-            fingerprint: of the key.
-            name: of the stream.
-            step: the last one that the state knows.
-            writer: of a state on a server, as of `vouches`.
-        """
+        """Why it would not notice an old copy of the state, in words; None where it would."""
         if not step or (self._unasked and why_not_written(None) is not None):
             return None  # where there can be none at all, `without_witness` says so
         for place in self.places:
@@ -754,11 +640,7 @@ class Witness:
         }
 
     def _each(self, act: Callable[[WitnessFile | WitnessTable], None], what: str) -> None:
-        """Do an act in each place: in all that stand, and at least in one that somebody asked for.
-
-        Raises:
-            StateError: one of them cannot be read or written; it says ``what``.
-        """
+        """Do an act in all places that stand, and at least in one that somebody asked for."""
         first, noted = None, False
         for place in self.places:
             try:

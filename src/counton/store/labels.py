@@ -17,11 +17,7 @@ _KIND = "labels"
 
 
 def read(connection: Connection, stream_id: int) -> tuple[str, ...]:
-    """All labels of a stream.
-
-    Raises:
-        StateError: they cannot be read.
-    """
+    """All labels of a stream."""
     table = schema.marks
     query = (
         sa.select(table.c.marks)

@@ -179,11 +179,7 @@ def refuse_beyond(
     contribution: Contribution,
     follows: str | None = None,
 ) -> None:
-    """Refuse what `enter` would refuse, and record nothing.
-
-    Raises:
-        BudgetExceeded, InvalidInput: see `enter`.
-    """
+    """Refuse what `enter` would refuse, and record nothing."""
     _spend(connection, Spend(name, guarantee, contribution.unit, contribution.relation, follows))
 
 
@@ -198,10 +194,6 @@ def enter(
     """Record what a new stream or table spends.
 
     Args:
-        connection: a transaction that writes.
-        name: of the stream or table.
-        guarantee: what it promises.
-        contribution: for which unit.
         follows: a stream of this state whose units count in that one alone; see `Spend`.
         details: public facts that are kept with the stream.
 

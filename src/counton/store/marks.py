@@ -108,11 +108,7 @@ class Secret:
 
     @classmethod
     def unwrap(cls, wrapped: bytes, subkey: bytes) -> Secret:
-        """Inverse of `wrap`.
-
-        Raises:
-            StateError: it was wrapped under another subkey, or altered.
-        """
+        """Inverse of `wrap`."""
         found = cls(_xor(wrapped[:32], subkey))
         if not hmac.compare_digest(found._tag, wrapped[32:]):
             raise StateError(
@@ -144,8 +140,6 @@ class Secret:
         with; BLAKE2b with a key for the few that are long.
 
         Args:
-            text: UTF-8 of all of them.
-            lengths: of each, in bytes.
             purpose: texts of different purposes have nothing to do with each other.
         """
         begins = np.cumsum(lengths) - lengths
@@ -226,11 +220,7 @@ def _planes(numbers: NDArray[np.int64] | Digests) -> bytes:
 
 
 def unpack(blob: bytes) -> tuple[Digests, tuple[NDArray[np.int64], ...]]:
-    """Inverse of `pack`.
-
-    Raises:
-        StateError: it cannot be read.
-    """
+    """Inverse of `pack`."""
     with reading("what is known of counted rows"):
         size, at = int.from_bytes(blob[1:9], "little"), 9
         differences, at = _from_planes(blob, at, size)
@@ -262,11 +252,7 @@ def subkey(key: Key, name: str) -> bytes:
 
 
 def read_secret(connection: Connection, stream_id: int, subkey: bytes) -> Secret | None:
-    """The secret of a stream; None where it has no marks yet.
-
-    Raises:
-        StateError: it does not belong to the key, or was altered.
-    """
+    """The secret of a stream; None where it has no marks yet."""
     table = schema.marks
     found = connection.execute(
         sa.select(table.c.marks).where(table.c.stream_id == stream_id, table.c.kind == _SECRET)

@@ -25,7 +25,6 @@ class OnDemand(Counter):
     """Stands where a stream has its counter: it takes digests of events and counts the steps."""
 
     def __init__(self, terms: Design, key: Key, step: int = 0) -> None:
-        """Not for callers: a `Stream` makes it."""
         self.key_fingerprint = check_key(key).fingerprint
         self.terms = terms.under(self.key_fingerprint)
         self._done = Private(StreamProgress(step, _NOTHING, Waiting(_NOTHING)))
@@ -40,9 +39,6 @@ class OnDemand(Counter):
         """Take the digests of consecutive steps, shape ``(n, 1)``, and give them back.
 
         They come in data units like any input, where a contribution has a resolution.
-
-        Raises:
-            HorizonExceeded: the strategy serves no more steps.
         """
         digests = self.terms.contribution.grid_total(xs)
         first, horizon = self.step + 1, self.terms.strategy.longest
@@ -61,11 +57,7 @@ class OnDemand(Counter):
 
     @classmethod
     def from_checkpoint(cls, saved: bytes, key: Key) -> OnDemand:
-        """From what `checkpoint` gave.
-
-        Raises:
-            StateError: it was altered, or holds sums.
-        """
+        """From what `checkpoint` gave."""
         state = read_checkpoint(saved)
         if state.sums.size or state.waiting.size or not isinstance(state.step, int):
             raise StateError(

@@ -41,7 +41,6 @@ class OrderedMachine(Machine):
     _remedy = "open it again with Stream.open, which reads what was committed"
 
     def __init__(self, writer: Writer, key: Key, known: SavedState) -> None:
-        """Not for callers: a `Stream` makes it."""
         terms = writer.counter().terms
         statistic, batched = statistic_of(terms)
         exact = restore_exact(statistic, known, terms.name)
@@ -54,9 +53,6 @@ class OrderedMachine(Machine):
         self, writer: Writer, events: Events, stops: NDArray[np.int64], first_step: int | None
     ) -> range:
         """Release consecutive steps, but for those that are, which must have had these events.
-
-        Returns:
-            The steps.
 
         Raises:
             InvalidInput: not events of the statistic, or they break its bounds.
@@ -80,11 +76,7 @@ class OrderedMachine(Machine):
         return range(first, first + count)
 
     def check(self, events: Events, stops: NDArray[np.int64]) -> None:
-        """Whether the first steps, released ones, had these events.
-
-        Raises:
-            ReplayMismatch: a step was released with other events.
-        """
+        """Whether the first steps, released ones, had these events."""
         self._check_known(1, event_digests(self._subkey, 1, events, stops))
 
     def exact(self) -> Exact:
@@ -207,11 +199,7 @@ def _plain_one(value: Any) -> Any:
 
 
 def known_at(connection: Connection, row: Row[Any], key: Key) -> SavedState:
-    """What a statistic knows, where it belongs to its row.
-
-    Raises:
-        StateError: it was altered, or is of another step.
-    """
+    """What a statistic knows, where it belongs to its row."""
     known = StatisticRecord(row.id, key, row.name).read(connection)
     if known.step != row.step or len(known.events) != _DIGEST * row.step:
         raise StateError(
@@ -222,11 +210,7 @@ def known_at(connection: Connection, row: Row[Any], key: Key) -> SavedState:
 
 
 def restore_exact(statistic: Statistic, known: SavedState, name: str) -> Exact:
-    """The machine that knows it.
-
-    Raises:
-        StateError: it was altered.
-    """
+    """The machine that knows it."""
     with reading(f"what statistic {name!r} knows"):
         saved = statistic.join(known.exact, known.news) if known.news else known.exact
         return statistic.restore(saved)

@@ -291,13 +291,6 @@ def begin(
 ) -> PublishedReach:
     """Make what is missing, and say how far a stream is published.
 
-    Args:
-        connection: in a transaction that writes.
-        shown: what is published.
-        last: step that the state has released.
-        description: what is public of the stream.
-        author: which version of counton writes it.
-
     Raises:
         StateError: another stream of this name is published there, or more of this one.
     """
@@ -397,11 +390,7 @@ def write(
     value_rows: Iterable[Sequence[Any]],
     reading_rows: Iterable[Sequence[Any]] = (),
 ) -> None:
-    """Add the steps from ``first`` to ``last``: rows of windows, of values, and of readings.
-
-    Raises:
-        StateError: another process has added them in the meantime.
-    """
+    """Add the steps from ``first`` to ``last``: rows of windows, of values, and of readings."""
     moved = connection.execute(
         streams.update()
         .where(streams.c.id == stream_id, streams.c.step == first - 1)
@@ -456,12 +445,7 @@ def local_moments(connection: Connection, times: Sequence[Any], zone: str) -> Se
 def read_rows(source: str, name: str | None = None) -> PublishedRows:
     """What is published of a stream, from a database that is not changed.
 
-    Args:
-        source: a SQLite file, or a database URL.
-        name: of the stream; needed where several are published.
-
     Raises:
-        InvalidInput: neither a path nor a SQLite or PostgreSQL URL.
         StateError: a state, a database in which nothing is published or no such stream, one that
             cannot be read, or one that was published without a description.
     """
@@ -532,12 +516,7 @@ def read_rows(source: str, name: str | None = None) -> PublishedRows:
 
 
 def is_published(source: str) -> bool:
-    """Whether a database is one of published releases that is no state, or none that is readable.
-
-    Raises:
-        InvalidInput: neither a path nor a SQLite or PostgreSQL URL.
-        StateError: a database that cannot be read.
-    """
+    """Whether a database is one of published releases and no state, or none that is readable."""
     url = _url(source)
     if url.get_backend_name() == "sqlite" and is_state(Path(str(url.database))):
         return False

@@ -47,11 +47,7 @@ def find(connection: Connection, name: str) -> Row[Any]:
 
 
 def check_length(name: str) -> None:
-    """Refuse a name that no column holds, or that is none.
-
-    Raises:
-        InvalidInput: see `check_name`, or too long.
-    """
+    """Refuse a name that no column holds, or that is none."""
     check_name(name)
     if len(name) > schema.LONGEST_NAME:
         raise InvalidInput(
@@ -61,11 +57,7 @@ def check_length(name: str) -> None:
 
 
 def refuse_stream(connection: Connection, database: Database, name: str) -> None:
-    """Refuse a name that is taken.
-
-    Raises:
-        StateError: there is a stream of this name.
-    """
+    """Refuse a name that is taken."""
     known = sa.select(schema.streams.c.id).where(schema.streams.c.name == name)
     if connection.execute(known).first() is not None:
         raise RequestMismatch(
@@ -203,11 +195,7 @@ def write_seal(
 
 
 def check_seal(connection: Connection, row: Row[Any], key: Key) -> None:
-    """Refuse a stream whose details or memory are not what was written with its key.
-
-    Raises:
-        StateError: they were altered.
-    """
+    """Refuse a stream whose details or memory are not what was written with its key."""
     with reading(f"the details of stream {row.name!r}"):
         known = memory_digest(connection, row.id)
         right = Seal(key, row.name).of(row.step, row.details, known)
@@ -221,11 +209,7 @@ def check_seal(connection: Connection, row: Row[Any], key: Key) -> None:
 
 
 def check_text_name(name: object) -> None:
-    """Refuse what no stream is called, before a database is asked for it.
-
-    Raises:
-        InvalidInput: no text.
-    """
+    """Refuse what no stream is called, before a database is asked for it."""
     if not isinstance(name, str):
         raise InvalidInput(f"name is {quote(name)}; give the name of the stream, a text")
 
@@ -285,28 +269,14 @@ def take_over(
 def check_witness(
     connection: Connection, row: Row[Any], witness: keyfile.Witness, *, forgetting: bool = False
 ) -> None:
-    """Refuse a stream that has forgotten releases, or that it forgot somebody.
-
-    Args:
-        connection: to the state.
-        row: of the stream.
-        witness: of the state.
-        forgetting: whether somebody is forgotten now, perhaps again.
-
-    Raises:
-        StateError: the witness knows later ones, or another one; or it cannot be read.
-    """
+    """Refuse a stream that has forgotten releases, or that it forgot somebody."""
     digest = partial(journal.digest_at, connection, row.id)
     forgotten = None if forgetting else row.forgotten
     witness.check(row.key_fingerprint, row.name, row.step, digest, forgotten)
 
 
 def check_digest(connection: Connection, row: Row[Any], key: Key) -> None:
-    """Refuse a stream whose last release is not what its digest says.
-
-    Raises:
-        StateError: one of the two was altered.
-    """
+    """Refuse a stream whose last release is not what its digest says."""
     if not row.step:
         return
     digest = None
@@ -327,11 +297,6 @@ def let_show(database: Database, name: str, key: keyfile.Kept = None) -> None:
 
     Whoever released it may have been killed before it noted that, or could not; then it is noted
     here. Everything that shows a stream which it does not write goes through here. Needs no key.
-
-    Args:
-        database: the state.
-        name: of the stream.
-        key: where the key is kept; what it holds is not read.
 
     Raises:
         StateError: it cannot be noted; or another release of the step is known, so that this one
@@ -363,13 +328,6 @@ def note(
 
     In the ledger first: whatever a witness knows, the ledger knows too.
 
-    Args:
-        database: the state.
-        witness: of it.
-        row: of the stream.
-        digest: of its last release.
-        seen: as of `Witness.note`.
-
     Raises:
         StateError: it cannot be noted, or another release is known.
     """
@@ -394,11 +352,7 @@ def note(
 
 
 def check_key_of(row: Row[Any], key: Key) -> None:
-    """Refuse a key that is not the stream's.
-
-    Raises:
-        WrongKey: it is another one.
-    """
+    """Refuse a key that is not the stream's."""
     check_key(key)
     if row.key_fingerprint != key.fingerprint:
         raise WrongKey(
@@ -408,11 +362,7 @@ def check_key_of(row: Row[Any], key: Key) -> None:
 
 
 def revive(row: Row[Any], key: Key, strategy: StreamStrategy | None) -> Counter:
-    """The counter at the row's step.
-
-    Raises:
-        StateError: the checkpoint is damaged or does not belong to the row.
-    """
+    """The counter at the row's step."""
     with reading(f"the checkpoint of stream {row.name!r}"):
         counter = _resume(row, key, strategy)
     if counter.step != row.step or to_json(counter.terms.to_dict(), "terms") != row.terms:

@@ -106,14 +106,8 @@ class StatisticRecord:
         """Write what a release has added, or all anew.
 
         Args:
-            connection: in the release's transaction.
-            parts: which there are.
-            step: after the release.
             events, exact: what there is in all; called where it is needed.
             added: digests of the release's events, and what they added; None where nobody knows.
-
-        Returns:
-            Which parts there are then.
         """
         if added is None or parts.many or not parts.following:
             after = self._write_whole(connection, parts, events(), exact())
@@ -163,11 +157,7 @@ class StatisticRecord:
             statements.MARK.run(connection, {**row, "marks": head})
 
     def read(self, connection: Connection) -> SavedState:
-        """What stands in the state.
-
-        Raises:
-            StateError: it is not what was written with the key.
-        """
+        """What stands in the state."""
         table = schema.marks
         query = (
             sa.select(table.c.kind, table.c.part, table.c.marks)

@@ -67,10 +67,6 @@ def address_of(place: Place) -> str:
 def home_of(identity: str, named: str | None) -> WitnessFile | WitnessTable | None:
     """Where a state's second witness is.
 
-    Args:
-        identity: of the state.
-        named: the place that was named, by `address_of`; None: none was.
-
     Returns:
         None where the user has no home, and none was named.
     """
@@ -95,12 +91,7 @@ def why_not_written(named: Place | None) -> str | None:
 
 
 class WitnessTable:
-    """Rows of a database that remember, as a `WitnessFile` does in a folder.
-
-    Args:
-        address: URL of the database, in which the table is made.
-        identity: of the state.
-    """
+    """Rows of a database that remember, as a `WitnessFile` does in a folder."""
 
     stands, by_default = True, False
 

@@ -82,12 +82,7 @@ class SharedBook(NamedTuple):
     entered: bool = False
 
     def spend(self, spend: Spend) -> None:
-        """Count what a stream spends, unless that is entered.
-
-        Raises:
-            BudgetExceeded: the limit does not allow it.
-            InvalidInput: this kind of guarantee cannot be counted against the limit.
-        """
+        """Count what a stream spends, unless that is entered."""
         if self.entered:
             return
         unit, relation = spend.unit, spend.relation
@@ -100,27 +95,8 @@ class SharedBook(NamedTuple):
 class SharedLedger(Closing):
     """A ledger that a state shares with others.
 
-    >>> import tempfile
-    >>> from counton import PureDP, Stream
-    >>> from counton.store import Store
-    >>> from counton.strategies import Binary
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> team = folder.name + "/team.db"
-    >>> with Store(team, create=True) as store:
-    ...     store.set_limit(PureDP(1))
-    >>> for name in ("web", "shop"):
-    ...     state = f"{folder.name}/{name}.db"
-    ...     Stream.create(state, "visits", Binary(9), PureDP("0.4"), ledger=team).close()
-    >>> with Store(team) as store:
-    ...     print(store.ledger.remaining())
-    pure differential privacy with epsilon = 0.2
-    >>> folder.cleanup()
-
     Args:
         place: path of a SQLite file, or a database URL.
-
-    Raises:
-        StateError: there is none, or it cannot be used.
     """
 
     def __init__(self, place: Place) -> None:
@@ -152,10 +128,6 @@ class SharedLedger(Closing):
 
         Args:
             database: the state; None where there is none yet.
-            name: of the stream.
-
-        Raises:
-            InvalidInput: there is no limit.
         """
         entered = database is not None and self.row(database.identity, name) is not None
         with self._database.transaction(write=False) as connection:
@@ -167,13 +139,7 @@ class SharedLedger(Closing):
             return known_to(connection)
 
     def check_fits(self, spend: Spend) -> None:
-        """Refuse what does not fit, before there is a state for it; nothing is entered.
-
-        Raises:
-            BudgetExceeded: the limit does not allow it.
-            InvalidInput: this kind of guarantee cannot be counted against the limit.
-            StateError: as of `refuse_forgotten`; or it, or its witness, cannot be written.
-        """
+        """Refuse what does not fit, before there is a state for it; nothing is entered."""
         self.refuse_as_ledger()
         end = self.refuse_forgotten([])
         with self._database.transaction(write=True) as connection:
@@ -186,7 +152,6 @@ class SharedLedger(Closing):
 
         Args:
             connection: a transaction of the state that writes; what it does is committed after.
-            database: the state.
 
         Raises:
             BudgetExceeded: the limit does not allow it; nothing is entered.
@@ -223,15 +188,7 @@ class SharedLedger(Closing):
             )
 
     def join(self, database: Database, name: str) -> SharedEntry | None:
-        """The entry of a stream that there is, made where the state counted by itself alone.
-
-        Args:
-            database: the state.
-            name: of the stream; None is returned where the state has none of this name.
-
-        Raises:
-            BudgetExceeded, InvalidInput, StateError: as of `enter`.
-        """
+        """The entry of a stream that there is, made where the state counted by itself alone."""
         with database.transaction(write=True) as connection:
             self.enter(connection, database)
             there = sa.select(books.ties.c.name).where(books.ties.c.name == name)
@@ -240,16 +197,7 @@ class SharedLedger(Closing):
             return self.entry(connection, database, name)
 
     def entry(self, connection: Connection, database: Database, name: str) -> SharedEntry:
-        """The entry of a stream that is entered; what the state remembers is brought up to date.
-
-        Args:
-            connection: a transaction of the state that writes.
-            database: the state.
-            name: of the stream.
-
-        Raises:
-            StateError: the ledger has forgotten entries that the state knows.
-        """
+        """The entry of a stream that is entered; what the state remembers is brought up to date."""
         rows = connection.execute(sa.select(books.ties)).all()
         end = self.refuse_forgotten(list(rows))
         table = books.ties
@@ -263,9 +211,6 @@ class SharedLedger(Closing):
 
     def refuse_forgotten(self, ties: list[Row[Any]]) -> _End:
         """Refuse a ledger that does not have the entries which a state or its witness knows.
-
-        Returns:
-            Its last entry.
 
         Raises:
             StateError: it was put back from an old copy, or two copies of it went on.
@@ -356,11 +301,7 @@ class SharedLedger(Closing):
         return present
 
     def refuse_as_ledger(self) -> None:
-        """Refuse a state that enters what it spends into another ledger itself.
-
-        Raises:
-            InvalidInput: naming that.
-        """
+        """Refuse a state that enters what it spends into another ledger itself."""
         with self._database.transaction(write=False) as connection:
             tie = books.first_tie(connection)
         if tie is not None:
@@ -401,14 +342,7 @@ class SharedLedger(Closing):
         return None if self._database.path is None else Path(f"{self._database.path}.witness")
 
     def witness_ends(self, of: str, name: str) -> list[_End]:
-        """Steps that the ledger's witness knows of a stream, or entries; none on a server.
-
-        Args:
-            of, name: as of `write_witness`.
-
-        Raises:
-            StateError: it cannot be read.
-        """
+        """Steps that the ledger's witness knows of a stream, or entries; none on a server."""
         path = self._witness
         if path is None:
             return []
@@ -439,15 +373,7 @@ class SharedLedger(Closing):
         """Note or reserve an entry in the ledger's witness, where it has one.
 
         Args:
-            write: `note_in` or `reserve_in`.
             of: identity of the state of a stream, in the place of a key.
-            name: of the stream.
-            step: the last one released.
-            digest: of its release.
-            agrees: of `note_in`.
-
-        Raises:
-            StateError: it cannot be read or written.
         """
         path = self._witness
         if path is None:
@@ -489,10 +415,7 @@ class SharedEntry:
     """The entry of one stream in a shared ledger, which notices old copies of the stream's state.
 
     Args:
-        ledger: open.
         state: identity of the stream's state.
-        label: of that state, for messages.
-        name: of the stream.
         token: that was drawn when the stream was entered.
     """
 
@@ -506,10 +429,6 @@ class SharedEntry:
 
     def check(self, step: int, digest: Callable[[int], str | None]) -> None:
         """Claim the entry, and refuse a state that has forgotten releases. Goes before a release.
-
-        Args:
-            step: the last one that the state knows.
-            digest: of one of its releases; None where it cannot be read.
 
         Raises:
             StateError: the entry is missing, or is that of another copy of the state.
@@ -530,14 +449,7 @@ class SharedEntry:
             raise self._other_release(row.step)
 
     def reserve(self, step: int) -> None:
-        """Make sure that a release can be noted, before it is committed.
-
-        Args:
-            step: the last one to be released.
-
-        Raises:
-            StateError: the ledger, or its witness, cannot be written.
-        """
+        """Make sure that a release can be noted, before it is committed."""
 
         def touch(row: Row[Any]) -> dict[str, Any]:
             self._refuse_other(row)
@@ -548,12 +460,6 @@ class SharedEntry:
 
     def note(self, step: int, digest: str, released: Callable[[int], str | None]) -> None:
         """Remember a release that is committed, before anybody is shown it.
-
-        Args:
-            step: the last one released.
-            digest: of its release.
-            released: digest of what the state has released at a step by now; None where it has no
-                such step.
 
         Raises:
             StateError: the ledger knows another release, so that another copy of the state is in
@@ -635,11 +541,7 @@ class SharedEntry:
 
 @contextmanager
 def entry_in(database: Database, name: str) -> Iterator[SharedEntry | None]:
-    """The entry of a stream in the ledger that its state remembers; nothing of the state changes.
-
-    Raises:
-        StateError: the ledger cannot be used, or was put back from an old copy.
-    """
+    """The entry of a stream in the ledger that its state remembers; the state stays as it is."""
     with database.transaction(write=False) as connection:
         known = books.has(connection, books.ties)
         rows = [*connection.execute(sa.select(books.ties))] if known else []
@@ -655,10 +557,6 @@ def entry_in(database: Database, name: str) -> Iterator[SharedEntry | None]:
 
 def ledger_of(database: Database | None, given: Place | None) -> SharedLedger | None:
     """The ledger that a state shares with others: the given one, or the one that it remembers.
-
-    Args:
-        database: the state; None where there is none yet.
-        given: where the ledger is; None: nothing is said.
 
     Returns:
         None where the state counts by itself alone, or is that ledger.
@@ -707,11 +605,7 @@ def ledger_files(place: Place) -> list[Path]:
 
 
 def totals_of(database: Database) -> Mapping[str, tuple[Relation, Limit | None]]:
-    """The total of each kind of unit, by all who share the ledger of a state.
-
-    Raises:
-        StateError, InvalidInput: as of `ledger_of`.
-    """
+    """The total of each kind of unit, by all who share the ledger of a state."""
     found = ledger_of(database, None)
     with nullcontext() if found is None else found:
         book = database if found is None else found._database
@@ -720,11 +614,7 @@ def totals_of(database: Database) -> Mapping[str, tuple[Relation, Limit | None]]
 
 
 def known_units(database: Database | None, given: Place | None) -> list[units.SpentUnit]:
-    """By which word the ledger that a state shares counts what it protects; see `ledger_of`.
-
-    Raises:
-        StateError, InvalidInput: as of `ledger_of`.
-    """
+    """By which word the ledger that a state shares counts what it protects; see `ledger_of`."""
     found = ledger_of(database, given)
     if found is None:
         return []
@@ -733,12 +623,7 @@ def known_units(database: Database | None, given: Place | None) -> list[units.Sp
 
 
 def known_to(connection: Connection, *, but: int | None = None) -> list[units.SpentUnit]:
-    """By which word a database counts what is protected: its own streams, and what others entered.
-
-    Args:
-        connection: to it.
-        but: number of an entry that is left out.
-    """
+    """By which word a database counts what its own streams and entries of others protect."""
     found = units.known_in(connection)
     if books.has(connection, books.entered):
         rows = connection.execute(sa.select(books.entered).order_by(books.entered.c.number))

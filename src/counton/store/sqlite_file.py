@@ -100,11 +100,7 @@ def check(path: Path) -> None:
 
 
 def check_mode(path: Path) -> None:
-    """Refuse a state that others may read, as keys are.
-
-    Raises:
-        StateError: naming the mode.
-    """
+    """Refuse a state that others may read, as keys are."""
     mode = stat.S_IMODE(path.stat().st_mode)
     if os.name == "posix" and mode & 0o077:
         raise StateUnavailable(
@@ -117,9 +113,6 @@ def check_only_name(path: Path) -> None:
     """Refuse a file with several names: SQLite looks for the log of each name beside that name.
 
     What one name has released would then be unknown to the other until the log is merged.
-
-    Raises:
-        StateError: naming how many.
     """
     found = path.stat()
     if found.st_nlink > 1:
@@ -182,7 +175,6 @@ def create(path: Path) -> None:
 
 @cache
 def _statements() -> tuple[str, ...]:
-    """What makes all tables in an empty file."""
     made: list[str] = []
 
     def note(statement: Any, *_parameters: object, **_options: object) -> None:

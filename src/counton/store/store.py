@@ -52,11 +52,7 @@ class Position(NamedTuple):
 def position_of(
     connection: Connection, database: Database, name: str, witness: keyfile.Witness
 ) -> Position:
-    """Where a stream stands, by a witness that was held before the state was read.
-
-    Raises:
-        StateError: no such stream, or the witness knows later releases than the state.
-    """
+    """Where a stream stands, by a witness that was held before the state was read."""
     table = schema.streams.c
     query = sa.select(
         table.id, table.step, table.writer_epoch, table.key_fingerprint, table.forgotten
@@ -128,12 +124,7 @@ class JournalReader:
         return None
 
     def releases(self, start: int = 1, stop: int | None = None) -> Releases:
-        """What was released at steps ``start..stop-1``: see `Stream.releases`.
-
-        Raises:
-            InvalidInput: the steps are not all released.
-            StateError: the last of them is not noted, as of `records.let_show`.
-        """
+        """What was released at steps ``start..stop-1``: see `Stream.releases`."""
         if not self._shown:
             records.let_show(self._database, self.terms.name, self._key)
             self._shown = True
@@ -142,12 +133,7 @@ class JournalReader:
     def readings(
         self, start: int = 1, stop: int | None = None, read_as: Statistic | None = None
     ) -> Readings:
-        """What steps ``start..stop-1`` said of the stream's statistic: see `Stream.readings`.
-
-        Raises:
-            InvalidInput: the steps are not all released, or cells are read on demand.
-            StateError: the stream is of plain counts.
-        """
+        """What steps ``start..stop-1`` said of the stream's statistic: see `Stream.readings`."""
         from counton.statistics.readings import Readings
         from counton.statistics.running import statistic_of
 
@@ -156,11 +142,7 @@ class JournalReader:
         return Readings(statistic, releases.steps, releases)
 
     def history(self, cells: NDArray[np.int64], steps: range) -> NDArray[Any]:
-        """See `Stream.history`: not without the key.
-
-        Raises:
-            InvalidInput: always.
-        """
+        """See `Stream.history`: not without the key."""
         raise InvalidInput(
             f"cells of {self.terms.name!r} are computed with the key when they are asked for: open "
             f"the stream with Stream.open, or run its command again"
@@ -183,22 +165,14 @@ class JournalReader:
             return Private(labels.read(connection, self._stream_id))
 
     def beside(self, name: str) -> JournalReader:
-        """Another stream of the same state.
-
-        Raises:
-            StateError: there is no such stream, or its terms cannot be read.
-        """
+        """Another stream of the same state."""
         return reader_of(self._database, name)
 
 
 def read_releases(
     database: Database, stream_id: int, terms: Design, step: int, start: int, stop: int | None
 ) -> Releases:
-    """What a stream at ``step`` released at steps ``start..stop-1``, from its journal.
-
-    Raises:
-        InvalidInput: the steps are not all released.
-    """
+    """What a stream at ``step`` released at steps ``start..stop-1``, from its journal."""
     steps = released_steps(terms, step, start, stop)
     if terms.statistic is not None:
         from counton.statistics.running import statistic_of
@@ -216,11 +190,7 @@ def read_releases(
 
 
 def released_steps(terms: Design, step: int, start: int, stop: int | None) -> range:
-    """Steps ``start..stop-1`` of a stream at ``step``.
-
-    Raises:
-        InvalidInput: they are not all released.
-    """
+    """Steps ``start..stop-1`` of a stream at ``step``."""
     start = check_integer("start", start, 0)
     stop = step + 1 if stop is None else check_integer("stop", stop, 0)
     if not 1 <= start <= stop <= step + 1:
@@ -232,11 +202,7 @@ def released_steps(terms: Design, step: int, start: int, stop: int | None) -> ra
 
 
 def reader_of(database: Database, name: str, key: keyfile.Kept = None) -> JournalReader:
-    """A stream of an open state to read from; see `Store.reader`.
-
-    Raises:
-        StateError: there is no such stream, or its terms cannot be read.
-    """
+    """A stream of an open state to read from; see `Store.reader`."""
     found = _find(database, name)
     if found is None:
         with database.transaction(write=False) as connection:
@@ -264,7 +230,6 @@ def _find(database: Database, name: str) -> tuple[int, StoredStream] | None:
 
 
 def _number_of(connection: Connection, name: str) -> int | None:
-    """By which number rows of a stream are found; None where there is no such stream."""
     table = schema.streams.c
     query = sa.select(table.id).where(table.name == name)
     return connection.execute(query).scalar_one_or_none()
@@ -390,7 +355,6 @@ class Store(Closing):
     def _held_key(
         self, connection: Connection, name: str, key: keyfile.Kept
     ) -> tuple[sa.Row[Any], Key]:
-        """A stream's row, and its key."""
         row = records.find(connection, name)
         held = keyfile.key_for(self._database, row.key_fingerprint, row.key_salt, key)
         records.check_key_of(row, held)
@@ -488,18 +452,6 @@ class Store(Closing):
             For each unit its relation, and the total: against the limit, or
             without one as `counton.privacy.ledger.totals` adds up. None: nothing yet at the age
             of the limit; or without a limit, guarantees that have no one sum.
-
-        >>> import tempfile
-        >>> from counton import PureDP, Stream
-        >>> from counton.strategies import Binary
-        >>> folder = tempfile.TemporaryDirectory()
-        >>> state = folder.name + "/visits.db"
-        >>> for name in ("visits", "sales"):
-        ...     Stream.create(state, name, Binary(horizon=100), PureDP(1)).close()
-        >>> with Store(state) as store:
-        ...     store.totals
-        {'unit': ('add_remove', PureDP(epsilon=2))}
-        >>> folder.cleanup()
         """
         with self._database.transaction(write=False) as connection:
             return books.totals(connection)

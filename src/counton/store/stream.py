@@ -624,18 +624,6 @@ class Stream(Closing):
 
         Raises:
             InvalidInput: the steps are not all released, or the stream is of plain counts.
-
-        >>> import tempfile
-        >>> from counton import PureDP
-        >>> from counton.statistics import Average
-        >>> from counton.strategies import Binary
-        >>> folder, delays = tempfile.TemporaryDirectory(), Average(0, 180, resolution=1)
-        >>> state, terms = folder.name + "/delays.db", (Binary(31), PureDP(1))
-        >>> with Stream.create(state, "delays", *terms, statistic=delays) as stream:
-        ...     _ = stream.release_events([30, 0, 75], [1, 3])
-        ...     [reading.step for reading in stream.readings()]
-        [1, 2]
-        >>> folder.cleanup()
         """
         from counton.statistics.readings import Readings
 
@@ -721,7 +709,6 @@ class Stream(Closing):
 
     @property
     def _ordered_machine(self) -> OrderedMachine | None:
-        """What takes events where their order matters."""
         machine = self._machine
         return (
             None

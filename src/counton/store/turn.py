@@ -41,18 +41,7 @@ class Turn(Closing):
     before they are over; of a SQLite file it lasts as long as the process, and nobody else may
     serve the file meanwhile.
 
-    >>> import tempfile
-    >>> from counton.store import Store
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> state = folder.name + "/visits.db"
-    >>> Store(state, create=True).close()
-    >>> with Turn(state, ["visits"]) as one, Turn(state, ["visits"]) as other:
-    ...     one.mine(), other.mine()
-    (frozenset({'visits'}), frozenset())
-    >>> folder.cleanup()
-
     Args:
-        state: path of a SQLite file, or a database URL.
         names: of the streams; of a state on a server they are there already.
         lasts: seconds.
     """
@@ -131,11 +120,7 @@ class Turn(Closing):
         return frozenset(name for id, name in self._streams.items() if id in held)
 
     def take(self) -> None:
-        """Take the turn at a file, or refuse.
-
-        Raises:
-            StreamConflict: another process has it.
-        """
+        """Take the turn at a file, or refuse."""
         if not self.mine() and self._names:
             raise StreamConflict(
                 f"state {self._database.label} is served by another process; end that one, or keep "

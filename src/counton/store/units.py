@@ -25,8 +25,6 @@ class SpentUnit(NamedTuple):
     """A unit that a state has spent for.
 
     Attributes:
-        name: of the release.
-        unit: its word.
         kind: whether the word means an "event" (any row), a "user", an "edge" or a "letter"; None:
             nobody said, so that it may mean any of them.
     """

@@ -211,7 +211,6 @@ def _forgotten_releases(
 def _fitting(
     database: Database, row: Row[Any], given: Sequence[keyfile.Kept]
 ) -> tuple[Key | WrongKey, int]:
-    """The key of a release, and which of those given it is; or why there is none."""
     reasons = []
     for place, key in enumerate(given):
         try:
@@ -225,7 +224,6 @@ def _fitting(
 
 
 def _key_in_words(given: keyfile.Kept, held: Key) -> str:
-    """Which key it is, for whoever gave several."""
     if given is None or isinstance(given, Key):
         return held.fingerprint if given is None else given.fingerprint
     return os.fspath(given)
@@ -311,11 +309,7 @@ def _check_std(database: Database, row: Row[Any], terms: Design) -> None:
 
 
 def _recomputed_stream(database: Database, row: Row[Any], terms: Design, key: Key) -> Iterator[str]:
-    """What holds, in words.
-
-    Raises:
-        StateError, ReplayMismatch, InvalidInput: naming the first step that is not right.
-    """
+    """What holds, in words."""
     beginning = write_checkpoint(terms.text, key.fingerprint, StreamProgress.start(terms))
     noise_alone = Counter.resume(beginning, key=key)
     again = Counter.resume(beginning, key=key)

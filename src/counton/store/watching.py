@@ -27,7 +27,6 @@ class Sighting(NamedTuple):
     """What was seen of a stream: where it stood, when, and whether its witness vouched for it.
 
     Attributes:
-        step: the last one of the journal.
         marks: where the server keeps the rows that a restored journal would keep elsewhere.
         at: seconds, of a clock that nobody sets.
         known: whether the journal was known to be the newest.
@@ -70,8 +69,6 @@ class Watch:
         single look cannot tell what was written while nobody looked: look again.
 
         Args:
-            state: path of a SQLite file, a database URL, or an open database.
-            key: where the key is kept.
             names: of the streams; None: all. Those that the state does not have yet are left out.
 
         Raises:

@@ -16,18 +16,11 @@ def replace_file(path: Path, write: Callable[[str], object], mode: int | None = 
     """Write beside a file, then take its name: readers see the old file or the whole new one.
 
     Args:
-        path: of the file, which may exist; a link is followed.
         write: called with the name to write to; raises OSError where it cannot.
         mode: of the file; None: as new files have it.
 
     Raises:
         OSError: it could not be written; the old file, if any, is as it was.
-
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "totals.txt")
-    ...     replace_file(path, lambda name: Path(name).write_text("12"))
-    ...     path.read_text()
-    '12'
     """
     try:
         _replace_file(path, write, mode)

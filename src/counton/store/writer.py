@@ -93,9 +93,6 @@ class Writer:
         """Note the last release, if it is not: it is shown after that alone.
 
         Its process may have been killed before its note, or may have had another witness.
-
-        Raises:
-            StateError: it cannot be noted.
         """
         step, shared = self.step, self._shared
         if self._noted == (step, self._forgotten):
@@ -296,10 +293,6 @@ class Writer:
     def _check_copy(self, connection: Connection, now: int) -> None:
         """Refuse to commit steps which another copy of the state has released, or may have.
 
-        Args:
-            connection: to the state.
-            now: the last step that is to be committed.
-
         Raises:
             StateError: the witness knows what this state does not, or could not note the commit.
         """
@@ -369,11 +362,7 @@ class Writer:
         self._remembered = kept
 
     def _change(self, connection: Connection, **values: Any) -> None:
-        """Change the stream's row, if this is still its writer.
-
-        Raises:
-            StreamConflict: another process has opened the stream since.
-        """
+        """Change the stream's row, if this is still its writer."""
         table = schema.streams
         mine = (
             table.c.id == self.stream_id,
