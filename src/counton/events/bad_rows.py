@@ -46,11 +46,7 @@ def _bad(part: Rows, reading: RowReading) -> pl.LazyFrame:
 
 
 def set_bad_rows_aside(source: Source, reading: RowReading) -> tuple[int, int]:
-    """How many rows are left out, and how many set aside, by the policies.
-
-    Raises:
-        InvalidInput: a row that the policies do not cover, or too many of them.
-    """
+    """How many rows are left out, and how many set aside, by the policies."""
     policies, columns = reading.policies, reading.columns.names
     lacking = pl.col("step").is_in([NO_MOMENT - int(problem) for problem in _LACKING])
     skipped, kept = 0, list[tuple[object, ...]]()
@@ -125,11 +121,7 @@ def _some(source: Spread, reading: RowReading, which: pl.Expr, most: int) -> pl.
 
 
 def _fetch(source: Spread, rows: pl.DataFrame) -> Source:
-    """A few rows of a source that lies elsewhere.
-
-    Raises:
-        InvalidInput: there are none, and there were some.
-    """
+    """A few rows of a source that lies elsewhere."""
     if not rows.height:
         raise change_error(source.parts[0])
     found = FetchedRows(rows, source.name)

@@ -45,9 +45,6 @@ def cells_of(
     """Sums of some of a run's rows by cell: `sum_cells` adds up those of several.
 
     Args:
-        rows: some of them.
-        reading: how they are read; where it discovers groups, sums are by label.
-        domain: the declared groups.
         alike: where each row stands for several in its window that say the same: how many
             (``number``), and where their times differ the microsecond of the newest (``newest``).
 
@@ -71,7 +68,6 @@ def _cells_of(
     domain: Sequence[str] | None,
     number: pl.Expr | None = None,
 ) -> pl.DataFrame:
-    """See `cells_of`, of marked rows."""
     if reading.unknown == "discover":
         found = _add(marked, _window(), reading.adds, newest=True, by=["group"], number=number)
     else:
@@ -130,11 +126,6 @@ def candidates(
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Of some rows those that could count, marked, and sums of all of them by cell.
 
-    Args:
-        rows: some of a run's rows.
-        reading: how they are read.
-        domain: the declared groups; None: there are none, or they are discovered.
-
     Returns:
         Rows of windows and groups that there are, with a declared group as its place in the
         domain; and sums as of `cells_of`.
@@ -182,13 +173,6 @@ def sums_of_many(
     """The same of many groups, with all that a tally asks: labels are added up, then placed.
 
     A join of rows with all names would hold a table of them that takes more than the names.
-
-    Args:
-        rows: marked.
-        domain: the declared groups.
-        adds: see `RowReading`.
-        collect: computes a frame.
-        by: columns that are told apart besides.
     """
     said = _add(rows, _window(), adds, newest=True, by=["group", *by], moments=True)
     found, across = collect(said), cells_across(adds)
@@ -231,8 +215,6 @@ def added_up(parts: Iterable[pl.DataFrame], groups: int, adds: Adds | None) -> p
     Args:
         parts: some rows at a time: ``step``, ``group`` (position in the domain) and ``total`` (what
             each says), all Int64.
-        groups: how many there are.
-        adds: see `RowReading`.
     """
     cell = pl.col("step") * groups + pl.col("group")
     none = pl.DataFrame(schema=dict.fromkeys(("step", "group", "total"), pl.Int64))

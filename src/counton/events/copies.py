@@ -26,11 +26,6 @@ def find_copy(
 
     Each is read as often as there are kinds of columns among them.
 
-    Args:
-        parts: files.
-        time: the column of times, if there is one.
-        moments: how it is read.
-
     >>> from counton.events.opening import open_source
     >>> text = pl.DataFrame({"n": ["1", "2"], "paid": ["0.10", "3"]})
     >>> typed = pl.DataFrame({"paid": [3.0, 0.1], "n": [2, 1]})

@@ -365,12 +365,6 @@ class SqliteFile(EventDatabase):
 
     @override
     def read(self, names: Sequence[str]) -> pl.DataFrame:
-        """See `EventDatabase.read`.
-
-        Raises:
-            InvalidInput: a value of bytes, a text in another encoding than UTF-8, or the file was
-                written to since it was opened.
-        """
         places = [self._names.index(name) for name in names]
         head = ", ".join(f"c{place}" for place in range(len(self._names)))
         wanted = ", ".join(f"c{place}" for place in places)
@@ -489,11 +483,7 @@ class UnorderedRows(EventFrame):
 
 
 class QuestionRows(UnorderedRows):
-    """The rows of a question: only the columns that are read, when they are read.
-
-    Args:
-        database: that answers.
-    """
+    """The rows of a question: only the columns that are read, when they are read."""
 
     def __init__(self, database: EventDatabase) -> None:
         self.database, self.name = database, database.name
@@ -512,11 +502,7 @@ class QuestionRows(UnorderedRows):
         return self._held.lazy().select(columns)
 
     def refuse_unread(self, columns: Sequence[str]) -> None:
-        """Refuse columns of types that are never read.
-
-        Raises:
-            InvalidInput: naming column and type.
-        """
+        """Refuse columns of types that are never read."""
         for name in columns:
             if name in self.database.unread:
                 raise InvalidInput(
@@ -577,11 +563,7 @@ def _grain(rows: Rows, reading: RowReading) -> tuple[int, int] | None:
 
 
 class AlikeRows(Spread):
-    """Rows of a question that their database counts: alike but for times within a window.
-
-    Args:
-        rows: of the question.
-    """
+    """Rows of a question that their database counts: alike but for times within a window."""
 
     def __init__(self, rows: QuestionRows) -> None:
         super().__init__((rows,), rows.name)

@@ -96,11 +96,6 @@ def _no_text(group: str) -> InvalidInput:
 
 
 def _names(groups: Sequence[str]) -> GroupNames:
-    """Texts as names.
-
-    Raises:
-        InvalidInput: one of them is not in UTF-8.
-    """
     for group in groups:
         if not is_text(group):
             raise _no_text(group)
@@ -117,11 +112,7 @@ def _refuse_too_many(number: int) -> None:
 
 
 def refuse_long_terms(names: GroupNames) -> None:
-    """Refuse groups that a statistic keeps among its terms, which are one value of a database.
-
-    Raises:
-        InvalidInput: they are too many.
-    """
+    """Refuse groups that a statistic keeps among its terms, which are one value of a database."""
     # A letter takes up to 12 bytes where it is written down, and a name four more.
     letters = int(names.column.str.len_chars().sum())
     most = 12 * letters + 4 * len(names)
@@ -155,7 +146,6 @@ def _group_names(groups: object, column: str) -> GroupNames:
 
 
 def _combine(groups: Mapping[Any, Any], parts: list[str]) -> list[str]:
-    """All combinations of what is declared of each column."""
     if set(groups) != set(parts):
         raise InvalidInput(
             f"{field('domain')} declares {', '.join(map(str, groups))}, and {field('by')} names "

@@ -54,11 +54,7 @@ def _beginning(path: str) -> bytes:
 
 
 def refuse_sqlite(path: str) -> None:
-    """Refuse a SQLite file, before it is opened as if it were none: see `sqlite_header`.
-
-    Raises:
-        InvalidInput: it is one.
-    """
+    """Refuse a SQLite file, before it is opened as if it were none: see `sqlite_header`."""
     with suppress(OSError):
         if sqlite_header(Path(path)) is not None:
             raise InvalidInput(
@@ -212,15 +208,7 @@ class EventFile(Rows):
         return self.settled or not self._keys or any(name in keys for keys in self._keys_of_lines())
 
     def sift(self, columns: Sequence[str], most: int) -> Rows:
-        """The rows with those empty that cannot be read; itself where all can be.
-
-        Args:
-            columns: that are asked for.
-            most: so many rows that cannot be read at most.
-
-        Raises:
-            InvalidInput: more of them.
-        """
+        """The rows with those empty that cannot be read; itself where all can be."""
         asked = list(self._parts_of(columns))
         if self.kind == "parquet":
             return self
@@ -271,11 +259,7 @@ class EventFile(Rows):
         return _beginning(self.path) if self._bytes is None else self._bytes[:_LOOKED_AT]
 
     def _lines(self) -> IO[bytes]:
-        """The file without its compression, and without lines that are no rows.
-
-        Raises:
-            PolarsError: see `_content`.
-        """
+        """The file without its compression, and without lines that are no rows."""
         sign = self.form.comment
         if self.kind != "csv" or sign is None:
             return self._content()
@@ -316,12 +300,7 @@ class EventFile(Rows):
 
 
 class SiftedFile(Rows):
-    """Rows of a file of which some cannot be read.
-
-    Args:
-        file: of CSV or JSON lines.
-        found: what can be read of it.
-    """
+    """Rows of a file of which some cannot be read."""
 
     def __init__(self, file: EventFile, found: FileRows) -> None:
         self.name, self.kind, self.file = file.name, file.kind, file

@@ -61,14 +61,6 @@ class CsvForm(NamedTuple):
     def read(cls, separator: str = ",", decimal: str = ".", comment: str | None = None) -> CsvForm:
         """The form that a job's words say.
 
-        Args:
-            separator: one of four signs, or ``tab``.
-            decimal: a point or a comma.
-            comment: a few signs, or None.
-
-        Raises:
-            InvalidInput: something else.
-
         >>> CsvForm.read("tab", ",").separator
         '\\t'
         """
@@ -97,9 +89,6 @@ SEPARATORS = (",", ";", "|", "\t")
 
 def format_of(path: str, stated: str | None = None) -> Format:
     """Format of a file: what the caller states, else what its name ends with.
-
-    Raises:
-        InvalidInput: neither says which.
 
     >>> format_of("events.csv.gz"), format_of("-", "jsonl")
     ('csv', 'jsonl')

@@ -44,11 +44,6 @@ class EventFrame(Rows):
 
     @override
     def scan(self, columns: Sequence[str], names: Sequence[str] = ()) -> pl.LazyFrame:
-        """See `Rows.scan`.
-
-        Raises:
-            InvalidInput: a column of bytes, or as there.
-        """
         found = super().scan(columns, names)
         for name, dtype in found.collect_schema().items():
             if dtype == pl.Binary:

@@ -26,11 +26,7 @@ MOST_COUNTED = 2**32
 
 
 def collect(source: Source, frame: pl.LazyFrame) -> pl.DataFrame:
-    """A frame of a source's rows, computed.
-
-    Raises:
-        InvalidInput: the source cannot be read.
-    """
+    """A frame of a source's rows, computed."""
     try:
         return frame.collect(engine="streaming")
     except UNREADABLE as error:
@@ -59,8 +55,6 @@ def mark_rows(
     """One row an event, in the source's order, whatever it is read from.
 
     Args:
-        source: the events.
-        reading: how they are read.
         watch: told how many rows have been read, as often as some have.
         numbered: with a column `PART` where there are several parts: the number of each row's.
         samplers: look at the rows of each part as they pass; none do so if it is empty.

@@ -20,7 +20,6 @@ def open_source(events: object, stated: str | None = None, form: CsvForm = CSV) 
             pattern such as ``logs/2024-*.csv``, a sequence of these; whatever speaks Arrow:
             frames and lazy frames of polars, pandas, pyarrow, DuckDB; or a source, as it is.
         stated: format of the files; from their names if None.
-        form: how those of CSV are written.
 
     Raises:
         InvalidInput: nothing of this kind, no such file, the same file twice, an empty file or an

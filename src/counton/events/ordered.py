@@ -230,7 +230,6 @@ def _check(
     time: str | None,
     windows: Windows | None,
 ) -> None:
-    """Raise for the first row that is no event."""
     wrong: list[tuple[int, str, Problem]] = []
     if time is not None and windows is not None:
         us = rows["us"]
@@ -266,7 +265,6 @@ def letters_of(
 
     Args:
         path: of a file, which may be compressed by gzip.
-        alphabet: the letters there can be.
 
     Raises:
         InvalidInput: no such file, or no text in UTF-8.

@@ -78,11 +78,7 @@ def names_tell_format(events: object) -> bool:
 
 
 def refuse_among_events(events: object, out: Path | None) -> None:
-    """Refuse a table that a later run would take for events, since it lies in their folder.
-
-    Raises:
-        InvalidInput: naming both.
-    """
+    """Refuse a table that a later run would take for events, since it lies in their folder."""
     if out is None or ending(out.name) not in SUFFIXES:
         return
     given = events if isinstance(events, list | tuple) else [events]

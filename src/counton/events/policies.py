@@ -55,11 +55,7 @@ class Policies:
 
     @classmethod
     def read(cls, bad_rows: str, most: int, missing: str) -> Policies:
-        """Policies as they are asked for.
-
-        Raises:
-            InvalidInput: none of those there are, or a bound without what it bounds.
-        """
+        """Policies as they are asked for."""
         file = bad_rows.removeprefix(_QUARANTINE)
         if bad_rows != _REFUSE and (file == bad_rows or not file):
             raise InvalidInput(

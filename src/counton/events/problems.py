@@ -33,11 +33,7 @@ class Problem(IntEnum):
         return _WORDS[self]
 
     def remedy(self, timezone: str) -> str:
-        """What to do.
-
-        Args:
-            timezone: in which times without an offset are read.
-        """
+        """What to do."""
         return _REMEDIES[self].replace("TIMEZONE", timezone)
 
 

@@ -78,7 +78,8 @@ class FactSampler:
 
     def watch(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """Marked rows that are looked at as they pass."""
-        names = [name for name in ("us", "step", "total", "group") if name in _names(rows)]
+        there = rows.collect_schema().names()
+        names = [name for name in ("us", "step", "total", "group") if name in there]
         passing = pl.struct(names).map_batches(
             self.take, return_dtype=pl.Int64, is_elementwise=True
         )
@@ -142,10 +143,6 @@ class FactSampler:
         self._held, self._rows = [facts], facts.height
         self._limit = max(_HELD, 2 * facts.height)
         return facts
-
-
-def _names(rows: pl.LazyFrame) -> list[str]:
-    return rows.collect_schema().names()
 
 
 def _below(rarity: int) -> np.uint64:

@@ -199,8 +199,6 @@ def has_short_line(stream: IO[bytes], width: int, separator: str = ",") -> bool:
 
     Args:
         stream: the whole file, without a line that has more fields than the header.
-        width: fields of the header.
-        separator: what stands between fields.
 
     >>> has_short_line(io.BytesIO(b'a,b\\n"1,\\n2",\\n\\n3,4\\n'), 2)
     False
@@ -236,10 +234,6 @@ class LinesOfRows(io.RawIOBase):
     """The lines of CSV without those that are comments.
 
     Inside quotation marks a line is part of a field, however it begins.
-
-    Args:
-        lines: of the file.
-        sign: how comments begin.
 
     >>> LinesOfRows(io.BytesIO(b'# made\\na,b\\n"x\\n# y",1\\n#z\\n'), b"#").read()
     b'a,b\\n"x\\n# y",1\\n'
@@ -362,11 +356,6 @@ def sift(
     pieces: Iterator[Piece], columns: Sequence[str], most: int
 ) -> FileRows | tuple[int, bytes]:
     """The rows of a file, if no more than ``most`` cannot be read; else the first such row.
-
-    Args:
-        pieces: of `json_rows` or `csv_rows`.
-        columns: of the rows.
-        most: bound on the lines that cannot be read.
 
     Returns:
         Of a row its number, from 0, and its line.

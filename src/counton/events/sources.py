@@ -71,11 +71,7 @@ class Rows(ABC):
 
     @abstractmethod
     def digest(self, columns: Sequence[str] = ()) -> str:
-        """SHA-256 of a file's bytes, unpacked, or of a frame's ``columns``, in hexadecimal.
-
-        Raises:
-            InvalidInput: the file cannot be unpacked.
-        """
+        """SHA-256 of a file's bytes, unpacked, or of a frame's ``columns``, in hexadecimal."""
 
     def has_bytes_of(self, other: str | os.PathLike[str]) -> bool:
         """Whether a file is this one, by whatever path, or holds the same bytes."""
@@ -145,11 +141,7 @@ class Rows(ABC):
         ]
 
     def columns(self) -> list[str]:
-        """Names of the columns.
-
-        Raises:
-            InvalidInput: it cannot be read as what it is.
-        """
+        """Names of the columns."""
         try:
             return self.frame().collect_schema().names()
         except (*UNREADABLE, UnicodeDecodeError) as error:
@@ -236,11 +228,7 @@ class Source:
         return False
 
     def delegate(self, reading: Any) -> Source:
-        """The source that counts these rows: itself, or one that does so where they lie.
-
-        Args:
-            reading: how they are read, a `counton.events.row_reading.RowReading`.
-        """
+        """The source that counts these rows: itself, or one that does so where they lie."""
         return self
 
     def digests(self, columns: Sequence[str]) -> tuple[str, ...]:
@@ -289,10 +277,6 @@ class Source:
 
 def join_columns(source: Source, column: str | None) -> Source:
     """A source in which several columns, named with commas between, are one that has their values.
-
-    Args:
-        source: any.
-        column: of groups; as it is where the source has it, or where it names no other columns.
 
     >>> from counton.events.opening import open_source
     >>> rows = pl.DataFrame({"sex": ["f", "m"], "adult": [True, None]})

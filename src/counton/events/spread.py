@@ -27,7 +27,6 @@ class Spread(Source):
         """Sums of rows by cell, as `counton.events.cells.cells_of` says of some of them.
 
         Args:
-            reading: how rows are read.
             domain: the groups; of those found by `labels` where ``reading`` discovers them.
         """
 
@@ -48,21 +47,11 @@ class Spread(Source):
 
     @abstractmethod
     def some(self, reading: RowReading, which: pl.Expr, most: int) -> Private[pl.DataFrame]:
-        """Rows as they were given, of which an expression of marked rows is true.
-
-        Args:
-            reading: how rows are read; its columns are given.
-            which: the expression. It is computed of some rows at a time.
-            most: this many rows at most.
-        """
+        """Rows as they were given, of which an expression of marked rows is true."""
 
 
 class FetchedRows(EventFrame):
     """A few rows of a spread source, brought here to be named in a message or set aside.
-
-    Args:
-        rows: what `Spread.some` found.
-        name: of the source.
 
     >>> FetchedRows(pl.DataFrame({"time": [None]}), "the data frame").place_of(1)
     'a row of the data frame'

@@ -126,11 +126,7 @@ def tally(
     """Count events by window and group.
 
     Args:
-        source: the events.
-        reading: how they are read.
-        domain: the declared groups; None exactly if there is no group column.
         bound: what holds the rows.
-        watch: told how many rows have been read, as often as some have.
         looks: whether to find how each part looks.
 
     Raises:
@@ -285,7 +281,6 @@ def _sums_of_parts(
 
 
 def _together(each: pl.DataFrame) -> pl.DataFrame:
-    """Sums of all parts."""
     sums = [name for name in each.columns if name not in (PART, "cell", "us")]
     sums = [name for name in sums if not name.startswith("moment")]
     if PART not in each.columns:

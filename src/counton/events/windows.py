@@ -60,9 +60,6 @@ def moments(
     below `NO_MOMENT`.
 
     Args:
-        name: the column.
-        dtype: its type.
-        timezone: zone of times without an offset.
         clock_change: which moment a local time means that comes twice.
         time_format: ``epoch`` (seconds), ``epoch_ms``, ``epoch_us``, ``epoch_ns``, a strftime
             format, or None for ISO 8601.
@@ -234,7 +231,6 @@ def _from_epoch(column: pl.Expr, numerator: int, denominator: int) -> pl.Expr:
 def _from_text(
     texts: pl.Series, timezone: str, clock_change: ClockChange, time_format: str | None
 ) -> pl.Series:
-    """As `moments`, of texts."""
     found = None
     if time_format is None and len(texts):
         found = _from_one_shape(texts, timezone, clock_change)
