@@ -19,7 +19,6 @@ class Access:
     """Which scopes a request has.
 
     Args:
-        tokens: of the service.
         public: whether everybody may read.
         log: told that the file of tokens cannot be read.
     """

@@ -26,11 +26,7 @@ from counton.serve.service import Service
 
 
 def application(service: Service) -> FastAPI:
-    """The service as an ASGI application.
-
-    Args:
-        service: which has not begun to release yet.
-    """
+    """The service as an ASGI application."""
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -150,11 +146,7 @@ _LONGEST = 80
 
 
 class RequestLog:
-    """Notes each request, and adds headers to answers; streams pass as they are.
-
-    Args:
-        app: what answers.
-    """
+    """Notes each request, and adds headers to answers; streams pass as they are."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

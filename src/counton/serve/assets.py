@@ -94,11 +94,7 @@ def _uplot() -> Path:
 
 
 def router() -> APIRouter:
-    """The paths of the page and its files.
-
-    Raises:
-        MissingExtra: see `assets`.
-    """
+    """The paths of the page and its files."""
     files = assets()
     paths = APIRouter(include_in_schema=False)
 

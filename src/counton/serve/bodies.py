@@ -72,11 +72,6 @@ class Body(NamedTuple):
 def decompress(body: bytes, encoding: str, most: int) -> bytes:
     """A body without its compression.
 
-    Args:
-        body: as it was sent.
-        encoding: identity, gzip or zstd.
-        most: bytes.
-
     Raises:
         TooLarge: it would be larger.
         InvalidInput: it is not of this encoding, ends early, or is of far too many members.
@@ -108,13 +103,7 @@ def decompress(body: bytes, encoding: str, most: int) -> bytes:
 
 
 def _gunzip(body: bytes, most: int) -> bytes:
-    """A body of gzip, read in steps: what a member leaves of its last step is copied, no more.
-
-    Raises:
-        TooLarge: more bytes.
-        InvalidInput: more members than so many bytes need.
-        zlib.error: no gzip, or one that ends early.
-    """
+    """A body of gzip, read in steps: what a member leaves of its last step is copied, no more."""
     found, place, members = bytearray(), 0, 0
     inflate = None
     while place < len(body):
@@ -144,9 +133,6 @@ def read_rows(
     """Rows of a body: the named columns, as `counton.events.files` reads them from a file.
 
     Args:
-        body: without compression.
-        media: its media type.
-        columns: of the job.
         most: rows.
         name: what messages call the body.
         aside: lines that are no rows are told, and refuse no others.

@@ -51,11 +51,6 @@ def checked_batch(
     """A batch whose rows the job can count, by its policies.
 
     Args:
-        served: the job.
-        id: of the batch.
-        media: media type of what was sent.
-        sent: its bytes, without compression.
-        digest: of them.
         most: rows.
         now: microseconds since 1970.
 
@@ -144,11 +139,7 @@ _LACKING = [
 
 
 def _aside(served: ServedJob, id: str, body: Body, bad: pl.DataFrame) -> list[tuple[Any, ...]]:
-    """Rows to be set aside; none of those that lack something where these are skipped.
-
-    Raises:
-        InvalidInput: too many of them.
-    """
+    """Rows to be set aside; none of those that lack something where these are skipped."""
     policies, columns = served.reading.policies, served.definition.columns.names
     if policies.missing == "skip":
         bad = bad.filter(~pl.col("problem").is_in(_LACKING))
@@ -173,9 +164,6 @@ class UnderWay:
 
     A fold waits for those that came before it ends: how long one sender's rows take to be checked
     decides not with which rows another one's are counted.
-
-    Args:
-        clock: what time it is.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -206,7 +194,6 @@ class Committer:
     """Commits batches of all who wait, together, one transaction after the other.
 
     Args:
-        inbox: of a state.
         most: batches that may wait to be committed.
         broken: told what went wrong where a transaction failed.
     """
@@ -218,11 +205,7 @@ class Committer:
         self._thread.start()
 
     def put(self, batch: Batch) -> Future[Verdict]:
-        """What becomes of a batch, once it is committed.
-
-        Raises:
-            Full: too many wait.
-        """
+        """What becomes of a batch, once it is committed."""
         done: Future[Verdict] = Future()
         try:
             self._queue.put_nowait((batch, done))

@@ -32,12 +32,7 @@ from counton.store.store import StoredStream
 
 
 class InboxRows(EventFrame):
-    """Rows from an inbox, or of one batch.
-
-    Args:
-        frame: the rows.
-        name: what messages call it.
-    """
+    """Rows from an inbox, or of one batch."""
 
     def __init__(self, frame: pl.DataFrame, name: str) -> None:
         super().__init__(frame)
@@ -129,10 +124,6 @@ class ServedJobs(NamedTuple):
 
 def prepare(path: str | Path, only: Sequence[str] = ()) -> ServedJobs:
     """The jobs of a file, each looked at by itself; changes nothing but a limit.
-
-    Args:
-        path: of the job file.
-        only: names of jobs; none: all.
 
     Raises:
         InvalidInput: a file that cannot be read, or two jobs that cannot be beside each other.

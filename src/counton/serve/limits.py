@@ -59,11 +59,7 @@ class Rates:
 
 
 class Room:
-    """Bytes of bodies that are held in memory, of all requests together.
-
-    Args:
-        most: at once.
-    """
+    """Bytes of bodies that are held in memory, of all requests together."""
 
     def __init__(self, most: int) -> None:
         self.most, self.held = most, 0
@@ -131,10 +127,6 @@ def address_of(request: Request, proxies: int) -> str | None:
     """Where a request comes from; None: from this machine.
 
     Of an IPv6 address the network: who has one of its addresses has all of them.
-
-    Args:
-        request: which.
-        proxies: how many proxies add to the header X-Forwarded-For on the way here.
     """
     told = [
         hop.strip()

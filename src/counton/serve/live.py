@@ -22,7 +22,6 @@ class Feed:
     all share, so that a thousand of them cost a thousand wakes a release, and nothing in between.
 
     Args:
-        journal: of the stream.
         heartbeat: seconds after which a listener hears that the connection lives.
     """
 
@@ -76,11 +75,7 @@ class Feed:
         return told
 
     async def listen(self, after: int | None) -> AsyncIterator[bytes]:
-        """What is released after a step; None: from now on.
-
-        Args:
-            after: the last step that the listener knows.
-        """
+        """What is released after a step; None: from now on."""
         self.listeners += 1
         try:
             known = self._step if after is None else min(max(after, 0), self._step)

@@ -32,12 +32,7 @@ class Number(NamedTuple):
 def text(
     service: Service, batches: Counter[tuple[str, str]], rows: Counter[tuple[str, str]]
 ) -> str:
-    """All numbers of a service.
-
-    Args:
-        service: of which.
-        batches, rows: by stream, and what became of them.
-    """
+    """All numbers of a service."""
     registry = CollectorRegistry()
     registry.register(_Numbers(service, batches, rows))
     return generate_latest(registry).decode()

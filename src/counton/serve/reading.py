@@ -185,14 +185,7 @@ def router(
     access: Access,
     limit: ReadingLimit,
 ) -> APIRouter:
-    """The paths, of the streams of a service.
-
-    Args:
-        journals, feeds: by the streams' names.
-        failed: names of streams whose jobs cannot run.
-        access: who may read.
-        limit: how often.
-    """
+    """The paths, of the streams of a service."""
     paths = APIRouter(
         prefix="/v1/streams",
         tags=["read"],

@@ -53,11 +53,7 @@ def steps_released(served: ServedJob) -> int | None:
 
 
 def begin(served: ServedJob) -> None:
-    """Make the stream of a job, where it is new.
-
-    Raises:
-        CountonError: the job does not fit the state, its budget or its key.
-    """
+    """Make the stream of a job, where it is new."""
     job = served.job
     if steps_released(served) is None:
         try:
@@ -106,8 +102,6 @@ class Releaser:
     """Counts and releases for one job, while it is this process's turn.
 
     Args:
-        served: the job.
-        inbox: of its state.
         every: seconds between two folds.
         under_way: what is not in the inbox yet, and what time it is.
         ahead: noise of the next steps, kept from run to run.
@@ -147,11 +141,7 @@ class Releaser:
         self._step, self._looked, self._perhaps_written = None, False, True
 
     def work(self) -> bool:
-        """Do what is due; whether something was released.
-
-        Raises:
-            CountonError: it could not be done; it is still due.
-        """
+        """Do what is due; whether something was released."""
         if self._over:
             return False
         try:
@@ -218,9 +208,6 @@ class Releaser:
 
         Those that can be counted are found without counting them: how they are counted must not
         hang on others, so that they are given to one run together.
-
-        Raises:
-            BaseException: what went wrong, where the rows are not to blame.
         """
         rest = list(zip(fold.batches, fold.bodies, strict=True))
         good: list[Private[bytes]] = []

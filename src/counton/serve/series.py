@@ -69,13 +69,9 @@ def json_rows(rows: pl.DataFrame) -> list[dict[str, Any]]:
     """Rows as JSON values: times in ISO 8601 with their offset, and no NaN."""
     times = [name for name, dtype in rows.schema.items() if isinstance(dtype, pl.Datetime)]
     told = finite(rows).with_columns(
-        pl.col(name).map_elements(_iso, return_dtype=pl.String) for name in times
+        pl.col(name).map_elements(datetime.isoformat, return_dtype=pl.String) for name in times
     )
     return told.to_dicts()
-
-
-def _iso(time: datetime) -> str:
-    return time.isoformat()
 
 
 class Against(NamedTuple):
@@ -94,7 +90,6 @@ class Journal:
     """A stream as its readers see it. Threads may share one.
 
     Args:
-        store: of its state.
         job: as `counton.jobs.recall` gives it.
     """
 
@@ -249,9 +244,6 @@ class Journal:
     def read(self, level: float | None = None) -> Release:
         """Everything that is released, with its intervals.
 
-        Args:
-            level: probability with which each interval holds; None: that of the stream's files.
-
         Raises:
             InvalidInput: a level outside what is allowed, or nothing is released yet.
             StateError: the state has forgotten releases.
@@ -290,12 +282,8 @@ class Journal:
         """Released steps.
 
         Args:
-            groups: only these; none named: all.
             start, until: only windows that begin at ``start`` or later, and end by ``until``.
             of: totals or windows; None: totals, where they are released.
-            level: of the intervals; None: that of the stream's files.
-            last: only this many steps, the newest.
-            since: only steps after this one.
 
         Raises:
             InvalidInput: what the stream does not have, or too many rows.
@@ -345,12 +333,6 @@ class Journal:
 
         The moments are moved to the nearest ends of released windows before or at them.
 
-        Args:
-            start, until: the moments.
-            group: which; needed where there are several.
-            level: of the interval; None: that of the stream's files.
-            against: what is taken from it; None: nothing.
-
         Raises:
             InvalidInput: a stream without differences, moments in the wrong order or that are not
                 covered, or a group that there is not.
@@ -396,11 +378,7 @@ class Journal:
         }
 
     def _between(self, released: Release, start: str, until: str) -> tuple[range, tuple[int, int]]:
-        """The windows between two moments, and the ends that these are moved to.
-
-        Raises:
-            InvalidInput: no window lies between them, or they are not covered.
-        """
+        """The windows between two moments, and the ends that these are moved to."""
         windows = self.definition.windows
         ends = windows.ends(released.steps and range(released.steps.stop))
         begin, end = (microseconds(parse_time(text, windows.timezone)) for text in (start, until))
@@ -422,11 +400,7 @@ class Journal:
         return range(first + 1, last + 1), (int(ends[first]), int(ends[last]))
 
     def whole(self) -> dict[str, Any]:
-        """What a file of the stream carries, and its rows: what `counton.read` reads.
-
-        Raises:
-            InvalidInput: nothing is released yet, or too many rows.
-        """
+        """What a file of the stream carries, and its rows: what `counton.read` reads."""
         released = self.read()
         if (released.rows or 0) > MOST_ROWS:
             raise InvalidInput(
@@ -436,11 +410,7 @@ class Journal:
         return {**facts_of(released), "rows": json_rows(released.table())}
 
     def methods(self, *, full: bool = False) -> str:
-        """The text for a publication: see `counton.Release.methods`.
-
-        Raises:
-            InvalidInput: nothing is released yet.
-        """
+        """The text for a publication: see `counton.Release.methods`."""
         return self.read().methods(full=full)
 
 

@@ -36,9 +36,6 @@ def connections_for(readers: int) -> int:
     """How many connections there can be, at most ``readers``: each takes a descriptor.
 
     As many descriptors are asked for as the process may have, and some are kept for the work.
-
-    Raises:
-        InvalidInput: the process may have too few.
     """
     try:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -109,11 +106,7 @@ def _patient_for(seconds: float, most: int) -> type[asyncio.Protocol]:
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """A socket at an address.
-
-    Raises:
-        InvalidInput: nothing can listen there.
-    """
+    """A socket at an address."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     found = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -147,7 +140,6 @@ def serve(service: Service, listen: str, began: Callable[[str], None] | None = N
     """Serve until the process is told to end (SIGTERM, SIGINT); requests under way are answered.
 
     Args:
-        service: which.
         listen: ``HOST:PORT``; port 0: a free one.
         began: told the URL, once it listens.
 

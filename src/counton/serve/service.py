@@ -40,12 +40,7 @@ _QUEUE = 1024
 
 
 class State:
-    """One database of the service: its inbox, and whether it is this process's turn to release.
-
-    Args:
-        address: path of a SQLite file, or a database URL.
-        keys: where the keys of its streams are kept.
-    """
+    """One database of the service: its inbox, and whether it is this process's turn to release."""
 
     def __init__(self, address: str, keys: Mapping[str, Kept]) -> None:
         self.names = frozenset(keys)
@@ -119,11 +114,7 @@ class Service:
             raise
 
     def _open(self) -> None:
-        """Open what the jobs need; one that fails stops no other.
-
-        Raises:
-            CountonError: all of them fail.
-        """
+        """Open what the jobs need; one that fails stops no other."""
         self._each(begin)
         self._each(self._open_stream)
         for address, state in self.states.items():

@@ -97,12 +97,6 @@ def settings_of(path: str | Path) -> Settings:
 
     Raises:
         InvalidInput: no such file, a key that there is not, or a value outside what is allowed.
-
-    >>> import tempfile
-    >>> file = Path(tempfile.mkdtemp(), "jobs.toml")
-    >>> _ = file.write_text("[serve]\\nfold = '5s'\\n")
-    >>> settings_of(file).fold_seconds
-    5.0
     """
     file = Path(path)
     given = read_file(file).get(SERVICE, {})

@@ -50,15 +50,6 @@ class Tokens:
 
     Args:
         file: made when the first token is.
-
-    >>> import tempfile
-    >>> tokens = Tokens(Path(tempfile.mkdtemp(), "tokens"))
-    >>> token = tokens.make(["read"])
-    >>> tokens.scopes(token), tokens.scopes("counton_guess")
-    (('read',), ())
-    >>> tokens.revoke(tokens.all()[0].id)
-    >>> tokens.scopes(token)
-    ()
     """
 
     def __init__(self, file: str | Path) -> None:
@@ -79,11 +70,7 @@ class Tokens:
         return self._known
 
     def scopes(self, token: str) -> tuple[str, ...]:
-        """What a token is for; nothing, of one that is not known.
-
-        Raises:
-            InvalidInput: see `all`.
-        """
+        """What a token is for; nothing, of one that is not known."""
         given = hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
         found: tuple[str, ...] = ()
         for known in self.all():  # all of them, whichever is right

@@ -72,12 +72,7 @@ _MORE: dict[int | str, dict[str, Any]] = {
 
 
 def router(service: Service, count: Callable[[str, str, int], None]) -> APIRouter:
-    """The path, of the streams of a service.
-
-    Args:
-        service: of which.
-        count: told of each batch: stream, what became of it, rows.
-    """
+    """The path, of the streams of a service."""
     paths = APIRouter(prefix="/v1/streams", tags=["ingest"])
     settings = service.settings
     rates, room = Rates(settings.rows_per_second), Room(16 * settings.batch_bytes)
