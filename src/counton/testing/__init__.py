@@ -1,5 +1,7 @@
 """The laws of a strategy as plain functions, for this library's strategies and for your own.
 
+Each raises `LawBroken` at the first law that does not hold, which says where.
+
 >>> from counton.strategies import Binary
 >>> from counton.testing import check_strategy
 >>> check_strategy(Binary(12))

@@ -192,9 +192,6 @@ def check_window_rounding(strategy: StreamStrategy, steps: int | None = None) ->
 def check_released_variance(strategy: StreamStrategy) -> None:
     """Mean and maximum of all that is released are those of totals, of single steps, or of both.
 
-    Raises:
-        LawBroken: they are not.
-
     >>> from counton.strategies import Binary
     >>> check_released_variance(Binary(12))
     """
@@ -218,9 +215,6 @@ def check_endless_variance(strategy: StreamStrategy, steps: int | None = None) -
     them, are those of the rows.
 
     The planner ranks strategies by them.
-
-    Raises:
-        LawBroken: they are not.
 
     >>> from counton.strategies import Epochs
     >>> check_endless_variance(Epochs(), 20)

@@ -42,9 +42,6 @@ _FEW_CELLS = 11
 def check_line_strategy(strategy: LineStrategy) -> None:
     """Check every law of a strategy for a line.
 
-    Raises:
-        LawBroken: at the first law that does not hold.
-
     >>> from counton.strategies.lines import Haar
     >>> check_line_strategy(Haar(5, (3, 2, 1, 1)))
     """
@@ -187,9 +184,6 @@ def check_line_variance(strategy: LineStrategy) -> None:
 def check_line_workloads(strategy: LineStrategy) -> None:
     """Total variance over every kind of workload against what its queries read.
 
-    Raises:
-        LawBroken: a total is wrong.
-
     >>> from counton.strategies.lines import Haar
     >>> check_line_workloads(Haar.cascade(5))
     """
@@ -260,9 +254,6 @@ def check_running_sums(strategy: LineStrategy) -> None:
 
 def check_largest_errors(strategy: LineStrategy) -> None:
     """``largest_error`` of one draw against all answers to each workload, one by one.
-
-    Raises:
-        LawBroken: it is another.
 
     >>> from counton.strategies.lines import Haar
     >>> check_largest_errors(Haar.cascade(5))

@@ -109,9 +109,6 @@ def check_shift_by(strategy: StreamStrategy, changes: int = 3) -> None:
         strategy: what claims them; with a horizon.
         changes: tried are up to so many that come and go.
 
-    Raises:
-        LawBroken: a claim is too small, or too large.
-
     >>> from counton.strategies import Binary
     >>> check_shift_by(Binary(12))
     """

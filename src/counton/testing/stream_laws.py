@@ -82,9 +82,6 @@ _LAWS: tuple[Law, ...] = (
 def check_strategy(strategy: StreamStrategy, steps: int | None = None) -> None:
     """Check every law that applies.
 
-    Raises:
-        LawBroken: at the first law that does not hold.
-
     >>> from counton.strategies import Binary
     >>> check_strategy(Binary(12))
     """
@@ -131,9 +128,6 @@ def check_parameters(strategy: StreamStrategy) -> None:
     Parameters are part of noise addresses. All that is stated of what was rebuilt is the same: its
     class's attributes, its rows, columns and laws. ``sources`` are known to `counton.literature`.
 
-    Raises:
-        LawBroken: they do not.
-
     >>> from counton.strategies import Binary
     >>> check_parameters(Binary(12))
     """
@@ -178,9 +172,6 @@ def _law_or_none(strategy: StreamStrategy, law: Law, level: int) -> Law | None:
 
 def check_arguments(strategy: StreamStrategy) -> None:
     """Steps outside 1..horizon, and steps that are no integers, are refused everywhere.
-
-    Raises:
-        LawBroken: one of them is accepted.
 
     >>> from counton.strategies import Binary
     >>> check_arguments(Binary(12))
@@ -484,9 +475,6 @@ def check_alternating(strategy: StreamStrategy, changes: int = 4) -> None:
         strategy: what claims them; with a horizon.
         changes: tried are up to this many of them.
 
-    Raises:
-        LawBroken: a claim is too small or too large.
-
     >>> from counton.strategies import Binary
     >>> check_alternating(Binary(12))
     """
@@ -548,9 +536,6 @@ def check_node_law(strategy: StreamStrategy, steps: int | None = None) -> None:
 def check_variance(strategy: StreamStrategy, steps: int | None = None) -> None:
     """``variance`` is the squared norm of the row, weighted where levels differ in noise.
 
-    Raises:
-        LawBroken: it is not.
-
     >>> from counton.strategies import Binary
     >>> check_variance(Binary(12))
     """
@@ -578,9 +563,6 @@ def check_window_variance(strategy: StreamStrategy, steps: int | None = None) ->
 
     With ``unit_rows`` they have no other entries than 1, 0 and
     -1. Over pairs of ends: all up to 64 steps (some where weights are fractions), some beyond.
-
-    Raises:
-        LawBroken: it is not.
 
     >>> from counton.strategies import Binary
     >>> check_window_variance(Binary(12))
@@ -611,9 +593,6 @@ def check_window_variance(strategy: StreamStrategy, steps: int | None = None) ->
 
 def check_overall_variance(strategy: StreamStrategy) -> None:
     """Mean and maximum over the horizon are those of the variances of totals and single steps.
-
-    Raises:
-        LawBroken: it is not.
 
     >>> from counton.strategies import Binary
     >>> check_overall_variance(Binary(12))
@@ -672,9 +651,6 @@ def check_windows(
     strategy: StreamStrategy, steps: int | None = None, shape: tuple[int, ...] = ()
 ) -> None:
     """Any window, any split into windows, and a batch in parts give the same noise.
-
-    Raises:
-        LawBroken: it does not.
 
     >>> from counton.strategies import Binary
     >>> check_windows(Binary(12), shape=(2,))
@@ -751,9 +727,6 @@ def check_reader(
 
 def check_noise_parts(strategy: StreamStrategy, steps: int | None = None) -> None:
     """A batch so large that it comes in several parts is ``noise`` on the same window.
-
-    Raises:
-        LawBroken: it is not.
 
     >>> from counton.strategies import Binary
     >>> check_noise_parts(Binary(12))

@@ -23,9 +23,6 @@ _NEAR = 1e-7
 def check_training_strategy(strategy: TrainingStrategy) -> None:
     """All laws of one strategy for training, on runs of at most some twenty steps.
 
-    Raises:
-        LawBroken: it does not keep one of them.
-
     >>> from counton.strategies.training import BufferedToeplitz
     >>> check_training_strategy(BufferedToeplitz.fit(12, epochs=3, buffers=2))
     """

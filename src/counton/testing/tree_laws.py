@@ -30,9 +30,6 @@ _SPREAD = 2**40
 def check_tree_strategy(strategy: TreeStrategy) -> None:
     """Check every law of a strategy for a tree.
 
-    Raises:
-        LawBroken: at the first law that does not hold.
-
     >>> from counton.strategies.trees import Tree
     >>> from counton.strategies.trees.strategy import tree_strategy_for
     >>> tree = Tree.from_parents({"a": "root", "b": "root", "c": "a", "d": "a", "e": "a"})
@@ -179,9 +176,6 @@ def check_tree_shift(strategy: TreeStrategy) -> None:
 
 def check_tree_estimates(strategy: TreeStrategy) -> None:
     """Without noise estimates are the counts; with noise children add up to their parents.
-
-    Raises:
-        LawBroken: they do not.
 
     >>> from counton.strategies.trees import Tree
     >>> from counton.strategies.trees.strategy import tree_strategy_for
