@@ -66,7 +66,6 @@ class Key:
 
     @classmethod
     def _holding(cls, secret: object) -> Self:
-        """The key with these bytes."""
         if not isinstance(secret, bytes) or len(secret) != 32:
             raise WrongKey("a key is exactly 32 secret bytes: make one with Key.generate()")
         key = object.__new__(cls)
@@ -219,11 +218,7 @@ class Key:
 
 
 def check_key(key: object) -> Key:
-    """``key`` itself, if it is one.
-
-    Raises:
-        InvalidInput: it is something else, such as the path of a key.
-    """
+    """``key`` itself, if it is one."""
     if not isinstance(key, Key):
         raise InvalidInput(
             f"key is of type {type(key).__name__}; it must be a counton.Key: use Key.load(path), "

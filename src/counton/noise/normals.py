@@ -103,11 +103,7 @@ class NormalField:
         return min(BLOCK, self.size - block * BLOCK)
 
     def read(self, level: int, index: int, first: int = 0, stop: int | None = None) -> Singles:
-        """Coordinates ``first`` to ``stop - 1`` of one node: float32, shape ``(stop - first,)``.
-
-        Raises:
-            NoiseAddressError: coordinates or a node outside the table.
-        """
+        """Coordinates ``first`` to ``stop - 1`` of one node: float32, shape ``(stop - first,)``."""
         stop = self.size if stop is None else stop
         if not 0 <= first <= stop <= self.size:
             raise NoiseAddressError(

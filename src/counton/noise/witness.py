@@ -126,7 +126,6 @@ def note_in(
     """Write an entry into a witness; or the step of another entry with which it does not agree.
 
     Args:
-        path: of the file; made where there is none.
         entry: replaces those of the same key and stream, unless they are further.
         agrees: whether the new entry may stand beside a known one of its key and stream.
 
@@ -166,13 +165,8 @@ def join_in(path: Path, entry: dict[str, Any]) -> None:
     """Remember the writers of an entry, whatever its step, before they write.
 
     Args:
-        path: of the file; made where there is none.
         entry: as for `note_in`. Where its key and stream have one, that gets the writers, and stays
             as it is otherwise.
-
-    Raises:
-        OSError: it cannot be read or written.
-        ValueError: it holds something else than entries.
     """
     if not path.exists() and _begin(path, _text(join_among([], entry))):
         return
@@ -194,7 +188,6 @@ class WitnessFile:
     """A file that remembers: beside a key, beside a state, or in a folder of its own.
 
     Args:
-        path: of the file.
         folder: whether its folder is made where it is missing.
         needed: whether it has to be written, even where there is none yet.
     """
@@ -291,13 +284,8 @@ def reserve_in(path: Path, entry: dict[str, Any]) -> None:
     """Make sure that an entry can be written soon: the file may be written, and has room for it.
 
     Args:
-        path: of the file; made where there is none.
         entry: as for `note_in`. One that its key and stream have not yet stands there as of step 0,
             which says that nothing is released.
-
-    Raises:
-        OSError: it cannot be read or written.
-        ValueError: it holds something else than entries.
     """
     if not path.exists():
         # A text as long as the one to come; what stands after the entries is not read.
@@ -347,11 +335,7 @@ def _text(entries: list[dict[str, Any]]) -> bytes:
 
 
 def parse_entries(data: bytes) -> list[dict[str, Any]]:
-    """Entries of a witness. After them may stand what is left of a longer text.
-
-    Raises:
-        ValueError: it holds no entries, or something else.
-    """
+    """Entries of a witness. After them may stand what is left of a longer text."""
     found, _ = json.JSONDecoder().raw_decode(data.decode())
     texts = ("key", "state", "stream", "digest")
     if not (isinstance(found, list) and found):

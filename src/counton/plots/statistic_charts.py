@@ -152,7 +152,8 @@ def plot_statistic(
     if over == 1 and when_ended.dtype.kind == "M":
         begun = np.asarray(times(range(int(steps[0]) - 1, int(steps[-1]))))
         starts = begun[steps - steps[0]]
-    known = {name: number for number, name in enumerate(_groups(statistic))}
+    groups: Sequence[str] = getattr(statistic, "groups", ())  # colours by all of them
+    known = {name: number for number, name in enumerate(groups)}
     places = [known[name] for name in drawn] if set(drawn) <= known.keys() else None
     if len(drawn) == 1 and drawn[0] == "mean":
         drawn = [of or "mean"]
@@ -181,12 +182,6 @@ def _leave_out_unknown(statistic: Statistic, grids: NDArray[np.float64]) -> None
 
 def _upper(words: str) -> str:
     return words[:1].upper() + words[1:]
-
-
-def _groups(statistic: Statistic) -> Sequence[str]:
-    """All groups of a statistic, by whose places colours are chosen."""
-    found: Sequence[str] = getattr(statistic, "groups", ())
-    return found
 
 
 def _by_group(

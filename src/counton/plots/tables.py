@@ -233,7 +233,6 @@ def _panels_below(
 
 
 def _wide(ax: Axes) -> float:
-    """Width of the picture, in inches."""
     return float(ax.figure.get_figwidth())  # type: ignore[union-attr]
 
 

@@ -230,7 +230,6 @@ def _is_thin(curves: Curves, part: Sequence[int], *, from_zero: bool) -> bool:
 
 
 def _last_window(curves: Curves) -> str:
-    """Name of the last window, in a line."""
     assert curves.starts is not None
     (window,) = window_names(curves.starts[-1:], curves.times[-1:].astype("datetime64[us]"))
     return " ".join(window.split())

@@ -230,7 +230,6 @@ class Filter:
 
     @property
     def _lefts(self) -> list[Fraction]:
-        """What each order leaves."""
         pairs = zip(self.orders, self.losses, strict=True)
         return [one.loss - loss for one, loss in pairs]
 

@@ -125,11 +125,7 @@ def why_not_following(entry: Spend, before: Iterable[Spend]) -> str | None:
 
 
 def refuse_not_following(entry: Spend, before: Iterable[Spend]) -> None:
-    """Refuse an entry that may not follow the one that it names, if it names one.
-
-    Raises:
-        InvalidInput: see `why_not_following`.
-    """
+    """Refuse an entry that may not follow the one that it names, if it names one."""
     why = None if entry.follows is None else why_not_following(entry, before)
     if why is not None:
         raise InvalidInput(
@@ -153,8 +149,6 @@ class _Account:
     """What one kind of unit has lost, and by which relation that is counted.
 
     Attributes:
-        relation: of its neighbours.
-        filter: what is added up.
         largest: by stream, the largest guarantee of it and of those that it follows, one after the
             other, as they promise it.
     """
@@ -515,11 +509,7 @@ class Ledger:
         """An entry whose unit is spelled as it is known here.
 
         Args:
-            entry: which.
             words: for units; None: those of the totals.
-
-        Raises:
-            InvalidInput: it does not protect the ledger's unit.
         """
         known = [*([] if self.unit is None else [self.unit]), *(words or self._accounts)]
         entry = entry._replace(unit=known_unit(entry.unit, known))
@@ -553,11 +543,7 @@ class Ledger:
         return self._accounts.get(known_unit(unit, self._accounts))
 
     def _as_counted(self, entry: Spend, relation: Relation) -> Limit | None:
-        """A guarantee at the ledger's age and by a relation.
-
-        Raises:
-            InvalidInput: it cannot be counted so, or not against the limit.
-        """
+        """A guarantee at the ledger's age and by a relation."""
         guarantee = self._at_age(entry)
         if guarantee is None:
             return None

@@ -43,12 +43,7 @@ _CELL = pl.Schema({"cell": pl.Int64, "group": pl.String, "rows": pl.Int64, "us":
 
 
 class SparkRows(Rows):
-    """The one part of a `SparkSource`: names and types of columns, and what they hash to.
-
-    Args:
-        frame: of Spark.
-        salt: frames with another one have another digest, though their rows be the same.
-    """
+    """The one part of a `SparkSource`: names and types of columns, and what they hash to."""
 
     name = "the data frame"
     kind = "a data frame"
@@ -135,12 +130,7 @@ class SparkRows(Rows):
 
 
 class MicroBatch(Rows):
-    """The number of a micro-batch, beside its rows: it has none, and comes once.
-
-    Args:
-        query: by which Spark knows the query, as long as its checkpoint is there.
-        number: of the batch.
-    """
+    """The number of a micro-batch, beside its rows: it has none, and comes once."""
 
     kind = "a data frame"
     numbered = False
@@ -163,12 +153,7 @@ class MicroBatch(Rows):
 
 
 class SparkSource(Spread):
-    """A source whose rows are those of a Spark frame.
-
-    Args:
-        frame: of Spark, with a fixed number of rows.
-        batch: which batch of a query it is; None: of no query.
-    """
+    """A source whose rows are those of a Spark frame."""
 
     def __init__(self, frame: DataFrame, batch: MicroBatch | None = None) -> None:
         rows = SparkRows(frame, "" if batch is None else batch.digest())
@@ -531,7 +516,6 @@ def _packing(kind: str, frame: pl.DataFrame) -> Iterator[pa.RecordBatch]:
 
 
 def _frames_of(found: pl.DataFrame, kind: str) -> Iterable[pl.DataFrame]:
-    """The frames of a kind."""
     packed = found.filter(pl.col("kind") == kind)["packed"]
     return (pl.read_ipc(io.BytesIO(one)) for one in packed)
 

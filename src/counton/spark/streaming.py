@@ -70,11 +70,7 @@ def start(
 
 
 def _define(batches: Batches, frame: DataFrame) -> None:
-    """Find what is wrong with a job before the query starts; nothing is read or kept.
-
-    Raises:
-        InvalidInput, StateError: as in `counton.jobs.run`.
-    """
+    """Find what is wrong with a job before the query starts; nothing is read or kept."""
     source: Any = SparkSource(frame)
     with resolve(replace(batches.job, events=source, append=False)) as settled:
         batches.check(settled.definition)
@@ -128,10 +124,6 @@ class Batches:
 
         Spark writes the error of a query to its event log, shows it on its page, and logs it. So
         what may quote a row is kept in a file of the owner's, and the error names the file.
-
-        Args:
-            rows: of the batch, as Spark gave them to the function of ``foreachBatch``.
-            number: of the batch.
 
         Returns:
             What is released by now, for `Release.to_spark`; None: nothing is yet, or the batch
@@ -199,12 +191,7 @@ class Batches:
         return f"{_QUARANTINE}{file.with_name(f'{stem}.{number}{file.suffix}')}"
 
     def _refuse_unknown(self, query: str, number: int) -> None:
-        """Refuse a query and a state of which one has forgotten what the other knows.
-
-        Raises:
-            StateError: a first batch for a stream that has counted others, or a later one for a
-                stream that has counted none of those before.
-        """
+        """Refuse a query and a state of which one has forgotten what the other knows."""
         if self.job.counted == "new":
             return
         name, there = self.job.name, False

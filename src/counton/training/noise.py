@@ -724,7 +724,6 @@ class _Parameter:
         self._decays = [np.float32(decay) for decay in strategy.decays]
 
     def check_next(self, step: int) -> None:
-        """Refuse a step that buffers are not ready for."""
         if self.strategy.buffers and step != self.step + 1:
             raise InvalidInput(
                 f"step {step} comes after step {self.step}; noise with buffers is drawn in order: "
@@ -801,7 +800,6 @@ class _Parameter:
         return total
 
     def _field_of(self, tap: Any) -> NormalField:
-        """The field of the session in which a normal was first taken."""
         if len(self._sessions) == 1:
             return self.field
         begun = self.strategy.first_step(tap.level, tap.index)
@@ -813,6 +811,5 @@ class _Parameter:
         return self._earlier[own]
 
     def take_over(self, other: _Parameter) -> None:
-        """Draw from the sessions of another one."""
         self._sessions, self._make, self._earlier = other._sessions, other._make, {}
         self.field = other.field

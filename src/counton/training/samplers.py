@@ -317,12 +317,7 @@ class BallsInBins(Sampler):
 
 
 def _checked_ids(ids: Any, examples: int) -> list[int | str]:
-    """The ids of examples, each once.
-
-    Raises:
-        InvalidInput: there are more or fewer than examples, or two are the same, or one is neither
-            a whole number nor a text.
-    """
+    """The ids of examples, each once."""
     found = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
     if len(found) != examples:
         raise InvalidInput(f"ids are stated for {len(found)} examples and there are {examples}")

@@ -121,11 +121,7 @@ def is_jax(value: Any) -> bool:
 
 
 def check_floats(array: Any, name: str) -> None:
-    """Refuse an array that is not one of real floating-point numbers.
-
-    Raises:
-        InvalidInput: it is not.
-    """
+    """Refuse an array that is not one of real floating-point numbers."""
     if is_torch(array):
         floating = sys.modules["torch"].is_floating_point(array)
     elif is_jax(array):
@@ -140,11 +136,7 @@ def check_floats(array: Any, name: str) -> None:
 
 
 def check_finite(array: Any, name: str) -> None:
-    """Refuse an array with NaN or infinity in it.
-
-    Raises:
-        InvalidInput: it has one.
-    """
+    """Refuse an array with NaN or infinity in it."""
     with np.errstate(all="ignore"):
         total = float(array.sum())
     if not math.isfinite(total):
