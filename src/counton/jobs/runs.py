@@ -13,7 +13,8 @@ from dataclasses import field as attribute
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
-from counton.errors import CountonError, StateError, StreamConflict, WrongKey
+from counton.errors import CountonError, InvalidInput, StateError, StreamConflict, WrongKey
+from counton.exact import quote
 from counton.jobs import clock
 from counton.jobs.changes import Counts, for_operator
 from counton.jobs.definition import Definition
@@ -195,6 +196,9 @@ def resolve(
         StateError: the state does not fit the request.
         BudgetExceeded: the limit of the state, or of a ledger that it shares, does not allow it.
     """
+    given: object = request
+    if not isinstance(given, Job):
+        raise InvalidInput(f"the request is {quote(given)}; give a Job(what, events, state)")
     progress("choosing a strategy", 0.05)
     settled = settle(request, units)
     try:

@@ -254,6 +254,22 @@ class Design(Errors[S]):
         """One unit of the released integers, in data units."""
         return self.resolution / Fraction(2) ** int(self.strategy.fraction_bits)
 
+    def cell_halfwidth(self, start: int, stop: int, level: float = 0.95) -> float:
+        """Of the interval of one cell in the steps start + 1 .. stop, in data units.
+
+        Raises:
+            InvalidInput: a level outside (0, 1 - 1e-9].
+        """
+        asked = start, stop, level
+        if asked not in self._cell_halfwidths:
+            found = self.window_halfwidths(start, stop, level)
+            self._cell_halfwidths[asked] = float(found.reshape(-1)[0])
+        return self._cell_halfwidths[asked]
+
+    @cached_property
+    def _cell_halfwidths(self) -> dict[tuple[int, int, float], float]:
+        return {}
+
     def of_exact(self, cells: NDArray[np.int64]) -> Any:
         """Exact cells, in grid units, in data units."""
         return self.contribution.from_grid(cells)

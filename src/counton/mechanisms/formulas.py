@@ -331,7 +331,7 @@ class ClosedForm(Estimate):
     """A number whose estimate, error and interval are known without the joint law of all cells.
 
     Attributes:
-        estimate: the number.
+        estimate: the number; or those of many groups, in an array.
         ends: its interval of each level.
         deviation: standard deviation of its noise; NaN where it has none.
         parts: how it follows from released cells, where it is to be added to others; None: it is no
@@ -343,22 +343,23 @@ class ClosedForm(Estimate):
 
     estimate: Any
     ends: Callable[[float], tuple[Any, Any]]
-    deviation: float = math.nan
+    deviation: Any = math.nan
     parts: Callable[[], Formula] | None = None
 
     @property
     @override
     def value(self) -> Any:
-        return self.estimate
+        return _plain(self.estimate)
 
     @property
     @override
-    def std(self) -> float:
-        return self.deviation
+    def std(self) -> Any:
+        return _plain(self.deviation)
 
     @override
     def interval(self, level: float) -> tuple[Any, Any]:
-        return self.ends(check_level(level))
+        low, high = self.ends(check_level(level))
+        return _plain(low), _plain(high)
 
     @property
     @override
@@ -377,6 +378,13 @@ class ClosedForm(Estimate):
             return (self.formula / count).within(least, most)
 
         return ClosedForm(self.estimate / count, ends, self.deviation / count, parts)
+
+
+def _plain(number: Any) -> Any:
+    """A number of Python, or an array of several."""
+    return (
+        number.item() if isinstance(number, np.ndarray | np.generic) and not number.ndim else number
+    )
 
 
 @dataclass(frozen=True, eq=False)

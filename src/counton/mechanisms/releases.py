@@ -213,7 +213,7 @@ class ReleaseDifference(StepRelease):
 
     @override
     def interval(self, level: float = 0.95) -> tuple[Any, Any]:
-        half = float(self._terms.window_halfwidths(*self.ends, level).reshape(-1)[0])
+        half = self._terms.cell_halfwidth(*self.ends, level)
         if half == int(half) and not self._terms.strategy.fraction_bits:
             half = int(half)
         return self.value - half, self.value + half

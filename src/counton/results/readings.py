@@ -29,6 +29,7 @@ from counton.results.screen import Screen, largest_rows
 from counton.results.series import local_times
 from counton.results.shown import EVERYTHING, Look, View, check_shown
 from counton.statistics import Grouped, Reading, Statistic
+from counton.statistics.grouped import GroupedReading
 from counton.statistics.readings import Readings
 from counton.windows import Windows
 
@@ -497,6 +498,8 @@ class ReleasedReadings(Release):
 
     def _columns(self, reading: Reading) -> dict[str, Any]:
         level, ask = self.level, self.shown.ask
+        if isinstance(reading, GroupedReading) and ask is None and self.shown.fit is None:
+            return _without_steps(reading.table_columns(level, self.chosen))
         groups = reading.by_group(self.chosen)
         if groups is not None:
             parts = [self._columns(part) for part in groups.values()]
@@ -510,7 +513,7 @@ class ReleasedReadings(Release):
             found = reading.table_columns(level)
         else:
             found = reading.asked_columns(ask, level)
-        return {name: values for name, values in found.items() if name not in ("start", "step")}
+        return _without_steps(found)
 
     def _history(self, ask: Sequence[Any], steps: range) -> dict[str, Any]:
         """Cells that are asked for, or cuts, after all of some steps: a row for each, by step."""
@@ -623,6 +626,11 @@ class ReleasedReadings(Release):
         count = self.steps.stop - self.first
         stride = max(1, count // _DRAWN)
         return range(self.first + (count - 1) % stride, self.steps.stop, stride)
+
+
+def _without_steps(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Columns of a reading, without the steps that it is of."""
+    return {name: values for name, values in columns.items() if name not in ("start", "step")}
 
 
 def heading_of(released: Release, over: int | None, at_once: str = "") -> str:

@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from counton.arrays import Integers
+from counton.arrays import Floats, Integers
 from counton.errors import InvalidInput, SumOverflow
 from counton.exact import Number, check_integer, quote, text
 from counton.laws import BoundedChange
@@ -77,6 +77,7 @@ class Average(TallyStatistic):
     (True, True)
     """
 
+    many_groups = True
     keyword = "average"
     column = "name"
     says = "The mean of clipped values, and their sum and number."
@@ -273,8 +274,8 @@ class Average(TallyStatistic):
             raise InvalidInput(f"name is {quote(name)}; it must be 'mean', 'sum' or 'count'")
         if self.number is not None:
             return self._of_public_number(cells, asked)
-        lower, upper = float(self.lower), float(self.upper)
-        (above, below), one = map(float, cells.values), cells.std
+        lower, upper, one = float(self.lower), float(self.upper), cells.std
+        above, below = (np.asarray(cells.values[..., place], np.float64) for place in (0, 1))
         count = (above + below) / self.width
 
         def parts() -> Formula:
@@ -287,24 +288,24 @@ class Average(TallyStatistic):
             return (over + under) * (lower / self.width) + over * float(self.resolution)
 
         if asked == "mean":
-            share = above / (above + below) if above + below > 0 else 0.5
-            std = math.inf
-            if above + below > 0:
-                std = one * (upper - lower) * math.hypot(above, below) / (above + below) ** 2
+            seen = above + below > 0
+            both = np.where(seen, above + below, 1.0)
+            share = np.where(seen, above / both, 0.5)
+            std = np.where(seen, one * (upper - lower) * np.hypot(above, below) / both**2, math.inf)
 
-            def ends(level: float) -> tuple[float, float]:
+            def ends(level: float) -> tuple[Any, Any]:
                 # A distance from a line is a sum of both cells.
                 wide = float(cells.halfwidths(np.array(one), level))
                 low, high = _directions(above, below, wide)
                 return lower + (upper - lower) * low, lower + (upper - lower) * high
 
-            mean = lower + (upper - lower) * min(max(share, 0.0), 1.0)
+            mean = lower + (upper - lower) * np.clip(share, 0.0, 1.0)
             return ClosedForm(mean, ends, std, parts)
         value = count if asked == "count" else lower * count + above * float(self.resolution)
         weights = (1, 1) if asked == "count" else (self.lower, self.upper)
         weight = math.hypot(*map(float, weights)) / self.width
 
-        def around(level: float) -> tuple[float, float]:
+        def around(level: float) -> tuple[Any, Any]:
             half = float(cells.halfwidths(np.array(one), level)) * weight
             return value - half, value + half
 
@@ -325,24 +326,26 @@ class Average(TallyStatistic):
         return one.over(count, float(self.lower), float(self.upper))
 
 
-def _directions(above: float, below: float, distance: float) -> tuple[float, float]:
+def _directions(above: Floats, below: Floats, distance: float) -> tuple[Floats, Floats]:
     """Least and largest share x / (x + y) of points (x, y) >= 0 whose lines pass a point.
 
     Lines through the origin and (x, y) which pass (above, below) within a distance; and at least
     the share nearest to its own.
 
-    >>> _directions(3.0, 1.0, 5.0), _directions(30.0, -10.0, 1.0)
-    ((0.0, 1.0), (1.0, 1.0))
+    >>> low, high = _directions(np.array([3.0, 30.0]), np.array([1.0, -10.0]), 5.0)
+    >>> low.tolist(), high.tolist()
+    ([0.0, 1.0], [1.0, 1.0])
     """
-    radius = math.hypot(above, below)
-    if radius <= distance:
-        return 0.0, 1.0
-    own, reach = math.atan2(above, below), math.asin(distance / radius)
-    nearest = min(max(own, 0.0), math.pi / 2) if above + below > 0 else math.pi / 4
-    ends = [nearest]
+    radius = np.hypot(above, below)
+    near = radius <= distance
+    own = np.arctan2(above, below)
+    reach = np.arcsin(np.where(near, 0.0, distance / np.where(near, 1.0, radius)))
+    nearest = np.where(above + below > 0, np.clip(own, 0.0, math.pi / 2), math.pi / 4)
+    angles = [nearest]
     for turned in (own - math.pi, own, own + math.pi):  # lines, not rays
-        low, high = max(turned - reach, 0.0), min(turned + reach, math.pi / 2)
-        if low <= high:
-            ends += [low, high]
-    shares = [math.sin(angle) / (math.sin(angle) + math.cos(angle)) for angle in ends]
-    return max(min(shares), 0.0), min(max(shares), 1.0)
+        low, high = np.maximum(turned - reach, 0.0), np.minimum(turned + reach, math.pi / 2)
+        angles += [np.where(low <= high, end, nearest) for end in (low, high)]
+    shares = [np.sin(angle) / (np.sin(angle) + np.cos(angle)) for angle in angles]
+    least, most = np.min(shares, axis=0), np.max(shares, axis=0)
+    low, high = np.where(near, 0.0, least), np.where(near, 1.0, most)
+    return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)

@@ -175,6 +175,7 @@ class Statistic(ABC):
         finds: its groups may be such as nobody declared, each shown once it is large enough.
         ranks: its groups are shown by their size.
         column: of its table, that names the numbers.
+        many_groups: `number_of` takes the cells of many groups at once, and gives arrays of them.
         reading: what is made of its releases, where that has words of its own.
         in_rank: before any data its error is known as part of the rows, and not in its values.
         known_beforehand: names of what is read whose half-widths depend on no rows; None: all.
@@ -198,6 +199,7 @@ class Statistic(ABC):
     in_rank: ClassVar[bool] = False
     on_demand: ClassVar[bool] = False
     column: ClassVar[str] = "cell"
+    many_groups: ClassVar[bool] = False
     reading: ClassVar[type[Reading]] = Reading
     known_beforehand: tuple[str, ...] | None = None
     tallied: bool = False

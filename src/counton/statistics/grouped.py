@@ -16,7 +16,7 @@ from counton.exact import quote
 from counton.privacy import Contribution, Guarantee
 from counton.statistics.base import ErrorOf, Events, Exact, Statistic
 from counton.statistics.known import statistic_from_dict
-from counton.statistics.readings import Reading, columns_by_group
+from counton.statistics.readings import Cells, Reading, columns_by_group
 from counton.statistics.tallied import Part, TallyStatistic, X
 
 
@@ -45,9 +45,32 @@ class GroupedReading(Reading):
         return {group: self.of(group) for group in groups or self.statistic.groups}
 
     @override
-    def table_columns(self, level: float = 0.95) -> dict[str, NDArray[Any]]:
-        """Those of each group, with its name."""
-        return columns_by_group(self.by_group(None), level)
+    def table_columns(
+        self, level: float = 0.95, groups: Sequence[str] | None = None
+    ) -> dict[str, NDArray[Any]]:
+        """Those of each group, with its name.
+
+        Args:
+            level: probability with which each interval holds.
+            groups: some of them; None: all.
+        """
+        inner, cells = self.statistic.inner, self._together()
+        plain = inner.reading is Reading and (inner.many_groups or inner.says_cells)
+        if cells is None or not plain:
+            return columns_by_group(self.by_group(groups), level)
+        all_groups = self.statistic.groups
+        found = inner.reading(inner, cells).table_columns(level)
+        rows = len(found["estimate"]) // len(all_groups)
+        named = {"group": np.repeat(np.array(all_groups), rows), **found}
+        if groups is None:
+            return named
+        places = np.array([self.statistic.group(group) for group in groups], np.int64)
+        picked = np.add.outer(places * rows, np.arange(rows)).ravel()
+        return {name: values[picked] for name, values in named.items()}
+
+    def _together(self) -> Cells | None:
+        """The cells of all groups; None where numbers follow from those of another statistic."""
+        return Cells(self.cells.release, self.cells.first, len(self.statistic.groups))
 
 
 class PartReading(GroupedReading):
@@ -60,6 +83,15 @@ class PartReading(GroupedReading):
     @override
     def of(self, group: str) -> Reading:
         return self._report.of(group).part(self.statistic.inner, self._name)
+
+    @override
+    def _together(self) -> Cells | None:
+        cells = self._report._together()
+        report: Any = self._report.statistic.inner
+        if cells is None or self._name in report.derived_from:
+            return None
+        terms = report.terms_of(self._name, cells.terms, (len(self.statistic.groups),))
+        return cells.part(lambda values: report.values_of(self._name, values, terms), terms, 0)
 
     @override
     def since(self, earlier: Reading) -> Any:

@@ -33,15 +33,16 @@ _MOST_LISTED = 2**22
 class Cells:
     """Released cells of a statistic, of which its numbers are made: nothing exact is in them.
 
-    Those at one step, or what came after an earlier one; of one group, where there are several.
+    Those at one step, or what came after an earlier one; of one group, or of several at once.
 
     Attributes:
         release: the cells as they were released.
         first: the cell of the stream which is the first of them.
+        groups: how many groups these are of at once; None: of one.
     """
 
-    def __init__(self, release: StepRelease, first: int = 0) -> None:
-        self.release, self.first = release, first
+    def __init__(self, release: StepRelease, first: int = 0, groups: int | None = None) -> None:
+        self.release, self.first, self.groups = release, first, groups
 
     @property
     def terms(self) -> Design:
@@ -55,8 +56,12 @@ class Cells:
 
     @cached_property
     def values(self) -> NDArray[Any]:
-        """What was released of each, in data units, one after the other."""
-        return np.ravel(self.release.value)
+        """What was released of each, in data units: shape ``(cells,)``, or ``(groups, cells)``."""
+        return self.shaped(self.release.value)
+
+    def shaped(self, each: Any) -> NDArray[Any]:
+        """Numbers of all cells, in the shape of ``values``."""
+        return np.reshape(each, -1 if self.groups is None else (self.groups, -1))
 
     @property
     def ends(self) -> tuple[int, int]:
@@ -72,7 +77,7 @@ class Cells:
         """
         if earlier.first != self.first:
             raise InvalidInput("cells of one group are to be taken from those of another")
-        return Cells(self.release.since(earlier.release), self.first)
+        return Cells(self.release.since(earlier.release), self.first, self.groups)
 
     def part(self, of: Callable[[NDArray[Any]], Any], terms: Design, first: int) -> Cells:
         """Some of them, as those of another statistic.
@@ -82,21 +87,22 @@ class Cells:
             terms: of the part.
             first: its first cell, among these.
         """
-        return Cells(self.release.part(of, terms), self.first + first)
+        return Cells(self.release.part(of, terms), self.first + first, self.groups)
 
     def one(self, cell: int, scale: Fraction = Fraction(1)) -> ClosedForm:
         """The number that a single cell says, times ``scale``; with the interval of its own law."""
         from counton.mechanisms.formulas import ClosedForm
 
-        def times(number: Any) -> Any:
-            return number * int(scale) if scale.denominator == 1 else float(number * scale)
+        def times(each: NDArray[Any]) -> Any:
+            number = each[..., cell] if self.groups else each[cell].item()
+            return number * (int(scale) if scale.denominator == 1 else float(scale))
 
         def ends(level: float) -> tuple[Any, Any]:
-            low, high = (np.ravel(end)[cell].item() for end in self.release.interval(level))
-            return times(low), times(high)
+            low, high = self.release.interval(level)
+            return times(self.shaped(low)), times(self.shaped(high))
 
         return ClosedForm(
-            times(self.values[cell].item()),
+            times(self.values),
             ends,
             self.std * float(scale),
             lambda: self.sum({cell: float(scale)}),
@@ -109,7 +115,7 @@ class Cells:
     def sum(
         self, weights: Mapping[int, float], value: float | None = None, grain: float = 0.0
     ) -> Formula:
-        """A sum of some of them.
+        """A sum of some of them, of one group.
 
         Args:
             weights: by cell.
@@ -142,7 +148,7 @@ class Cells:
         Raises:
             InvalidInput: a level outside (0, 1 - 1e-9].
         """
-        return float(self.terms.window_halfwidths(*self.ends, level).reshape(-1)[0])
+        return self.terms.cell_halfwidth(*self.ends, level)
 
     def halfwidths(
         self, std: NDArray[np.float64], level: float = 0.95, read: int | None = None
@@ -327,20 +333,28 @@ class Reading:
         Raises:
             InvalidInput: a level outside (0, 1 - 1e-9].
         """
-        names = self.number_names
-        found: dict[str, NDArray[Any]] = {"step": np.full(len(names), self.step)}
+        names, groups = self.number_names, self.cells.groups or 1
+        rows = groups * len(names)
+        found: dict[str, NDArray[Any]] = {"step": np.full(rows, self.step)}
         if isinstance(self.release, ReleaseDifference):
-            found = {"start": np.full(len(names), self.release.start), **found}
+            found = {"start": np.full(rows, self.release.start), **found}
         if list(names) != [None]:
-            found[self.statistic.column] = np.array(names)
+            found[self.statistic.column] = np.tile(np.array(names), groups)
         if self.says_cells:
             low, high = self.release.interval(level)
-            columns: list[Any] = [self.cells.values, np.full(len(names), self.cells.std), low, high]
+            columns: list[Any] = [self.cells.values, np.full(rows, self.cells.std), low, high]
         else:
             numbers = [self.number_of(name) for name in names]
             ends = [one.interval(level) for one in numbers]
-            columns = [[one.value for one in numbers], [one.std for one in numbers]]
-            columns += [[low for low, _ in ends], [high for _, high in ends]]
+            columns = [
+                np.stack([np.broadcast_to(one, groups) for one in column], axis=-1)
+                for column in (
+                    [one.value for one in numbers],
+                    [one.std for one in numbers],
+                    [low for low, _ in ends],
+                    [high for _, high in ends],
+                )
+            ]
         each = zip(("estimate", "std", "lower", "upper"), columns, strict=True)
         return found | {name: np.ravel(np.asarray(values)) for name, values in each}
 
