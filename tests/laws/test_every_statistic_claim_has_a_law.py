@@ -227,10 +227,11 @@ NO_LAW: dict[str, str] = {
 }
 
 ROOT = Path(__file__).parents[2]
-#: Claims of a report alone, and the tests which a wrong one fails.
+#: Claims of reports and of groups, and the tests which a wrong one fails.
 IN_REPORTS = {
     "counted_ranks": "tests/jobs/test_reports_of_people.py",
     "counts_users": "tests/jobs/test_reports_of_people.py",
+    "many_groups": "tests/statistics/test_grouped.py",
     "norms_of_people": "tests/jobs/test_reports_of_people.py",
     "rank_digits": "tests/jobs/test_reports_of_people.py",
 }

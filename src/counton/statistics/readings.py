@@ -57,9 +57,9 @@ class Cells:
     @cached_property
     def values(self) -> NDArray[Any]:
         """What was released of each, in data units: shape ``(cells,)``, or ``(groups, cells)``."""
-        return self.shaped(self.release.value)
+        return self.in_shape(self.release.value)
 
-    def shaped(self, each: Any) -> NDArray[Any]:
+    def in_shape(self, each: Any) -> NDArray[Any]:
         """Numbers of all cells, in the shape of ``values``."""
         return np.reshape(each, -1 if self.groups is None else (self.groups, -1))
 
@@ -99,7 +99,7 @@ class Cells:
 
         def ends(level: float) -> tuple[Any, Any]:
             low, high = self.release.interval(level)
-            return times(self.shaped(low)), times(self.shaped(high))
+            return times(self.in_shape(low)), times(self.in_shape(high))
 
         return ClosedForm(
             times(self.values),

@@ -1,0 +1,88 @@
+"""Tables of many groups at once say what each group's own table says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from counton import Counter, Key, PureDP
+from counton.errors import CountonError
+from counton.mechanisms.releases import StepRelease
+from counton.statistics import Average, Count, Grouped, Moments, Quantiles, Report, Statistic
+from counton.statistics.readings import Readings, columns_by_group
+from counton.strategies import Binary
+
+GROUPS = ["north", "south", "west"]
+MOMENTS = Moments({"a": (0, 10), "b": (-5, 5)}, grid=16)
+KINDS: list[Statistic] = [
+    Average(-3, 60, resolution=1),
+    MOMENTS,
+    Quantiles(lower=0, upper=16, cells=16),
+    Report(
+        {"paid": Average(0, 9, 1), "rows": Count(), "spread": Quantiles(lower=0, upper=9, cells=9)},
+        columns={"paid": "paid", "spread": "paid"},
+    ),
+]
+
+
+def readings_of(inner: Statistic) -> Readings:
+    """Four steps of three groups; at first so little is counted that a mean is not known."""
+    statistic = Grouped(inner, GROUPS).settle(PureDP(1), 15)
+    counter = Counter(
+        Binary(15), PureDP(1), key=Key.generate(), name="groups", shape=statistic.cells,
+        contribution=statistic.contribution_within(15, batched=True), statistic=statistic.to_dict(),
+    )  # fmt: skip
+    steps = np.random.default_rng(5).integers(0, 60, (4, *statistic.cells)) * [
+        [[1]],
+        [[1]],
+        [[90]],
+        [[1]],
+    ]
+    cells = np.cumsum(steps, axis=0)
+    cells[0] -= 40
+    return Readings.of(statistic, counter.terms, cells)
+
+
+def same(one: dict[str, Any], other: dict[str, Any]) -> None:
+    assert list(one) == list(other)
+    for name, values in one.items():
+        if values.dtype.kind == "f":
+            np.testing.assert_allclose(values, other[name], rtol=1e-12, err_msg=name)
+        else:
+            assert values.tolist() == other[name].tolist(), name
+
+
+@pytest.mark.parametrize("inner", KINDS, ids=lambda one: type(one).__name__)
+def test_all_groups_at_once_say_what_each_says(inner: Statistic) -> None:
+    readings = readings_of(inner)
+    first, last = readings[0], readings[3]
+    for reading in (first, last, last.since(first)):
+        grouped: Any = reading
+        same(grouped.table_columns(0.9), columns_by_group(grouped.by_group(None), 0.9))
+        some = ["west", "north"]
+        same(grouped.table_columns(0.9, some), columns_by_group(grouped.by_group(some), 0.9))
+        if isinstance(inner, Report):
+            for name, one in inner.statistics.items():
+                part: Any = grouped.part(Grouped(one, GROUPS), name)
+                same(part.table_columns(0.9), columns_by_group(part.by_group(None), 0.9))
+
+
+def test_groups_together_are_not_those_of_one_group() -> None:
+    """A statistic that claims many groups and is of one gives another table, or none."""
+
+    class Wrong(Average):
+        many_groups = True
+
+        def number_of(self, cells: Any, name: Any = None) -> Any:
+            first = StepRelease(
+                cells.release.step, np.ravel(cells.values)[:2], cells.std, cells.terms
+            )
+            return super().number_of(type(cells)(first), name)
+
+    right: Any = readings_of(Average(0, 9, resolution=1))[3]
+    wrong = Wrong(0, 9, resolution=1)
+    right.statistic = Grouped(wrong, GROUPS)
+    with pytest.raises((AssertionError, CountonError)):
+        same(right.table_columns(0.9), columns_by_group(right.by_group(None), 0.9))
