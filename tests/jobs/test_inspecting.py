@@ -475,9 +475,8 @@ def over_keys(found: Inspection, values: list[float]) -> Iterator[Inspection]:
         )
         reading = counter.release_batch(values)
         assert isinstance(reading, QuantilesReading)
-        again = replace(released)
-        again.__dict__["_readings"] = [reading]
-        yield Inspection(again, found.shares, found.of_values)
+        readings: Any = [reading]
+        yield Inspection(replace(released, readings=readings), found.shares, found.of_values)
 
 
 @pytest.mark.slow  # 150 releases

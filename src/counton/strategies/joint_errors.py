@@ -26,6 +26,7 @@ def sum_noise_variance(
     None where nodes have several laws, or releases are rounded: `window_noise_variance` tells
     it there, pair by pair. A strategy may have a faster way, ``summed_variance``.
 
+    >>> import numpy as np
     >>> from counton.laws import DiscreteLaplace
     >>> from counton.strategies import Binary
     >>> tree, law = Binary(31), DiscreteLaplace(1)
