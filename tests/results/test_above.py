@@ -42,7 +42,8 @@ def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = folder / "s.db"
     job = Job("count", events, path, start="2024-03-01", steps=9, epsilon=1, **asked)
     with pytest.MonkeyPatch.context() as patch:  # each day has a large row, whatever is large
-        patch.setattr("counton.noise.key.secrets.token_bytes", lambda size: bytes(range(size, 0, -1)))
+        token = "counton.noise.key.secrets.token_bytes"
+        patch.setattr(token, lambda size: bytes(range(size, 0, -1)))
         run(Job(**{**vars(job), "until": "2024-03-04"})).close()
     return path
 
