@@ -14,8 +14,7 @@ from counton.laws import DiscreteGaussian, DiscreteLaplace
 from counton.plans import bounds, plan
 from counton.plans.bounds import (
     factorisation_bounds,
-    least_error_of_letters,
-    least_error_of_minimum_cut,
+    least_error_of_cells,
     least_error_on_coin_flips,
     least_noise_variance,
     least_variance,
@@ -27,6 +26,7 @@ from counton.statistics import Cuts, Substrings
 from counton.strategies import Metric
 from counton.strategies.base import ReleaseForm
 from counton.strategies.streams.square_root import square_root_sensitivity
+from papers.constants.numbers import least_error_of_minimum_cut
 
 
 @pytest.mark.parametrize("horizon", [1, 2, 3, 10, 1000, 2**16, 2**20])
@@ -254,10 +254,10 @@ def test_statistics_state_what_is_known_of_them() -> None:
     """`Substrings` and `Cuts` called every bound vacuous."""
     letters = Substrings("ACGT", 3).plan(1000, PureDP(1))
     (bound,) = [bound for bound in letters.bounds if not bound.vacuous]
-    assert bound.at_least == least_error_of_letters(4, 1000, 1) == 2.5
+    assert bound.at_least == least_error_of_cells(3, 1000, 1) == 2.5
     cuts = Cuts(100).plan(1000, PureDP(0.1))
     said = {bound.quantity: bound.at_least for bound in cuts.bounds if not bound.vacuous}
-    assert said.pop("largest of all errors of cuts") == least_error_of_letters(4951, 1000, 0.1) > 40
+    assert said.pop("largest of all errors of cuts") == least_error_of_cells(4950, 1000, 0.1) > 40
     assert set(said) == {"mean std", "max std"}  # of matrix mechanisms
     assert [factor.beside for factor in cuts.factors] == ["matrix mechanisms with Laplace noise"]
     assert Cuts(100).plan(1000, ZCDP(1)).bounds[-1].vacuous
@@ -325,8 +325,8 @@ def test_letters_in_blocks_are_told_apart() -> None:
     for one, other in combinations(counts, 2):
         assert np.abs(one - other).max() >= changed
     assert 3 * 0.29 < math.log(len(counts) * 2 / 3) < 3 * 0.6
-    assert least_error_of_letters(letters, steps, 0.29) >= 1.5
-    assert least_error_of_letters(letters, steps, 0.6) < 1.5
+    assert least_error_of_cells(letters - 1, steps, 0.29) >= 1.5
+    assert least_error_of_cells(letters - 1, steps, 0.6) < 1.5
 
 
 def test_every_bound_stands_beside_what_is_achieved() -> None:
@@ -348,7 +348,7 @@ def test_every_bound_stands_beside_what_is_achieved() -> None:
         if contribution is None or contribution is cells:
             assert len(said) == (6 if shape == () else 5)
     letters = plan(500, PureDP(0.1), contribution=cells, shape=(4,)).bounds[-1]
-    assert letters.at_least == least_error_of_letters(4, 500, 0.1)
+    assert letters.at_least == least_error_of_cells(3, 500, 0.1)
 
 
 def test_the_largest_error_is_one_that_holds() -> None:

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any
 
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from counton import Counter, Key
 from counton.errors import InvalidInput
 from counton.mechanisms.calibration import law_for
-from counton.plans import crossing_delta, plan
+from counton.plans import plan
 from counton.plans.planner import MOST_HELD
 from counton.plans.planner import candidates as candidates_by_kind
 from counton.privacy import ZCDP, ApproxDP, Contribution, Guarantee, PureDP
@@ -248,6 +249,15 @@ def test_far_apart_costs_less_than_close_together(guarantee: Guarantee) -> None:
 # --- crossing of Laplace trees and the Gaussian square root ------------------------------------
 
 
+def crossing_of(laplace_wins: Callable[[float], bool], digits: float = 2e-4) -> float:
+    """Delta below which Laplace noise is better, by halving."""
+    low, high = -20.0, -2.0
+    while high - low > digits:
+        middle = (low + high) / 2
+        low, high = (middle, high) if laplace_wins(10**middle) else (low, middle)
+    return float(10 ** ((low + high) / 2))
+
+
 def paper_crossing(horizon: int) -> float:
     """With the bounds in print: Elders' Laplace on odd trees, Balle and Wang's Gaussian."""
     kinds = members(horizon, "mean")
@@ -274,11 +284,17 @@ def paper_crossing(horizon: int) -> float:
         )
         return laplace < gaussian
 
-    low, high = -20.0, -2.0
-    while high - low > 1e-4:
-        middle = (low + high) / 2
-        low, high = (middle, high) if laplace_wins(10**middle) else (low, middle)
-    return float(10**low)
+    return crossing_of(laplace_wins, 1e-4)
+
+
+def planned_crossing(horizon: int, strategies: Iterable[StreamStrategy] | None = None) -> float:
+    """That of plans at epsilon = 1."""
+
+    def laplace_wins(delta: float) -> bool:
+        guarantee = ApproxDP(1, Fraction(delta))
+        return plan(horizon, guarantee, strategies=strategies).best.family == "laplace"
+
+    return crossing_of(laplace_wins)
 
 
 @pytest.mark.parametrize(
@@ -291,11 +307,12 @@ def test_crossing_of_laplace_and_gaussian(horizon: int, in_print: str, tighter: 
     # Even arities, discrete laws and composed losses move the crossing a little.
     kinds = members(horizon, "mean", simple=True)
     published = [*kinds["k-ary with subtraction"], SqrtToeplitz(horizon)]
-    assert f"{crossing_delta(horizon, 1, strategies=published):.3g}" == tighter
+    assert f"{planned_crossing(horizon, published):.3g}" == tighter
 
 
 def test_crossing_agrees_with_the_plans_on_its_two_sides() -> None:
-    crossing = crossing_delta(2**10, 1)
+    crossing = planned_crossing(2**10)
+    assert 1e-5 < crossing < 1e-3
     assert plan(2**10, ApproxDP(1, 0.98 * crossing)).best.family == "laplace"
     assert plan(2**10, ApproxDP(1, 1.02 * crossing)).best.family == "gaussian"
 

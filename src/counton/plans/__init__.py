@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from counton.plans.largest_error import expected_largest_error as expected_largest_error
     from counton.plans.planner import Plan as Plan
     from counton.plans.planner import StreamPlan as StreamPlan
-    from counton.plans.planner import crossing_delta as crossing_delta
     from counton.plans.planning import plan as plan
     from counton.plans.possible import factors_of_terms as factors_of_terms
     from counton.plans.possible import far_from_possible as far_from_possible

@@ -425,80 +425,22 @@ def _sum_below(targets: Mapping[int, float], end: int) -> float:
     return total if age == end else math.inf
 
 
-def least_error_of_minimum_cut(nodes: int, steps: int, epsilon: Number) -> float:
-    """No pure mechanism keeps all errors of a minimum cut, or least degree, below this.
+def least_error_of_cells(cells: int, steps: int, epsilon: Number) -> float:
+    """No pure mechanism keeps all errors of this many cells below this, at all steps.
 
-    With probability 2/3, at all steps, where a step inserts or deletes a set of edges of a
-    multigraph and neighbours differ in one step's set. "Constant matters", Theorem 5, states
-    min(sqrt(T / epsilon), n / epsilon, T) up to a constant, by reduction from the largest of d =
-    n - 1 totals. The constant here is that of a packing: k steps add a vector v of d' <= d bits;
-    then for each j in turn k steps add 1 to all coordinates from j on (but for the first j) and k
-    steps 1 to coordinate j, so that the largest total is k v_j + j k. Errors below k / 2 tell all v
-    apart, and any two of those 2^d' streams of 2 d' k steps differ in k of them: there are none if
-    k epsilon < ln(2^d' * 2/3). For (epsilon, delta) the theorem rests on one that is printed
-    without its constant: vacuous at every size.
-
-    Args:
-        nodes: n of the graph, 3 or more.
-        steps: number of steps T.
-        epsilon: of `PureDP`.
-
-    Returns:
-        The error that is ruled out; 0 if none is (vacuous).
+    With probability 2/3; a unit enters any of the cells, in any step. "Constant matters", Theorem
+    6, states the order of growth for letters. A packing has the constant: a stream that enters no
+    cell, and for each cell and each of floor(T / k) blocks of k steps the stream which enters it in
+    that block. With errors below k / 2 the first end of a block at which a cell seems to have been
+    entered more than k / 2 times tells block and cell: none if
+    k epsilon < ln(2/3 cells floor(T / k)).
 
     Raises:
-        InvalidInput: fewer than 3 nodes or 1 step, or epsilon not above 0.
+        InvalidInput: epsilon not above 0.
 
-    >>> [least_error_of_minimum_cut(100, steps, 1) for steps in (10, 1000, 10**6)]
-    [0.5, 9.0, 34.0]
-    """
-    nodes, steps = check_integer("nodes", nodes, 3), check_integer("steps", steps, 1)
-    loss = float_above(_checked_epsilon(epsilon))
-
-    def flip(bits: int) -> int:
-        # Strictly below: what a rounded number might reach is left out.
-        wanted = math.ceil((bits * math.log(2) + math.log(_PROBABILITY)) / loss * _SAFE) - 1
-        return max(min(wanted, steps // (2 * bits)), 0)
-
-    # More bits rule out more until the stream is too short for them.
-    most = min(nodes - 1, steps // 2)
-    fits = _last(lambda b: flip(b) < steps // (2 * b), most)
-    return max((flip(bits) for bits in {fits, fits + 1} if 1 <= bits <= most), default=0) / 2
-
-
-def least_error_of_letters(letters: int, steps: int, epsilon: Number) -> float:
-    """No pure mechanism keeps all errors of the counts of letters below this, at all steps.
-
-    With probability 2/3; neighbours differ in one letter; so also of substrings of any length, and
-    of histograms whose units are replaced. "Constant matters", Theorem 6, states
-    min(sqrt(T / epsilon), log q / epsilon, T) up to a constant for q letters. Erratum: its proof
-    takes the count of the most frequent letter for the largest total of the d = log2 q bits of
-    letters; where half of all letters have a bit, that total is as many times the count. What holds
-    is a packing: a stream of one letter, and for each other letter b and each of floor(T / k)
-    blocks of k steps the stream which has b in that block instead. With errors below k / 2 the
-    first end of a block at which a letter but the usual one seems to have been there more than
-    k / 2 times tells block and letter: none if k epsilon < ln(2/3 (q - 1) floor(T / k)).
-
-    Args:
-        letters: q of the alphabet, 2 or more.
-        steps: length of the text T.
-        epsilon: of `PureDP`.
-
-    Returns:
-        The error that is ruled out; 0 if none is (vacuous).
-
-    Raises:
-        InvalidInput: fewer than 2 letters or 1 step, or epsilon not above 0.
-
-    >>> [least_error_of_letters(letters, 1000, 1) for letters in (2, 4, 10**6)]
+    >>> [least_error_of_cells(cells, 1000, 1) for cells in (1, 3, 10**6)]
     [2.0, 2.5, 8.5]
     """
-    letters = check_integer("letters", letters, 2)
-    return _least_error_of_cells(letters - 1, check_integer("steps", steps, 1), epsilon)
-
-
-def _least_error_of_cells(cells: int, steps: int, epsilon: Number) -> float:
-    """The packing of `least_error_of_letters`: this many cells, any of which k units may enter."""
     loss = float_above(_checked_epsilon(epsilon))
 
     def ruled_out(changed: int) -> bool:
@@ -796,7 +738,7 @@ def _of_others(design: Design) -> Iterator[LowerBound]:
         return
     # A unit that is added enters a cell which was empty: there is no usual letter.
     replaced = design.contribution.relation == "replace"
-    least = _least_error_of_cells(cells - replaced, design.steps, guarantee.epsilon)
+    least = least_error_of_cells(cells - replaced, design.steps, guarantee.epsilon)
     least *= _unit(design)
     if least:
         who = "any mechanism, all cells and steps, probability 2/3"
@@ -808,7 +750,7 @@ def _of_others(design: Design) -> Iterator[LowerBound]:
 def largest_of_cells(
     cells: int, horizon: int, guarantee: Guarantee, unit: float, quantity: str
 ) -> tuple[LowerBound, ...]:
-    """The packing of `least_error_of_letters` as a bound on a statistic; none but for `PureDP`.
+    """`least_error_of_cells` as a bound on a statistic; none but for `PureDP`.
 
     Args:
         cells: this many, any of which a unit may enter by ``unit``, in any step.
@@ -819,7 +761,7 @@ def largest_of_cells(
     """
     if not isinstance(guarantee, PureDP):
         return ()
-    least = _least_error_of_cells(cells, horizon, guarantee.epsilon) * unit
+    least = least_error_of_cells(cells, horizon, guarantee.epsilon) * unit
     who = "any mechanism, all of them at all steps, probability 2/3"
     source = "packing, after Constant Matters, Theorem 6"
     return (LowerBound(quantity, least, None, who, source),) if least else ()

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from functools import cached_property, lru_cache
 from textwrap import shorten
 from time import perf_counter
@@ -22,7 +21,7 @@ from typing_extensions import override
 
 from counton import strategies as known
 from counton.errors import InvalidInput
-from counton.exact import Number, check_integer, figures, quote
+from counton.exact import check_integer, figures, quote
 from counton.laws import Family
 from counton.mechanisms.calibration import calibration_of, check_addresses, check_contribution
 from counton.mechanisms.design import Design, check_shape, design_for
@@ -38,8 +37,6 @@ if TYPE_CHECKING:
     from counton.plans.bounds import Factor, LowerBound
     from counton.plans.least import ReachedHalfwidths
 
-#: Exponents of ten between which the crossing is looked for.
-_LOWEST, _HIGHEST = -60.0, -1.0
 #: More numbers than this, of all cells together, no stream is planned to hold while it runs (128
 #: MB), or to draw before its first release: strategies that solve for the whole horizon.
 MOST_HELD, MOST_DRAWN = 2**24, 2**27
@@ -768,41 +765,3 @@ def candidates(
             )
         )
     )
-
-
-# ------------------------------------------------------------------------------------ crossing
-
-
-def crossing_delta(
-    horizon: int,
-    epsilon: Number,
-    metric: Metric = "mean",
-    strategies: Iterable[StreamStrategy] | None = None,
-) -> float:
-    """Delta below which the best plan under (epsilon, delta) has Laplace noise; to three digits.
-
-    0 if Gaussian noise is better down to 1e-60, 0.1 if Laplace noise is better up to there.
-    Found by ranking all strategies, or those given, at each delta. With k-ary trees of odd arity
-    and the square root alone, and Laplace noise as in Theorem 1.3 of "Count on Your Elders"
-    (Andersson, Pagh, Steiner and Torkamani), the crossing at epsilon = 1 for the mean error over
-    2^10 steps lies at 1.13e-6.
-
-    >>> 1e-5 < crossing_delta(2**10, 1) < 1e-3
-    True
-    """
-
-    given = None if strategies is None else tuple(strategies)
-
-    def laplace_wins(exponent: float) -> bool:
-        guarantee = ApproxDP(epsilon, Fraction(10**exponent))
-        return plan_stream(horizon, guarantee, metric, strategies=given).best.family == "laplace"
-
-    low, high = _LOWEST, _HIGHEST
-    if not laplace_wins(low):
-        return 0.0
-    if laplace_wins(high):
-        return 0.1
-    while high - low > 2e-4:
-        middle = (low + high) / 2
-        low, high = (middle, high) if laplace_wins(middle) else (low, middle)
-    return float(10 ** ((low + high) / 2))

@@ -209,8 +209,8 @@ class Cuts(Statistic):
     def least_errors(self, horizon: int, guarantee: Guarantee) -> tuple[LowerBound, ...]:
         """See `Statistic.least_errors`: of the cuts of two single nodes, by a packing.
 
-        (The minimum cut is bounded by `least_error_of_minimum_cut` where all edges of a step are
-        protected together, which is not so here.)
+        (The bound on a minimum cut, "Constant matters", Theorem 5, is stated for steps whose edges
+        are protected together, which is not so here.)
         """
         from counton.plans.bounds import largest_of_cells
 

@@ -96,7 +96,7 @@ class Substrings(Words):
 
     @override
     def least_errors(self, horizon: int, guarantee: Guarantee) -> tuple[LowerBound, ...]:
-        """See `Statistic.least_errors`: of single letters, `least_error_of_letters`."""
+        """See `Statistic.least_errors`: of single letters, `least_error_of_cells`."""
         from counton.plans.bounds import largest_of_cells
 
         if len(self.letters) < 2:
