@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -39,8 +40,10 @@ from counton.strategies.joint_errors import released_variance
 from counton.strategies.lines import Hats
 from counton.strategies.participation import (
     Stretch,
+    Structure,
     each_alternating,
     largest_alternating,
+    largest_sum,
     level_weights,
     shift_by,
     sums_of_runs,
@@ -73,11 +76,21 @@ def halved(base: type[StreamStrategy], name: str, *arguments: Any) -> StreamStra
         found = held(self, *args, **more)
         if isinstance(found, Shift):
             return Shift(max(found.l1 // 2, 1), max(found.l2_squared // 2, 1))
-        if isinstance(found, list):
-            return [each // 2 for each in found]
         return found // 2 if isinstance(found, int) else found / 2
 
     return wrong(base, *arguments, **{name: claim})
+
+
+def knows(base: type[StreamStrategy], *arguments: Any, **known: Any) -> StreamStrategy:
+    """An instance that knows something else of its columns."""
+    own: Any = base.structure
+    return wrong(
+        base, *arguments, structure=property(lambda self: own.fget(self)._replace(**known))
+    )
+
+
+def _halves(function: Any) -> Callable[..., list[int]]:
+    return lambda *args: [each // 2 for each in function(*args)]
 
 
 def _half(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -191,7 +204,7 @@ def other_horizon(cls: type[StreamStrategy], description: Any) -> StreamStrategy
     return Binary(HORIZON + 1)
 
 
-def uncoupled(self: StreamStrategy, part: Stretch | None) -> list[tuple[Stretch, int]]:
+def uncoupled(part: Stretch | None) -> list[tuple[Stretch, int]]:
     """Steps that never meet in a node."""
     return [(Stretch(0, 1, 1), HORIZON)] if part is None else []
 
@@ -213,15 +226,10 @@ _FALLING = [[1.0, 0, 0], [-0.5, 1, 0], [0.25, -0.5, 1]]
 
 #: For each name of `StreamStrategy`, and of what some have more, wrong strategies.
 WRONG: dict[str, list[StreamStrategy]] = {
-    "aligned": [wrong(Factorisation, _FALLING, aligned=fixed(True))],
     "attained": [
         wrong(Octave, attained=True, squared_sensitivity=times(Octave, "squared_sensitivity", 2)),
     ],
     "causal": [wrong(LookAhead, *_LOOKS_AHEAD, causal=fixed(True))],
-    "change_bound": [
-        wrong(NormalisedSqrt, change_bound=1),
-        wrong(Solved, Hats.examples(HORIZON)[1], change_bound=fixed(1)),
-    ],
     "check_ends": [wrong(Binary, check_ends=lambda self, a, b: np.broadcast_arrays(a, b))],
     "check_step": [wrong(Binary, check_step=lambda self, step: step)],
     "check_steps": [wrong(Binary, check_steps=lambda self, steps: np.minimum(steps, 3))],
@@ -229,15 +237,10 @@ WRONG: dict[str, list[StreamStrategy]] = {
     "column": [wrong(Binary, column=forgets(Binary, "column", 5))],
     "column_until": [wrong(Binary, column_until=forgets(Binary, "column_until", 5))],
     "delay": [wrong(Binary, delay=1), wrong(Expiring, 1, delay=fixed(1))],
-    "divisions": [wrong(Binary, divisions=uncoupled)],
     "expiry": [
         wrong(Expiring, 1, expiry=fixed(Expiry(1)), node_law=narrower_above),
         wrong(Expiring, 1, expiry=fixed(Expiry(1, 1)), delay=fixed(0)),
         wrong(Expiring, 1, expiry=fixed(Expiry(1, 0, 2)), row=Expiring(1).row),
-    ],
-    "falling_series": [
-        wrong(SqrtToeplitz, falling_series=property(lambda self: self.numerators // 2)),
-        wrong(Binary, falling_series=np.eye(1, HORIZON, dtype=np.int64)[0]),
     ],
     "fraction_bits": [wrong(Binary, fraction_bits=1), wrong(HonakerOnline, fraction_bits=9)],
     "from_dict": [wrong(Binary, from_dict=classmethod(other_horizon))],
@@ -252,7 +255,6 @@ WRONG: dict[str, list[StreamStrategy]] = {
         wrong(cls, *args, largest_reads=lambda self, stops: np.full(np.shape(stops), 1e-6))
         for cls, args in ((Binary, (HORIZON,)), (SqrtToeplitz, (HORIZON,)), (Epochs, (3,)))
     ],
-    "largest_sum": [halved(SqrtToeplitz, "largest_sum"), halved(Binary, "largest_sum")],
     "largest_variance": [wrong(Epochs, 3, largest_variance=times(Epochs, "largest_variance", 0.5))],
     "lattice_bits": [wrong(Binary, lattice_bits=1)],
     "longest": [wrong(Binary, longest=HORIZON + 1), wrong(Binary, longest=HORIZON - 1)],
@@ -272,7 +274,6 @@ WRONG: dict[str, list[StreamStrategy]] = {
         wrong(Binary, node_variance=lambda self, level: 0.01),
         wrong(Epochs, 3, node_variance=lambda self, level: 0.01),
     ],
-    "nodes_by_level": [wrong(Binary, nodes_by_level=lambda self: [np.arange(HORIZON)])],
     "noise": [wrong(Binary, noise=rounds_releases)],
     "noise_parts": [wrong(HonakerOnline, noise_parts=reversed_parts)],
     "noise_variance": [
@@ -281,7 +282,6 @@ WRONG: dict[str, list[StreamStrategy]] = {
     ],
     "overall_variance": [halved(Binary, "overall_variance")],
     "overall_window_variance": [halved(Binary, "overall_window_variance")],
-    "overlaps": [halved(Octave, "overlaps")],
     "parameters": [wrong(Binary, parameters={"horizon": HORIZON + 1})],
     "release_rounding": [wrong(HonakerOnline, release_rounding=0.01)],
     "reader": [
@@ -313,6 +313,23 @@ WRONG: dict[str, list[StreamStrategy]] = {
     ],
     "sources": [wrong(Binary, sources=("nobody",))],
     "squared_sensitivity": [halved(Binary, "squared_sensitivity")],
+    "structure": [wrong(Binary, structure=Structure(uncoupled))],
+    "structure.aligned": [knows(Factorisation, _FALLING, aligned=lambda: True)],
+    "structure.change_bound": [
+        knows(NormalisedSqrt, change_bound=lambda: 1),
+        knows(Solved, Hats.examples(HORIZON)[1], change_bound=lambda: 1),
+    ],
+    "structure.divisions": [knows(Binary, divisions=uncoupled)],
+    "structure.falling_series": [
+        knows(SqrtToeplitz, falling_series=SqrtToeplitz(HORIZON).numerators // 2),
+        knows(Binary, falling_series=np.eye(1, HORIZON, dtype=np.int64)[0]),
+    ],
+    "structure.largest_sum": [
+        knows(cls, largest_sum=_half(partial(largest_sum, cls(HORIZON))))
+        for cls in (SqrtToeplitz, Binary)
+    ],
+    "structure.nodes_by_level": [knows(Binary, nodes_by_level=lambda: [np.arange(HORIZON)])],
+    "structure.overlaps": [knows(Octave, overlaps=_halves(Octave(HORIZON).structure.overlaps))],
     "to_dict": [wrong(Binary, to_dict=lambda self: {"strategy": "Binary", "horizon": 3})],
     "unit_columns": [wrong(SqrtToeplitz, unit_columns=True)],
     "unit_rows": [wrong(HonakerOnline, unit_rows=True)],
@@ -387,6 +404,7 @@ def test_a_wrong_sum_breaks_a_law(
 
 def test_every_name_is_in_one_list() -> None:
     names = {name for name in dir(StreamStrategy) if not name.startswith("_")}
+    names |= {f"structure.{name}" for name in Structure._fields}
     assert not WRONG.keys() & NO_LAW.keys()
     assert names <= WRONG.keys() | NO_LAW.keys(), "a claim without a law: see the module's text"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -25,7 +25,7 @@ from counton.strategies import (
     StreamStrategy,
 )
 from counton.strategies.base import Relation, Steps, is_wide
-from counton.strategies.participation import Schedule, Stretch
+from counton.strategies.participation import Schedule, Stretch, Structure, largest_sum
 from counton.strategies.streams.expiring import below_split
 from counton.testing import (
     LawBroken,
@@ -82,23 +82,37 @@ class ClaimsTooMuch(Binary):
 class ForgetsOtherSteps(Binary):
     """Units that act several times are protected as if they acted once."""
 
-    def largest_sum(self, norm: Norm, schedule: Schedule) -> int:
-        return super().largest_sum(norm, schedule._replace(steps=1))
+    @property
+    def structure(self) -> Structure:
+        return Structure(
+            largest_sum=lambda norm, schedule: largest_sum(
+                Binary(self.horizon), norm, schedule._replace(steps=1)
+            )
+        )
 
 
 class ClaimsALittleTooLittle(Binary):
-    def largest_sum(self, norm: Norm, schedule: Schedule) -> int:
-        return super().largest_sum(norm, schedule) - 1
+    @property
+    def structure(self) -> Structure:
+        return Structure(
+            largest_sum=lambda norm, schedule: largest_sum(Binary(self.horizon), norm, schedule) - 1
+        )
 
 
 class SharesANodeLess(KAry):
     """Says of its last children that they are no nodes."""
 
-    def divisions(self, part: Stretch | None) -> tuple[tuple[Stretch, int], ...]:
-        *others, (last, times) = super().divisions(part) or ((Stretch(0, 0, 1), 1),)
-        return (
-            (*others, (last._replace(nodes=0), times)) if part is None else super().divisions(part)
-        )
+    @property
+    def structure(self) -> Structure:
+        own = super().structure
+
+        def divisions(part: Stretch | None) -> Sequence[tuple[Stretch, int]]:
+            *others, (last, times) = own.divisions(part) or ((Stretch(0, 0, 1), 1),)
+            return (
+                (*others, (last._replace(nodes=0), times)) if part is None else own.divisions(part)
+            )
+
+        return own._replace(divisions=divisions)
 
 
 class ForgetsStepsOfASchedule(Binary):
@@ -186,9 +200,13 @@ class ForgetsWhereNarrow(HonakerOnline):
 
 
 class ClaimsFarTooMuch(SmoothBinary):
-    def largest_sum(self, norm: Norm, schedule: Schedule) -> int:
-        one = self.squared_sensitivity() if norm == 2 else self.l1_sensitivity()
-        return int(one) * int(schedule.steps**norm)
+    @property
+    def structure(self) -> Structure:
+        def largest_sum(norm: Norm, schedule: Schedule) -> int:
+            one = self.squared_sensitivity() if norm == 2 else self.l1_sensitivity()
+            return int(one) * int(schedule.steps**norm)
+
+        return super().structure._replace(largest_sum=largest_sum)
 
 
 class ClaimsLessVariance(Binary):

@@ -26,7 +26,7 @@ def examples() -> Iterator[tuple[StreamStrategy, int]]:
             if horizon in HALVED and len(found) > 1:
                 found = found[HALVED.index(horizon) % 2 :: 2]
             for strategy in found:
-                if horizon in HORIZONS or not strategy.divisions(None):
+                if horizon in HORIZONS or not strategy.structure.divisions(None):
                     yield strategy, horizon
 
 

@@ -88,7 +88,7 @@ def test_bounds_hold_where_sets_are_not_tried(monkeypatch: pytest.MonkeyPatch) -
                     claimed = [largest_alternating(strategy, norm, changes) for norm in (1, 2)]
                     assert claimed[0] >= truth[0], (strategy, changes)
                     assert claimed[1] >= truth[1], (strategy, changes)
-                    if strategy.aligned:
+                    if strategy.structure.aligned():
                         assert claimed[1] <= 1.01 * changes * strategy.shift().l2_squared
 
 
@@ -108,7 +108,7 @@ def test_long_streams_cost_little_for_each_change() -> None:
 def test_columns_that_oppose_each_other_are_never_said_to_cancel() -> None:
     """Up and then down moves a node twice where its entries are 1 and -1."""
     strategy = Solved(Dense(np.array([[1, -1], [1, 0], [0, 1]]), "opposed"))
-    assert not strategy.aligned
+    assert not strategy.structure.aligned()
     up_and_down = strategy.matrices()[1] @ [1, -1] * 2**strategy.lattice_bits
     truth = float((up_and_down**2).sum())
     assert shift_by(strategy, Alternating(2)).l2_squared == truth == 3 * strategy.shift().l2_squared

@@ -116,7 +116,7 @@ def test_all_steps_are_one_set(horizon: int) -> None:
     for strategy in (*strategies(horizon), SmoothBinary(horizon, 40, 12)):
         everything = strategy.shift(steps=horizon)
         assert everything == strategy.shift(every=1) == strategy.shift(steps=10**9)
-        if strategy.divisions(None):
+        if strategy.structure.divisions(None):
             assert [everything.l1, everything.l2_squared] == [
                 participation._over_starts(strategy, norm, schedule) for norm in (1, 2)
             ]
@@ -148,9 +148,9 @@ def test_bounds_hold_where_not_all_sets_are_tried(
             continue
         bounds = list(participation._bounds(strategy, 2, schedule))
         assert min(bounds) >= l2_squared, (strategy, case)
-        assert strategy.largest_sum(1, schedule) >= l1
+        assert participation.largest_sum(strategy, 1, schedule) >= l1
         if shared:
-            assert strategy.largest_sum(2, schedule) <= 1.35 * l2_squared
+            assert participation.largest_sum(strategy, 2, schedule) <= 1.35 * l2_squared
 
 
 def test_bounds_of_long_horizons_hold_for_steps_close_together() -> None:
@@ -180,7 +180,7 @@ def test_overlaps_of_smooth_leaves_by_brute_force() -> None:
     for strategy in SmoothBinary.candidates(40, of_each=1):
         products = weights(strategy).T @ weights(strategy)
         for apart in (1, 2, 3, 7):
-            found = strategy.overlaps(participation.schedule_for(40, 40, apart, None))
+            found = strategy._overlaps(participation.schedule_for(40, 40, apart, None))
             for j, overlap in enumerate(found, start=1):
                 lags = [np.diagonal(products, lag).max() for lag in range(j * apart, 40)]
                 assert overlap >= max(lags)
@@ -348,11 +348,9 @@ def test_square_root_moves_to_the_left(separation: int) -> None:
 class Hidden(LookAhead):
     """A tree of which only columns are known."""
 
-    def divisions(self, part: participation.Stretch | None) -> tuple[()]:
-        return ()
-
-    def nodes_by_level(self) -> Any:
-        return None
+    @property
+    def structure(self) -> participation.Structure:
+        return participation.Structure()
 
 
 HEAVY = (1, 2**20, 2**20, 2**20)
@@ -411,7 +409,7 @@ def test_many_steps_are_shared_out_as_all_ways_to_do_it(
 ) -> None:
     schedule = participation.schedule_for(tree.horizon, 130, separation, None)
     for norm in (1, 2):
-        assert tree.largest_sum(norm, schedule) == all_shares(tree, norm, schedule)
+        assert participation.largest_sum(tree, norm, schedule) == all_shares(tree, norm, schedule)
 
 
 def all_shares(tree: StreamStrategy, norm: int, schedule: participation.Schedule) -> int:
@@ -428,7 +426,7 @@ def all_shares(tree: StreamStrategy, norm: int, schedule: participation.Schedule
     @cache
     def best(part: participation.Stretch | None) -> NDArray[Any]:
         room = most if part is None else min(most, -(-part.steps // schedule.apart))
-        total, divisions = np.zeros(1, np.int64), tree.divisions(part)
+        total, divisions = np.zeros(1, np.int64), tree.structure.divisions(part)
         for division, times in divisions:
             for _ in range(min(times, room)):
                 total = both(total, best(division), room)

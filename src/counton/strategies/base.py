@@ -213,9 +213,8 @@ class StreamStrategy(Strategy):
     `window_rounding`, `largest_entry`), and, in closed form, what else is found from columns and
     rows one by one: `l1_sensitivity`, `squared_sensitivity`, `variance`, `window_variance`,
     `overall_variance` and `noise`. The laws of ``counton.testing`` compare all of it. What units
-    move that act several times is found in ``counton.strategies.participation``; it asks for
-    short ways, `divisions`, `nodes_by_level`, `overlaps`, `falling_series` and `change_bound`,
-    which say nothing unless a strategy knows better.
+    move that act several times is found in ``counton.strategies.participation``, from columns and
+    from the `structure` that a strategy knows of them.
 
     Attributes:
         horizon: how many steps it can serve; None if unbounded.
@@ -231,9 +230,6 @@ class StreamStrategy(Strategy):
             the window's end.
         unit_rows: what is released about any steps is known to read its nodes with weights +1 and
             -1, so that its variance is their number.
-        aligned: no two columns of C have a negative product, so that changes of opposite signs
-            move nodes no more than if they were in different cells; and of three columns in order
-            the outer two have no larger product than both have with the middle one, added up.
         attained: the stated sensitivities are those of a column; else they are proven bounds.
         causal: no release before step i reads a node which item i enters, whatever i. Then the
             noise that hides a step is independent of all that was seen when an attacker chooses
@@ -252,7 +248,6 @@ class StreamStrategy(Strategy):
     local: ClassVar[bool] = True
     unit_columns: bool = True
     unit_rows: ClassVar[bool] = False
-    aligned: bool = True
     attained: bool = True
     causal: bool = False
     buffer_size: int = 0
@@ -349,7 +344,9 @@ class StreamStrategy(Strategy):
         if schedule.steps > 1 and self.horizon is not None:
             known: dict[participation.Schedule, Shift] = vars(self).setdefault("_moved", {})
             if schedule not in known:
-                l1, l2_squared = (self.largest_sum(norm, schedule) for norm in _NORMS)
+                l1, l2_squared = (
+                    participation.largest_sum(self, norm, schedule) for norm in _NORMS
+                )
                 # Integer vectors have l1 <= l2_squared <= l1^2, so either bounds the other.
                 known[schedule] = Shift(min(l1, l2_squared), min(l2_squared, l1**2))
             return known[schedule]
@@ -364,62 +361,10 @@ class StreamStrategy(Strategy):
         entries = ((unit, int(columns[0]) // unit),) if self.unit_columns and times == 1 else None
         return Shift(times * int(columns[0]), times**2 * int(columns[1]), entries)
 
-    def largest_sum(self, norm: Norm, schedule: participation.Schedule) -> int:
-        """Largest 1-norm, or squared 2-norm, of what a unit adds up to over several steps.
-
-        In units of ``2**-lattice_bits``, squared for norm 2; see
-        ``counton.strategies.participation``.
-
-        Raises:
-            InvalidInput: an unbounded strategy.
-        """
-        return participation.largest_sum(self, norm, schedule)
-
-    def divisions(
-        self, part: participation.Stretch | None
-    ) -> Sequence[tuple[participation.Stretch, int]]:
-        """For trees: the parts of ``part``, or of the whole horizon (None), and how often each.
-
-        Every node that items enter is a part. A single step that enters no smaller node is not
-        divided: (). Where nothing is said here, columns are looked at one by one.
-        """
-        return ()
-
-    def nodes_by_level(self) -> Iterable[Integers] | None:
-        """For trees: for each level which node each step of the horizon enters, -1 for none."""
-        if not self.divisions(None):
-            return None
-        assert self.horizon is not None
-        columns = [self.column(step) for step in range(1, self.horizon + 1)]
-        height = 1 + max(level for column in columns for level, _, _ in column)
-        found = np.full((height, self.horizon), -1)
-        for step, column in enumerate(columns):
-            for level, index, _ in column:
-                found[level, step] = index
-        return found
-
-    def overlaps(self, schedule: participation.Schedule) -> list[int] | None:
-        """At least the largest product of two columns that are j members of a schedule apart.
-
-        For j = 1, 2, .. steps - 1, in units of ``4**-lattice_bits``; None if not known.
-        """
-        return None
-
     @property
-    def falling_series(self) -> Integers | None:
-        """C's first column in lattice units, where C is Toeplitz and its coefficients only fall.
-
-        They are not negative, one for each step of the horizon; None for any other C.
-        """
-        return None
-
-    @property
-    def change_bound(self) -> int | None:
-        """At least the squared 2-norm that any number of changes by +1 and -1 add, for each change.
-
-        They come in turn. In units of ``4**-lattice_bits``; None if only the columns are known.
-        """
-        return None
+    def structure(self) -> participation.Structure:
+        """What it knows of the columns of C together; nothing, unless a strategy says it here."""
+        return participation.Structure()
 
     # ------------------------------------------------------------------------ B, and how wide
 

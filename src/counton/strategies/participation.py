@@ -53,7 +53,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
@@ -88,7 +88,7 @@ _LARGEST_SUM = 2**62
 
 
 class Stretch(NamedTuple):
-    """Consecutive steps of a tree: what `StreamStrategy.divisions` divides further.
+    """Consecutive steps of a tree: what `Structure.divisions` divides further.
 
     Attributes:
         level: parts of one level do not overlap.
@@ -154,6 +154,36 @@ def schedule_for(
     return Schedule(steps, apart, fixed=(every is not None or all_steps) and steps > 1)
 
 
+class Structure(NamedTuple):
+    """What a strategy knows of its columns together; the rest is found from the columns.
+
+    Attributes:
+        divisions: of a tree: the parts of a part, or of the whole horizon (None), and how often
+            each. Every node that items enter is a part. A single step that enters no smaller node
+            is not divided: ().
+        nodes_by_level: of a tree: for each level which node each step of the horizon enters, -1
+            for none; no nodes where None is returned.
+        overlaps: at least the largest product of two columns that are j members of a schedule
+            apart, for j = 1, 2, .. steps - 1, in units of ``4**-lattice_bits``.
+        falling_series: C's first column in lattice units, where C is Toeplitz and its coefficients
+            only fall: not negative, one for each step of the horizon.
+        change_bound: at least the squared 2-norm that any number of changes by +1 and -1 in turn
+            add, for each change; in units of ``4**-lattice_bits``.
+        largest_sum: `largest_sum` itself.
+        aligned: whether no two columns have a negative product, so that changes of opposite signs
+            move nodes no more than if they were in different cells; and of three columns in order
+            the outer two have no larger product than both have with the middle one, added up.
+    """
+
+    divisions: Callable[[Stretch | None], Sequence[tuple[Stretch, int]]] = lambda part: ()
+    nodes_by_level: Callable[[], Iterable[Integers] | None] | None = None
+    overlaps: Callable[[Schedule], list[int]] | None = None
+    falling_series: Integers | None = None
+    change_bound: Callable[[], int] | None = None
+    largest_sum: Callable[[Norm, Schedule], int] | None = None
+    aligned: Callable[[], bool] = lambda: True
+
+
 class _StepNodes(Hashable, Protocol):
     """Asked of a strategy here; `StreamStrategy` says what each is."""
 
@@ -162,16 +192,9 @@ class _StepNodes(Hashable, Protocol):
     @property
     def lattice_bits(self) -> int: ...
     @property
-    def aligned(self) -> bool: ...
-    @property
-    def falling_series(self) -> Integers | None: ...
-    @property
-    def change_bound(self) -> int | None: ...
+    def structure(self) -> Structure: ...
     def column(self, step: int) -> Sequence[tuple[int, int, Any]]: ...
     def shift(self) -> Shift: ...
-    def divisions(self, part: Stretch | None) -> Sequence[tuple[Stretch, int]]: ...
-    def nodes_by_level(self) -> Iterable[Integers] | None: ...
-    def overlaps(self, schedule: Schedule) -> list[int] | None: ...
 
 
 def largest_sum(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> int:
@@ -188,15 +211,19 @@ def largest_sum(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> int:
             f"{strategy!r} has no horizon, so that nothing bounds what a unit adds up to: use a "
             f"strategy with a horizon"
         )
-    if strategy.falling_series is not None:
-        return _to_the_left(strategy.falling_series, norm, schedule)
-    if schedule.apart == 1 and schedule.steps == strategy.horizon and strategy.divisions(None):
+    known = strategy.structure
+    if known.largest_sum is not None:
+        return known.largest_sum(norm, schedule)
+    if known.falling_series is not None:
+        return _to_the_left(known.falling_series, norm, schedule)
+    divided = bool(known.divisions(None))
+    if schedule.apart == 1 and schedule.steps == strategy.horizon and divided:
         return _over_parts(strategy, norm)
     if schedule.fixed:
         exact = _over_starts(strategy, norm, schedule)
         if exact is not None:
             return exact
-    shared_out = bool(strategy.divisions(None)) and schedule.steps <= _MOST_SHARED
+    shared_out = divided and schedule.steps <= _MOST_SHARED
     if shared_out and schedule.apart == 1:
         return _shared_out(strategy, norm, schedule)
     if _few_sets(strategy.horizon, schedule):
@@ -248,13 +275,13 @@ def _shift_by(strategy: _StepNodes, pattern: Pattern) -> Shift:
     one = strategy.shift()
     if isinstance(pattern, BoundedChange):
         l1, l2_squared = one.l1 * pattern.l1, one.l2_squared * pattern.l2_squared
-        if not strategy.aligned:
+        if not strategy.structure.aligned():
             l2_squared = one.l2_squared * pattern.l1**2
     elif isinstance(pattern, Alternating):
         l1, l2_squared = _alternating(strategy, pattern)
     else:
         l1, l2_squared = (_over_runs(strategy, norm, pattern) for norm in (1, 2))
-        if not strategy.aligned:
+        if not strategy.structure.aligned():
             changes = sum(run.times * run.size * run.length for run in pattern.runs)
             l2_squared = one.l2_squared * changes**2
     # Integer vectors have l1 <= l2_squared <= l1^2, so either bounds the other.
@@ -312,14 +339,15 @@ def sums_of_runs(strategy: _StepNodes, norm: Norm, length: int) -> Integers | No
     """
     horizon = strategy.horizon
     assert horizon is not None
-    if strategy.falling_series is not None:
+    series = strategy.structure.falling_series
+    if series is not None:
         # A run moves later nodes by the same amounts from wherever it begins.
-        moved = np.cumsum(strategy.falling_series)
+        moved = np.cumsum(series)
         moved[length:] -= moved[:-length].copy()
         largest = int(moved.max()) ** norm * horizon
         powers = moved.astype(np.int64 if largest < _LARGEST_SUM else object) ** norm
         return np.asarray(np.cumsum(powers)[::-1])
-    levels = strategy.nodes_by_level() if horizon <= _MOST_SCHEDULED else None
+    levels = nodes_by_level(strategy) if horizon <= _MOST_SCHEDULED else None
     if levels is not None:
         sums = np.zeros(horizon, _type_of_sums(strategy, norm, min(length, horizon)))
         weights = level_weights(strategy)
@@ -363,7 +391,7 @@ def largest_alternating(strategy: _StepNodes, norm: Norm, changes: int) -> int:
         )
     schedule = schedule_for(strategy.horizon, changes, 1, None)
     changes = schedule.steps
-    if strategy.divisions(None):
+    if strategy.structure.divisions(None):
         if changes <= _MOST_SHARED:
             return _shared_out(strategy, norm, schedule, alternating=True)
         one = strategy.shift()
@@ -382,9 +410,10 @@ def largest_alternating(strategy: _StepNodes, norm: Norm, changes: int) -> int:
 
 def _change_bound(strategy: _StepNodes) -> int | None:
     """D_2^2 where C is Toeplitz and falls: products of its columns only fall with distance."""
-    if strategy.falling_series is not None:
+    known = strategy.structure
+    if known.falling_series is not None:
         return strategy.shift().l2_squared
-    return strategy.change_bound
+    return known.change_bound() if known.change_bound is not None else None
 
 
 def each_alternating(strategy: _StepNodes, norm: Norm) -> int:
@@ -397,7 +426,7 @@ def each_alternating(strategy: _StepNodes, norm: Norm) -> int:
     one = strategy.shift()
     if norm == 1:
         return one.l1
-    if strategy.divisions(None):
+    if strategy.structure.divisions(None):
         return one.l2_squared
     horizon = strategy.horizon
     assert horizon is not None
@@ -458,7 +487,7 @@ def _bounds(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> Iterator[in
     k, horizon = schedule.steps, strategy.horizon or 0
     one = strategy.shift()
     yield k * one.l1 if norm == 1 else k * k * one.l2_squared
-    divided = bool(strategy.divisions(None))
+    divided = bool(strategy.structure.divisions(None))
     if divided and k <= _MOST_SHARED:
         yield _shared_out(strategy, norm, schedule)
     elif divided and norm == 2:
@@ -467,8 +496,10 @@ def _bounds(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> Iterator[in
         return
     if k > (_MOST_LAGS_OF_TREES if divided else _MOST_LAGS):
         return
-    overlaps = strategy.overlaps(schedule)
-    if overlaps is None and not divided and horizon <= _MOST_WRITTEN_OUT:
+    overlaps = None
+    if strategy.structure.overlaps is not None:
+        overlaps = strategy.structure.overlaps(schedule)
+    elif not divided and horizon <= _MOST_WRITTEN_OUT:
         overlaps = _written_out_overlaps(strategy, schedule)
     if overlaps is not None:
         yield k * one.l2_squared + 2 * sum(
@@ -486,6 +517,23 @@ def _type_of_sums(strategy: _StepNodes, norm: Norm, members: int) -> np.dtype[An
 
 
 # ------------------------------------------------------------------------------- trees
+
+
+def nodes_by_level(strategy: _StepNodes) -> Iterable[Integers] | None:
+    """For trees: for each level which node each step of the horizon enters, -1 for none."""
+    known, horizon = strategy.structure, strategy.horizon
+    if known.nodes_by_level is not None:
+        return known.nodes_by_level()
+    if not known.divisions(None):
+        return None
+    assert horizon is not None
+    columns = [strategy.column(step) for step in range(1, horizon + 1)]
+    height = 1 + max(level for column in columns for level, _, _ in column)
+    found = np.full((height, horizon), -1)
+    for step, column in enumerate(columns):
+        for level, index, _ in column:
+            found[level, step] = index
+    return found
 
 
 def level_weights(strategy: _StepNodes) -> dict[int, int]:
@@ -538,7 +586,7 @@ def _shared_out(
         if found is not None:
             return found
         room = min(most, -(-part.steps // schedule.apart))
-        divisions = strategy.divisions(part)
+        divisions = strategy.structure.divisions(part)
         # One step holds one member, which enters no smaller node.
         sums, together = share_out(divisions, room) if divisions else _Most(np.zeros(2, of_sums))
         weight: int = part.nodes * weights[part.level] ** norm
@@ -557,7 +605,7 @@ def _shared_out(
             total = _either(total, more, room)
         return total
 
-    return int(share_out(strategy.divisions(None), most).sums.max())
+    return int(share_out(strategy.structure.divisions(None), most).sums.max())
 
 
 def _either(left: _Most, right: _Most, room: int) -> _Most:
@@ -579,7 +627,7 @@ def _side_by_side(strategy: _StepNodes, schedule: Schedule) -> int:
         """How many members in this part add so much: the best, as many as fit."""
         if part not in known:
             room = min(most, -(-part.steps // schedule.apart))
-            divisions = strategy.divisions(part)
+            divisions = strategy.structure.divisions(part)
             weight: int = part.nodes * weights[part.level]
             members = places_taken(divisions, room) if divisions else {0: 1}
             known[part] = {added + weight: number for added, number in members.items()}
@@ -597,7 +645,8 @@ def _side_by_side(strategy: _StepNodes, schedule: Schedule) -> int:
         return found
 
     return sum(
-        added * number for added, number in places_taken(strategy.divisions(None), most).items()
+        added * number
+        for added, number in places_taken(strategy.structure.divisions(None), most).items()
     )
 
 
@@ -613,13 +662,13 @@ def _over_parts(strategy: _StepNodes, norm: Norm, *, alternating: bool = False) 
         if part not in known:
             weight = part.nodes * weights[part.level] ** norm
             held = 1 if alternating else part.steps**norm
-            known[part] = weight * held + divisor_of(strategy.divisions(part))
+            known[part] = weight * held + divisor_of(strategy.structure.divisions(part))
         return known[part]
 
     def divisor_of(divisions: Sequence[tuple[Stretch, int]]) -> int:
         return sum(times * total(part) for part, times in divisions)
 
-    return divisor_of(strategy.divisions(None))
+    return divisor_of(strategy.structure.divisions(None))
 
 
 def _repeat(best: Integers, times: int, room: int) -> Integers:
@@ -679,7 +728,7 @@ def _level_bound(strategy: _StepNodes, schedule: Schedule) -> int:
     """Sum over levels of w^2 (q m^2 + r^2), (q, r) = divmod(k, m): as if they were independent."""
     widest: dict[int, int] = {}
     seen: set[Stretch] = set()
-    waiting = [part for part, _ in strategy.divisions(None)]
+    waiting = [part for part, _ in strategy.structure.divisions(None)]
     while waiting:
         part = waiting.pop()
         if part in seen:
@@ -687,7 +736,7 @@ def _level_bound(strategy: _StepNodes, schedule: Schedule) -> int:
         seen.add(part)
         if part.nodes:
             widest[part.level] = max(widest.get(part.level, 0), part.steps)
-        waiting += [division for division, _ in strategy.divisions(part)]
+        waiting += [division for division, _ in strategy.structure.divisions(part)]
     total, weights = 0, level_weights(strategy)
     for level, steps in widest.items():
         room = min(schedule.steps, -(-steps // schedule.apart))
@@ -802,7 +851,7 @@ def _over_starts(strategy: _StepNodes, norm: Norm, schedule: Schedule) -> int | 
     horizon = strategy.horizon
     assert horizon is not None
     k, apart = schedule.steps, schedule.apart
-    levels = strategy.nodes_by_level() if horizon <= _MOST_SCHEDULED else None
+    levels = nodes_by_level(strategy) if horizon <= _MOST_SCHEDULED else None
     if levels is None:
         if horizon > _MOST_WRITTEN_OUT:
             return None

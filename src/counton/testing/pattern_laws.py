@@ -14,7 +14,9 @@ from counton.strategies.base import Norm
 from counton.strategies.participation import (
     Schedule,
     each_alternating,
+    largest_sum,
     level_weights,
+    nodes_by_level,
     shift_by,
     sums_of_runs,
 )
@@ -123,7 +125,7 @@ def check_shift_by(strategy: StreamStrategy, changes: int = 3) -> None:
         l1, squared = _of_runs(matrix, runs)
         claimed = shift_by(strategy, Runs(runs))
         _enough(strategy, Runs(runs), claimed, l1, squared)
-        tight = horizon > _SHORT or not (positive and strategy.aligned)
+        tight = horizon > _SHORT or not (positive and strategy.structure.aligned())
         said = f"{Runs(runs)} moves it by {squared} squared, not {claimed}"
         require(tight or claimed.l2_squared <= _SLACK * squared, strategy, said)
     alternating = _of_changes(matrix, changes)
@@ -207,12 +209,12 @@ def check_short_ways(strategy: StreamStrategy) -> None:
         for fixed in (False, True) if steps > 1 else (False,):
             schedule = Schedule(steps, apart, fixed)
             for norm, true in zip(_NORMS, (max(sums), max(squares)), strict=True):
-                claimed = strategy.largest_sum(norm, schedule)
+                claimed = largest_sum(strategy, norm, schedule)
                 said = f"largest_sum({norm}, {schedule}) is {claimed}, and steps add up to {true}"
                 require(claimed >= true, strategy, said)
-        overlaps = strategy.overlaps(Schedule(steps, apart, False))
-        if overlaps is None:
+        if strategy.structure.overlaps is None:
             continue
+        overlaps = strategy.structure.overlaps(Schedule(steps, apart, False))
         require(len(overlaps) == steps - 1, strategy, f"overlaps are {len(overlaps)}, of {steps}")
         for j, claimed in enumerate(overlaps, 1):
             beyond = np.triu(products, j * apart)
@@ -224,7 +226,7 @@ def check_short_ways(strategy: StreamStrategy) -> None:
 def _check_tree(
     strategy: StreamStrategy, horizon: int, lengths: Integers, products: Integers
 ) -> None:
-    levels, weights = strategy.nodes_by_level(), level_weights(strategy)
+    levels, weights = nodes_by_level(strategy), level_weights(strategy)
     shown = len(lengths)
     if levels is not None:
         sums, meet = np.zeros(shown, object), np.zeros((shown, shown), object)
@@ -238,7 +240,7 @@ def _check_tree(
         said = "nodes_by_level says otherwise than the columns"
         require(bool((sums == lengths).all()), strategy, said)
         require(bool((meet == products).all()), strategy, said)
-    parts = list(strategy.divisions(None))
+    parts = list(strategy.structure.divisions(None))
     if not parts:
         return
     known: dict[object, int] = {}
@@ -248,7 +250,7 @@ def _check_tree(
         if part in known:
             continue
         known[part] = part.steps
-        inner = strategy.divisions(part)
+        inner = strategy.structure.divisions(part)
         waiting += [each for each, _ in inner]
         total = sum(each.steps * times for each, times in inner)
         said = f"{part} is divided into parts of {total} steps"

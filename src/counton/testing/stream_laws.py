@@ -58,7 +58,6 @@ _STATED = (
     "local",
     "unit_columns",
     "unit_rows",
-    "aligned",
     "attained",
     "causal",
     "largest_entry",
@@ -485,7 +484,7 @@ def check_alternating(strategy: StreamStrategy, changes: int = 4) -> None:
         (products[:q, q + 1 :] <= products[:q, q, None] + products[None, q, q + 1 :]).all()
         for q in range(1, len(products) - 1)
     )
-    require(aligned or not strategy.aligned, strategy, "columns are not aligned")
+    require(aligned or not strategy.structure.aligned(), strategy, "columns are not aligned")
     worst = [0, 0]  # also of fewer changes
     for most in range(1, min(changes, count) + 1):
         if count <= _ALL_SETS:

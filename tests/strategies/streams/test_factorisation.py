@@ -117,7 +117,7 @@ def test_the_square_root_as_a_matrix_is_the_square_root() -> None:
     strategy = Factorisation(matrix, 18)
     steps = range(1, 201)
     assert strategy.shift() == root.shift()
-    assert strategy.aligned
+    assert strategy.structure.aligned()
     np.testing.assert_allclose(strategy.variance(steps), root.variance(steps), rtol=1e-10)
     ends = np.array([0, 3, 50]), np.array([9, 4, 200])
     np.testing.assert_allclose(strategy.window_variance(*ends), root.window_variance(*ends))

@@ -107,7 +107,7 @@ def test_overlaps_are_the_largest_products(apart: int) -> None:
         for _, index, weight in strategy.column(step):
             enters[index - 1, step - 1] = int(weight * 2**strategy.lattice_bits)
     products = enters.astype(object).T @ enters.astype(object)
-    found = strategy.overlaps(Schedule(20, apart, False))
+    found = strategy._overlaps(Schedule(20, apart, False))
     exact = [
         max(np.diagonal(products, lag).max() for lag in range(j * apart, 60)) for j in range(1, 20)
     ]

@@ -199,12 +199,12 @@ def test_overlaps_are_bounds_and_close(strategy: Solved) -> None:
             matrix[nodes[node], item] = weight
     gram = matrix.T @ matrix
     for apart in (1, 3, 7):
-        claimed = strategy.overlaps(Schedule(9, apart, False))
+        claimed = strategy._overlaps(Schedule(9, apart, False))
         assert claimed is not None
         for j, bound in enumerate(claimed, start=1):
             true = max(np.diagonal(gram, lag).max() for lag in range(j * apart, strategy.horizon))
             assert true <= bound <= 2.5 * true + 1
-    many = strategy.overlaps(Schedule(strategy.horizon, 1, False))
+    many = strategy._overlaps(Schedule(strategy.horizon, 1, False))
     assert many is not None
     assert len(many) == strategy.horizon - 1
 

@@ -28,6 +28,7 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from counton.errors import InvalidInput
 from counton.exact import check_integer
@@ -42,7 +43,7 @@ from counton.strategies.base import (
     Workload,
     check_metric,
 )
-from counton.strategies.participation import Schedule
+from counton.strategies.participation import Schedule, Structure, largest_sum
 from counton.strategies.streams.look_ahead import LookAhead
 
 #: Levels of the noise table: heights of differences below, doublings from here on.
@@ -142,7 +143,13 @@ class GrowingCascade(StreamStrategy):
         """The first step's: (3 + doublings) w^2 + 1; of all others (3 + doublings) w^2."""
         return Fraction(self.first**2 + self.doublings * self.weight**2)
 
-    def largest_sum(self, norm: Norm, schedule: Schedule) -> int:
+    @property
+    @override
+    def structure(self) -> Structure:
+        """That of a tree of all nodes over the steps, made larger."""
+        return Structure(largest_sum=self._largest_sum)
+
+    def _largest_sum(self, norm: Norm, schedule: Schedule) -> int:
         """As far as a tree of all nodes over the steps says how often a unit's steps meet.
 
         Two steps with c nodes of that tree in common (heights 0 to doublings) have columns whose
@@ -154,7 +161,7 @@ class GrowingCascade(StreamStrategy):
         if norm == 1:
             return self.first + self.doublings * w + (k - 1) * (self.doublings + 1) * w
         whole = LookAhead(self.horizon, (2,) * self.doublings)  # it measures every node
-        return (k * k + k + whole.largest_sum(2, schedule)) * w**2 + 1
+        return (k * k + k + largest_sum(whole, 2, schedule)) * w**2 + 1
 
     def window_variance(self, starts: Steps, stops: Steps) -> NDArray[np.float64]:
         """Variance of the sum of the steps start + 1 .. stop: a tree's, less a trifle.

@@ -34,7 +34,7 @@ from counton.strategies.base import (
     StreamStrategy,
     check_metric,
 )
-from counton.strategies.participation import Stretch
+from counton.strategies.participation import Stretch, Structure
 from counton.strategies.streams.expiring import below_split
 
 LARGEST_HORIZON = 2**40
@@ -107,7 +107,13 @@ class HonakerOnline(StreamStrategy):
         """The height: item 1 enters the first node of every level."""
         return Fraction(self.height)
 
-    def divisions(self, part: Stretch | None) -> tuple[tuple[Stretch, int], ...]:
+    @property
+    @override
+    def structure(self) -> Structure:
+        """How nodes divide."""
+        return Structure(divisions=self._divisions)
+
+    def _divisions(self, part: Stretch | None) -> tuple[tuple[Stretch, int], ...]:
         """Two halves, each a node if it is complete by the horizon."""
         if part is None:
             part = Stretch(self.height, 0, self.horizon)

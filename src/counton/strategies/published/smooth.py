@@ -33,7 +33,7 @@ from counton.strategies.base import (
     check_norm,
     nodes_per_chunk,
 )
-from counton.strategies.participation import Schedule, Stretch
+from counton.strategies.participation import Schedule, Stretch, Structure
 
 #: Levels of a table of noise are numbered by one byte.
 LARGEST_HEIGHT = 256
@@ -178,7 +178,14 @@ class SmoothBinary(StreamStrategy):
         """The number of zeros, attained by item 1."""
         return Fraction(self.zeros)
 
-    def divisions(self, part: Stretch | None) -> tuple[tuple[Stretch, int], ...]:
+    @property
+    @override
+    def structure(self) -> Structure:
+        """How nodes divide; those of leaves of more than 62 bits are not numbered for others."""
+        numbered = None if self.height <= 62 else (lambda: None)
+        return Structure(self._divisions, numbered, self._overlaps)
+
+    def _divisions(self, part: Stretch | None) -> tuple[tuple[Stretch, int], ...]:
         """Leaves that go on with a zero, which is a node, and leaves that go on with a one.
 
         ``kind`` is how many zeros are left for the ``level`` bits below.
@@ -194,7 +201,7 @@ class SmoothBinary(StreamStrategy):
             return ((with_zero, 1),)
         return (with_zero, 1), (Stretch(bits - 1, 0, part.steps - half, zeros), 1)
 
-    def overlaps(self, schedule: Schedule) -> list[int]:
+    def _overlaps(self, schedule: Schedule) -> list[int]:
         """Leaves with z zeros in common lie among the C(height - z, zeros - z) of one prefix.
 
         There are no more of them where the prefix has ones too, so that many steps less one is the
@@ -209,11 +216,6 @@ class SmoothBinary(StreamStrategy):
                 common -= 1
             found.append(common)
         return found
-
-    @override
-    def nodes_by_level(self) -> Iterable[NDArray[np.int64]] | None:
-        """None for leaves of more than 62 bits: then other bounds serve."""
-        return super().nodes_by_level() if self.height <= 62 else None
 
     def variance(self, steps: Iterable[int] | NDArray[np.int64]) -> NDArray[np.float64]:
         """height - zeros at every step, in variances of one node."""

@@ -54,7 +54,7 @@ from counton.strategies.base import (
     StreamStrategy,
     nodes_per_chunk,
 )
-from counton.strategies.participation import schedule_for
+from counton.strategies.participation import Structure, schedule_for
 from counton.strategies.streams.normalised_sqrt import (
     PRIME_OFFSET,
     NormalisedSqrt,
@@ -549,7 +549,6 @@ class GrowingSquareRoot(StreamStrategy):
     local = False
     causal = True
     unit_columns = False
-    aligned = False
     attained = False
     #: Single steps; and how much longer blocks of each kind are than those of the one before.
     singles: ClassVar[int] = 2**20
@@ -574,6 +573,12 @@ class GrowingSquareRoot(StreamStrategy):
         if 26 < horizon <= 100:
             return cls(4), cls(4, 32)
         return (cls(), cls(4)) if horizon <= 26 else (cls(4),) if horizon <= 250 else ()
+
+    @property
+    @override
+    def structure(self) -> Structure:
+        """Nothing but that columns are not aligned."""
+        return Structure(aligned=lambda: False)
 
     @property
     def parameters(self) -> dict[str, Any]:

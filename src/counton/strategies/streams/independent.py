@@ -20,7 +20,7 @@ from counton.strategies.base import (
     Workload,
     check_metric,
 )
-from counton.strategies.participation import Stretch
+from counton.strategies.participation import Stretch, Structure
 
 
 class Independent(StreamStrategy):
@@ -62,8 +62,13 @@ class Independent(StreamStrategy):
         """It is 1 at each step."""
         return Fraction(1)
 
+    @property
     @override
-    def divisions(self, part: Stretch | None) -> tuple[tuple[Stretch, int], ...]:
+    def structure(self) -> Structure:
+        """How nodes divide."""
+        return Structure(divisions=self._divisions)
+
+    def _divisions(self, part: Stretch | None) -> tuple[tuple[Stretch, int], ...]:
         """Every step is a node of its own."""
         return ((Stretch(0, 1, 1), self.horizon),) if part is None else ()
 

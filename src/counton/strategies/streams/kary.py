@@ -40,7 +40,7 @@ from counton.strategies.base import (
     join_parts,
     nodes_per_chunk,
 )
-from counton.strategies.participation import Stretch
+from counton.strategies.participation import Stretch, Structure
 
 #: All arities up to here are candidates, of the larger ones those that save a level.
 _ALL_ARITIES = 128
@@ -200,7 +200,13 @@ class DigitTree(StreamStrategy):
         """The height: item 1 enters the first node of every level."""
         return Fraction(self.height)
 
-    def divisions(self, part: Stretch | None) -> tuple[tuple[Stretch, int], ...]:
+    @property
+    @override
+    def structure(self) -> Structure:
+        """How nodes divide."""
+        return Structure(self._divisions, self._nodes_by_level)
+
+    def _divisions(self, part: Stretch | None) -> tuple[tuple[Stretch, int], ...]:
         """As many parts as the arity, all nodes but the one that no release reads."""
         if part is None:
             part = Stretch(self.height, 0, self.horizon)
@@ -217,7 +223,7 @@ class DigitTree(StreamStrategy):
             parts.append((Stretch(part.level - 1, int(unread != full + 1), rest), 1))
         return tuple(parts)
 
-    def nodes_by_level(self) -> Iterator[NDArray[np.int64]]:
+    def _nodes_by_level(self) -> Iterator[NDArray[np.int64]]:
         """The node of each level, unless no release reads it."""
         steps = np.arange(1, self.horizon + 1)
         for level in range(self.height):

@@ -43,7 +43,7 @@ from counton.strategies.base import (
     check_release_form,
     nodes_per_chunk,
 )
-from counton.strategies.participation import Stretch, schedule_for
+from counton.strategies.participation import Stretch, Structure, schedule_for
 from counton.strategies.streams.look_ahead_search import (
     ShapeQuestion,
     best_shape,
@@ -341,7 +341,13 @@ class LookAhead(StreamStrategy):
         """The largest weight."""
         return max(self.weights)
 
-    def divisions(self, part: Stretch | None) -> tuple[tuple[Stretch, int], ...]:
+    @property
+    @override
+    def structure(self) -> Structure:
+        """How nodes divide."""
+        return Structure(self._divisions, self._nodes_by_level)
+
+    def _divisions(self, part: Stretch | None) -> tuple[tuple[Stretch, int], ...]:
         """The nodes of the highest level, and the children of each node."""
         if part is None:
             part = Stretch(self.height, 0, self.horizon)
@@ -352,7 +358,7 @@ class LookAhead(StreamStrategy):
         parts = [(Stretch(part.level - 1, 1, width), full)] if full else []
         return (*parts, (Stretch(part.level - 1, 1, rest), 1)) if rest else tuple(parts)
 
-    def nodes_by_level(self) -> Iterator[NDArray[np.int64]]:
+    def _nodes_by_level(self) -> Iterator[NDArray[np.int64]]:
         """The node of each level that holds each step."""
         leaves = np.arange(self.horizon)
         for width in self.trees.widths:

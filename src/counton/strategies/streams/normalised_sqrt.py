@@ -29,7 +29,7 @@ from counton.strategies.base import (
     StreamStrategy,
     check_metric,
 )
-from counton.strategies.participation import Schedule
+from counton.strategies.participation import Schedule, Structure
 from counton.strategies.streams.series import DIGIT_BITS, convolve, exact_convolution, exact_dot
 from counton.strategies.streams.square_root import (
     SqrtToeplitz,
@@ -173,7 +173,13 @@ class NormalisedSqrt(StreamStrategy):
         """Largest squared 2-norm of a column, exactly; within a trifle of 1."""
         return Fraction(int((self._squares[::-1] * self.weights**2).max()), 4**self.lattice_bits)
 
-    def overlaps(self, schedule: Schedule) -> list[int]:
+    @property
+    @override
+    def structure(self) -> Structure:
+        """Products of columns only fall with distance, so that D_2^2 bounds each change."""
+        return Structure(overlaps=self._overlaps, change_bound=lambda: self.shift().l2_squared)
+
+    def _overlaps(self, schedule: Schedule) -> list[int]:
         """Exact at some distances: coefficients only fall and weights only rise, so that of all
         earlier columns at least so far away the nearest has the largest product with a given one.
         """
@@ -189,12 +195,6 @@ class NormalisedSqrt(StreamStrategy):
             else:
                 found.append(found[-1])  # no less than those further apart
         return found
-
-    @property
-    @override
-    def change_bound(self) -> int:
-        """D_2^2: of all earlier columns the nearest has the largest product with a given one."""
-        return self.shift().l2_squared
 
     @cached_property
     def inverse(self) -> NDArray[np.float64]:

@@ -63,7 +63,7 @@ from counton.strategies.base import (
     check_metric,
     nodes_per_chunk,
 )
-from counton.strategies.participation import Schedule
+from counton.strategies.participation import Schedule, Structure
 
 #: Nodes of a table to either side of the step, and bits of the step that choose a table.
 REACH, CHOOSING = 24, 3
@@ -407,7 +407,6 @@ class Octave(StreamStrategy):
 
     horizon: int
     unit_columns = False
-    aligned = False
     attained = False
 
     def __init__(
@@ -509,7 +508,13 @@ class Octave(StreamStrategy):
         least = min(int(weights.min()) for weights in self.weights)
         return max(1.0, (1 << self.weight_bits) / least)
 
-    def overlaps(self, schedule: Schedule) -> list[int]:
+    @property
+    @override
+    def structure(self) -> Structure:
+        """Columns have negative entries, and few levels in common where they are far apart."""
+        return Structure(overlaps=self._overlaps, aligned=lambda: False)
+
+    def _overlaps(self, schedule: Schedule) -> list[int]:
         """At most what columns have on the levels where two so far apart can meet at all.
 
         By the inequality of Cauchy and Schwarz, on those levels.

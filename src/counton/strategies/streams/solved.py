@@ -55,7 +55,7 @@ from counton.strategies.lines.least_squares import (
     OwnCells,
     modulo_prime,
 )
-from counton.strategies.participation import Schedule
+from counton.strategies.participation import Schedule, Structure
 from counton.strategies.streams.block_tree import INNER_BITS, BlockTree
 
 #: Most steps.
@@ -316,12 +316,18 @@ class Solved(StreamStrategy):
                 f"resolution, or use KAry"
             )
 
+    @property
     @override
-    def overlaps(self, schedule: Schedule) -> list[int]:
-        """Rows over several blocks, and nodes inside one.
+    def structure(self) -> Structure:
+        """Rows of the line over several blocks, and nodes inside one."""
+        return Structure(
+            overlaps=self._overlaps,
+            change_bound=lambda: self._change_bound,
+            aligned=lambda: self._aligned,
+        )
 
-        With many members of a schedule some lags stand for those up to the next.
-        """
+    def _overlaps(self, schedule: Schedule) -> list[int]:
+        """With many members of a schedule some lags stand for those up to the next."""
         lags = [j * schedule.apart for j in range(1, schedule.steps)]
         some = lags[:: -(-len(lags) // _LAGS)] if lags else []
         known = {lag: self._overlap(lag) for lag in some}
@@ -346,7 +352,7 @@ class Solved(StreamStrategy):
         return max(int(within.max()), square * self.line.overlap(1))
 
     @cached_property
-    def aligned(self) -> bool:  # type: ignore[override]
+    def _aligned(self) -> bool:
         """Whether the line has no negative entry, and rows that rise and then fall.
 
         Then of the entries of a row at three places in order the first times the last is at most
@@ -392,8 +398,7 @@ class Solved(StreamStrategy):
         return rises, tops
 
     @cached_property
-    @override
-    def change_bound(self) -> int:
+    def _change_bound(self) -> int:
         """The largest sum of a column's entries, each times the variation of its row."""
         rises, _ = self._variations
         square, shared = self.tree.unit**2, sum(share**2 for share in self.tree.shares)

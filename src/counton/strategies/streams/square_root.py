@@ -33,6 +33,7 @@ from counton.strategies.base import (
     StreamStrategy,
     check_metric,
 )
+from counton.strategies.participation import Structure
 from counton.strategies.streams.series import (
     DIGIT_BITS,
     LEADING_BITS,
@@ -222,9 +223,9 @@ class SqrtToeplitz(StreamStrategy):
 
     @property
     @override
-    def falling_series(self) -> NDArray[np.int64]:
+    def structure(self) -> Structure:
         """f(k) falls, and so does what it is rounded to."""
-        return self.numerators
+        return Structure(falling_series=self.numerators)
 
     def l1_sensitivity(self) -> Fraction:
         """1-norm of C's first column, exactly."""
